@@ -1,0 +1,67 @@
+//! What EDL accepts in a `TrainingJob` and nothing uses, and what stands in the wrong place.
+
+use flexor_model::Reason;
+
+use super::TrainingJobSpec;
+use crate::Finding;
+
+/// A warning for each.
+pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let master = spec.master.as_ref();
+    let pserver = spec.pserver.as_ref();
+    let unused = [
+        (
+            master.is_some_and(|m| m.etcd_endpoint.is_some()),
+            "spec.master.etcd-endpoint",
+            "the job's master needs no etcd",
+        ),
+        (spec.trainer.etcd_endpoint.is_some(), "spec.trainer.etcd-endpoint", "the job's master needs no etcd"),
+        (spec.trainer.replica_spec.is_some(), "spec.trainer.replicaSpec", "pods are made from image and resources"),
+        (
+            pserver.is_some_and(|p| p.replica_spec.is_some()),
+            "spec.pserver.replicaSpec",
+            "pods are made from image and resources",
+        ),
+        (
+            master.is_some_and(|m| m.replica_spec.is_some()),
+            "spec.master.replicaSpec",
+            "pods are made from image and resources",
+        ),
+        (
+            pserver.is_some_and(|p| p.min_instance != p.max_instance),
+            "spec.pserver.max-instance",
+            "min-instance servers are started; the planner moves trainers only",
+        ),
+    ];
+    for (_, field, help) in unused.into_iter().filter(|(there, _, _)| *there) {
+        findings.push(Finding::new(Reason::FieldUnused, field, "nothing uses this field").help(help));
+    }
+    if spec.trainer.passes.is_some() {
+        let finding = if spec.passes.is_some() {
+            Finding::new(Reason::FieldUnused, "spec.trainer.passes", "spec.passes is used instead")
+        } else {
+            Finding::new(Reason::FieldMisplaced, "spec.trainer.passes", "is read, but belongs to spec")
+        };
+        findings.push(finding.help("write it as spec.passes"));
+    }
+    if spec.host_network_2017.is_some() {
+        findings.push(
+            Finding::new(Reason::FieldMisplaced, "spec.HostNetwork", "is read, but is spelt as in 2017")
+                .help("write host_network"),
+        );
+    }
+    for (name, resources) in [
+        ("trainer", Some(spec.trainer.resources.as_ref())),
+        ("pserver", pserver.map(|pserver| pserver.resources.as_ref())),
+    ] {
+        let asks = |r: &crate::ResourceRequirements| r.requests.is_some() || r.limits.is_some();
+        if resources.is_some_and(|resources| !resources.is_some_and(asks)) {
+            findings.push(
+                Finding::new(Reason::NoResources, format!("spec.{name}"), "asks for no resources")
+                    .help("the planner can only size what says how large it is: set resources.requests"),
+            );
+        }
+    }
+    findings
+}

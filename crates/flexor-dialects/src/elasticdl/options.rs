@@ -1,0 +1,26 @@
+//! The options of every command, in groups: what the model is, what it is trained on, how, in which pods, and what the
+//! client itself does.
+//!
+//! This is the union of three releases. Defaults are those of 0.2.0rc2 where it has the option.
+
+mod data;
+mod ignored;
+mod model;
+mod pods;
+mod submission;
+mod training;
+mod zoo;
+
+pub use data::DataOptions;
+pub use ignored::IgnoredOptions;
+pub use model::ModelOptions;
+pub use pods::PodOptions;
+pub use submission::SubmissionOptions;
+pub use training::TrainingOptions;
+pub use zoo::{ZooBuildOptions, ZooInitOptions};
+
+use super::command::CommandName;
+
+/// The commands that make a job.
+const JOBS: &[CommandName] = &[CommandName::Train, CommandName::Evaluate, CommandName::Predict];
+const TRAIN: &[CommandName] = &[CommandName::Train];

@@ -1,0 +1,47 @@
+//! The dialects: manifests and command lines of four systems, turned into the neutral job.
+//!
+//! One folder per dialect holds everything its users know: the types and schemas of their manifests, what a missing
+//! field means, which combinations are refused, and how pods, services, labels and variables are called. Beside them
+//! stands what all share: reading manifests ([`manifest`]), pod templates and quantities.
+//!
+//! Adding a dialect is a folder here and a line in [`kinds`]. Nothing in this crate talks to a cluster.
+
+pub mod dlrover;
+pub mod edl;
+pub mod elasticdl;
+pub mod manifest;
+pub mod torchelastic;
+
+mod command_hints;
+mod conditions;
+mod crd_yaml;
+mod finding;
+mod flexor_options;
+mod kind;
+mod metadata;
+mod pod_fields;
+mod pod_template;
+mod quantity_hints;
+mod schema;
+mod suggest;
+mod wire_resources;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+pub use conditions::JobCondition;
+pub use crd_yaml::crd_yaml;
+pub use finding::{Finding, Position};
+pub use flexor_options::FlexorOptions;
+pub use kind::Kind;
+pub use pod_template::{Container, EnvVar, PodSpec, PodTemplate};
+pub use wire_resources::{ResourceList, ResourceRequirements, WireQuantity};
+
+/// Every kind of manifest, dialect by dialect.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    dlrover::KINDS.iter().chain(&torchelastic::KINDS).chain(&edl::KINDS)
+}
+
+/// The definitions of every kind, each with the dialect it belongs to.
+pub fn crds() -> Vec<(&'static str, CustomResourceDefinition)> {
+    kinds().map(|kind| (kind.dialect, (kind.crd)())).collect()
+}

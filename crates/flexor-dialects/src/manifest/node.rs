@@ -1,0 +1,303 @@
+//! YAML as a tree in which every key and value knows its line.
+//!
+//! This is the form in which a manifest is held against its schema. Scalars are read the way kubectl reads them, so
+//! `n` and `yes` without quotes are booleans. Duplicate keys, unbounded nesting and oversized input are refused here.
+
+use flexor_model::Reason;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Number;
+use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
+
+use super::path::{FieldPath, Segment};
+use crate::{Finding, Position};
+
+/// Larger files are no manifests.
+const LARGEST_FILE: usize = 4 << 20;
+/// Twice as deep as the deepest field of a pod in a role. Reading takes up to 30 KB of stack for each level in a build
+/// without optimisation, and threads have 2 MiB.
+const DEEPEST: usize = 32;
+
+/// One value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) at: Position,
+    pub(crate) value: Value,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One key of a mapping with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_at: Position,
+    pub(crate) node: Node,
+}
+
+/// Reads all documents of a file. Empty documents are left out.
+pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Node>, Finding> {
+    if bytes.len() > LARGEST_FILE {
+        return Err(Finding::new(
+            Reason::InvalidYaml,
+            "",
+            format!("the file has {} bytes; a manifest has at most {LARGEST_FILE}", bytes.len()),
+        ));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1;
+        Finding::new(Reason::InvalidYaml, "", "the file is not UTF-8 text")
+            .at(Some(Position { line: u32::try_from(line).unwrap_or(u32::MAX), column: 1 }))
+    })?;
+    parse(text, DuplicateKeyPolicy::Error).map_err(|error| unreadable(&error, text))
+}
+
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        legacy_octal_numbers: true,
+        duplicate_keys: duplicate_keys,
+        budget: serde_saphyr::budget! { max_depth: DEEPEST },
+    };
+    let documents = serde_saphyr::from_multiple_with_options::<Spanned<Value>>(text, options)?;
+    Ok(documents.into_iter().map(Node::from).collect())
+}
+
+/// Says in our words what the parser found.
+fn unreadable(error: &serde_saphyr::Error, text: &str) -> Finding {
+    let position = error.location().map(position);
+    let whole = error.to_string();
+    let message = whole.split(" at line ").next().unwrap_or(&whole).to_owned();
+    if let Some(rest) = message.strip_prefix("duplicate mapping key: ") {
+        let key = rest.split(", set ").next().unwrap_or(rest).to_owned();
+        let field = position.and_then(|at| path_of_key(text, at)).unwrap_or(key);
+        return Finding::new(Reason::DuplicateKey, field, "stands twice in one mapping")
+            .help("keep one of the two; kubectl would silently drop the other")
+            .at(position);
+    }
+    Finding::new(Reason::InvalidYaml, "", message).at(position)
+}
+
+/// The way to the key that stands at a place, in a file where keys may stand twice.
+fn path_of_key(text: &str, at: Position) -> Option<String> {
+    fn search(node: &Node, at: Position, path: &FieldPath) -> Option<String> {
+        match &node.value {
+            Value::Map(entries) => entries.iter().find_map(|entry| {
+                let here = path.key(&entry.key);
+                if entry.key_at == at { Some(here.to_string()) } else { search(&entry.node, at, &here) }
+            }),
+            Value::List(items) => items.iter().enumerate().find_map(|(i, item)| search(item, at, &path.index(i))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => None,
+        }
+    }
+    let documents = parse(text, DuplicateKeyPolicy::LastWins).ok()?;
+    documents.iter().find_map(|document| search(document, at, &FieldPath::default()))
+}
+
+fn position(location: Location) -> Position {
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Position { line: small(location.line()), column: small(location.column()) }
+}
+
+impl Node {
+    /// The value behind a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) => None,
+        }
+    }
+
+    /// The text behind a key, if it is one.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.value {
+            Value::Text(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// Where a field stands, or else the nearest thing around it that is there.
+    pub(crate) fn locate(&self, path: &FieldPath) -> Position {
+        let mut node = self;
+        let mut at = self.at;
+        for segment in path.segments() {
+            match (segment, &node.value) {
+                (Segment::Key(key), Value::Map(entries)) => {
+                    let Some(entry) = entries.iter().find(|entry| entry.key == *key) else {
+                        break;
+                    };
+                    (node, at) = (&entry.node, entry.key_at);
+                }
+                (Segment::Index(index), Value::List(items)) => {
+                    let Some(item) = items.get(*index) else { break };
+                    (node, at) = (item, item.at);
+                }
+                (Segment::Key(_) | Segment::Index(_), _) => break,
+            }
+        }
+        at
+    }
+
+    /// The same as JSON. Keys with nothing behind them are left out, as the API server does.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(b) => (*b).into(),
+            Value::Number(n) => n.clone().into(),
+            Value::Text(text) => text.clone().into(),
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(entries) => entries
+                .iter()
+                .filter(|entry| entry.node.value != Value::Null)
+                .map(|entry| (entry.key.clone(), entry.node.to_json()))
+                .collect(),
+        }
+    }
+}
+
+impl Value {
+    /// What it is called in a message.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(b) => format!("the boolean {b}"),
+            Value::Number(n) => format!("the number {n}"),
+            Value::Text(text) if text.chars().count() > 40 => "a text".to_owned(),
+            Value::Text(text) => format!("the text `{text}`"),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+impl From<Spanned<Value>> for Node {
+    fn from(spanned: Spanned<Value>) -> Self {
+        Node { at: position(spanned.referenced), value: spanned.value }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(Value::Number(n.into()))
+    }
+
+    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+        Ok(Value::Number(n.into()))
+    }
+
+    fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
+        // Infinities have been refused by the parser; what is left fits.
+        Ok(Number::from_f64(n).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element::<Spanned<Value>>()? {
+            list.push(item.into());
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = pairs.next_entry::<Spanned<String>, Spanned<Value>>()? {
+            entries.push(Entry { key_at: position(key.referenced), key: key.value, node: value.into() });
+        }
+        Ok(Value::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Node {
+        read(text.as_bytes()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn lines_are_counted_through_the_whole_file() {
+        let documents = read(b"a: 1\n---\n# only a remark\n---\nb:\n  - c: x\n").unwrap();
+        let path: FieldPath = "b[0].c".parse().unwrap();
+        assert_eq!(documents.len(), 2);
+        assert_eq!(documents[1].locate(&path), Position { line: 6, column: 5 });
+    }
+
+    #[test]
+    fn what_is_missing_is_located_at_what_is_around_it() {
+        let node = one("a: 1\nspec:\n  x: 2\n");
+        assert_eq!(node.locate(&"spec.replicaSpecs.worker".parse().unwrap()).line, 2);
+    }
+
+    #[test]
+    fn scalars_are_read_as_kubectl_reads_them() {
+        let node = one("[n, yes, 'n', 0x10, 0777, 1.5, ~, text]");
+        assert_eq!(node.to_json(), serde_json::json!([false, true, "n", 16, 511, 1.5, null, "text"]));
+    }
+
+    #[test]
+    fn a_duplicate_key_is_refused_where_it_stands_again() {
+        let finding = read(b"s:\n  a: 1\n  b: 2\n  a: 3\n").unwrap_err();
+        assert_eq!((finding.reason, finding.field.as_str()), (Reason::DuplicateKey, "s.a"));
+        assert_eq!(finding.at.unwrap().line, 4);
+    }
+
+    #[test]
+    fn input_without_bound_is_refused() {
+        assert!(read(&vec![b' '; LARGEST_FILE + 1]).is_err());
+        assert!(read("[".repeat(1000).as_bytes()).is_err());
+        let deep = |n: usize| format!("{}1{}", "{a: ".repeat(n), "}".repeat(n));
+        assert!(read(deep(DEEPEST - 1).as_bytes()).is_ok());
+        assert!(read(deep(DEEPEST + 1).as_bytes()).is_err());
+        assert!(read(b"a: \xff").unwrap_err().message.contains("UTF-8"));
+        let bombs = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n\
+                     d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\
+                     g: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]";
+        assert!(read(bombs.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! The `ElasticJob` as its users write it, and its status.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{conditions::JobCondition, flexor_options::FlexorOptions, pod_template::PodTemplate};
+
+/// An elastic job of stock torchrun.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "elastic.pytorch.org",
+    version = "v1alpha1",
+    kind = "ElasticJob",
+    plural = "elasticjobs",
+    shortname = "tej",
+    namespaced,
+    status = "ElasticJobStatus",
+    derive = "PartialEq",
+    doc = "An elastic job of stock torchrun, as the users of TorchElastic's controller write it.",
+    scale(
+        spec_replicas_path = ".spec.replicaSpecs.Worker.replicas",
+        status_replicas_path = ".status.replicaStatuses.Worker.active",
+        label_selector_path = ".status.labelSelector"
+    ),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicaSpecs.Worker.replicas"),
+    printcolumn(name = "Min", type_ = "integer", json_path = ".spec.minReplicas"),
+    printcolumn(name = "Max", type_ = "integer", json_path = ".spec.maxReplicas"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
+        .message("metadata.name: must begin with a letter and hold only lower-case letters, digits and `-`, because pods and services are named after it"),
+    validation = Rule::new("self.metadata.name.size() <= 50")
+        .message("metadata.name: must have at most 50 characters, so that NAME-worker-12345 is no longer than 63"),
+)]
+#[x_kube(
+    validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas")
+        .message("must not be above maxReplicas")
+        .field_path(".minReplicas"),
+    validation = Rule::new(
+        "!has(self.minReplicas) || self.minReplicas <= (has(self.replicaSpecs.Worker.replicas) ? self.replicaSpecs.Worker.replicas : 1)"
+    )
+        .message("must not be above replicaSpecs.Worker.replicas (1 where that is not set)")
+        .field_path(".minReplicas"),
+    validation = Rule::new(
+        "!has(self.maxReplicas) || self.maxReplicas >= (has(self.replicaSpecs.Worker.replicas) ? self.replicaSpecs.Worker.replicas : 1)"
+    )
+        .message("must not be below replicaSpecs.Worker.replicas (1 where that is not set)")
+        .field_path(".maxReplicas"),
+)]
+pub struct ElasticJobSpec {
+    /// host:port of an etcd of the user's own. Without it, the job's master holds the rendezvous.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub rdzv_endpoint: Option<String>,
+    /// The fewest nodes that train. Without it: as many as Worker.replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub min_replicas: Option<i32>,
+    /// The most nodes that train. Without it: as many as Worker.replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub max_replicas: Option<i32>,
+    /// The nodes.
+    pub replica_specs: ReplicaSpecs,
+    /// Which pods are deleted once the job has ended: All, Running or None. Without it: None.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "clean_pod_policy")]
+    pub clean_pod_policy: Option<String>,
+    /// After how many seconds the ended job is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// After how many seconds the running job is failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub active_deadline_seconds: Option<i64>,
+    /// How many failures of the program the job is forgiven. Without it: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub backoff_limit: Option<i32>,
+    /// Nothing uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_policy: Option<SchedulingPolicy>,
+    /// Options of Flexor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flexor: Option<FlexorOptions>,
+}
+
+/// The roles; there is one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicaSpecs {
+    /// The nodes.
+    #[serde(rename = "Worker")]
+    pub worker: WorkerSpec,
+}
+
+/// The nodes of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerSpec {
+    /// How many. Without it: 1. Change it to scale the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub replicas: Option<i32>,
+    /// Always, OnFailure, Never or ExitCode; failed nodes are retried up to backoffLimit whichever it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "restart_policy")]
+    pub restart_policy: Option<String>,
+    /// The pod. Its launcher is the container called elasticjob-worker, else the first.
+    pub template: PodTemplate,
+}
+
+/// Gang scheduling, which the original declares and never does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingPolicy {
+    /// Nothing uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<i32>,
+}
+
+fn clean_pod_policy(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "nullable": true, "enum": ["All", "Running", "None"]})
+}
+
+fn restart_policy(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "nullable": true, "enum": ["Always", "OnFailure", "Never", "ExitCode"]})
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ElasticJobStatus {
+    /// Pending, Running, Succeeded or Failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// What is and is not so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<JobCondition>>,
+    /// Counts by role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_statuses: Option<BTreeMap<String, ReplicaStatus>>,
+    /// The labels that select the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// When the job began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// When it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_reconcile_time: Option<Time>,
+}
+
+/// How many nodes are in which state.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicaStatus {
+    /// Running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<i32>,
+    /// Ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<i32>,
+    /// Ended badly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i32>,
+}

@@ -1,0 +1,26 @@
+//! What the original accepts in an `ElasticJob` and nothing uses.
+
+use flexor_model::Reason;
+
+use super::ElasticJobSpec;
+use crate::Finding;
+
+/// A warning for each field without effect.
+pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if spec.scheduling_policy.is_some() {
+        findings.push(
+            Finding::new(Reason::FieldUnused, "spec.schedulingPolicy", "nothing uses this field")
+                .help("minReplicas says below how many nodes the job waits"),
+        );
+    }
+    let worker = &spec.replica_specs.worker;
+    if let Some(policy) = &worker.template.spec.restart_policy {
+        findings.push(Finding::new(
+            Reason::ValueReplaced,
+            "spec.replicaSpecs.Worker.template.spec.restartPolicy",
+            format!("`{policy}` is replaced by Never: pods are replaced, not restarted in place"),
+        ));
+    }
+    findings
+}

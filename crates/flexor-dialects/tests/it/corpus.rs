@@ -1,0 +1,52 @@
+//! The checked-in inputs of the fuzz targets, each held to what its target claims (`fuzz/fuzz_targets/`).
+
+use std::path::{Path, PathBuf};
+
+use flexor_dialects::{
+    elasticdl::{self, Command},
+    manifest,
+};
+use flexor_model::Quantity;
+
+/// Calls `claim` with every input of a target.
+fn replay(target: &str, claim: impl Fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut inputs: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    inputs.sort();
+    assert!(!inputs.is_empty(), "{} is empty", folder.display());
+    for input in inputs {
+        // Seen only when the claim does not hold.
+        println!("{}", input.display());
+        claim(&std::fs::read(&input).unwrap());
+    }
+}
+
+#[test]
+fn any_bytes_are_a_manifest_file_or_a_report() {
+    replay("manifest", |bytes| {
+        let report = manifest::check(bytes);
+        assert!(report.unreadable.is_none() || report.documents.is_empty());
+    });
+}
+
+#[test]
+fn a_printed_quantity_reads_back_as_the_same_number() {
+    replay("quantity", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(quantity) = text.parse::<Quantity>() {
+            assert_eq!(quantity.to_string().parse(), Ok(quantity), "{text}");
+        }
+    });
+}
+
+#[test]
+fn any_arguments_are_a_command_or_a_list_of_what_is_wrong() {
+    replay("elasticdl", |bytes| match elasticdl::parse(&elasticdl::args_of_bytes(bytes)) {
+        Ok(parsed) => {
+            if let Command::Train(options) | Command::Evaluate(options) | Command::Predict(options) = parsed.command {
+                assert_eq!(options.to_job(), options.to_job());
+            }
+        }
+        Err(findings) => assert!(!findings.is_empty()),
+    });
+}

@@ -1,0 +1,180 @@
+//! A cluster as a guard: started, used through a client or kubectl, broken on purpose, and ended with its owner.
+//!
+//! Starting is in `start`, reaching the API server in `connector`, one namespace per test in `namespace`, the cluster
+//! that all tests of a process share in `shared`. The processes themselves belong to [`crate::control_plane`] and
+//! their certain end to [`crate::keeper`].
+
+mod connector;
+mod namespace;
+mod shared;
+mod start;
+
+use std::{
+    ffi::OsStr,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::net::TcpStream;
+
+pub use self::namespace::TestNamespace;
+use crate::{
+    control_plane::{Component, ControlPlane},
+    keeper::{Isolation, Keeper, Place},
+    nodes::{self, NodeGroup},
+    tools::Tools,
+};
+
+/// What a cluster starts with.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    nodes: Vec<NodeGroup>,
+    isolation: Isolation,
+}
+
+impl Default for ClusterConfig {
+    /// Eight nodes of the usual size.
+    fn default() -> Self {
+        Self::with_nodes([NodeGroup::new("node", 8)])
+    }
+}
+
+impl ClusterConfig {
+    /// A cluster with these nodes; more can be added later.
+    pub fn with_nodes(nodes: impl IntoIterator<Item = NodeGroup>) -> Self {
+        Self { nodes: nodes.into_iter().collect(), isolation: Isolation::WherePossible }
+    }
+
+    /// Runs on the host's loopback also as root, for programs that cannot be started inside a namespace.
+    pub fn on_loopback(self) -> Self {
+        Self { isolation: Isolation::None, ..self }
+    }
+}
+
+/// A running cluster; dropping it ends it.
+#[derive(Debug)]
+pub struct Cluster {
+    // Fields drop in this order: the processes first, then the place that they lived in.
+    plane: Mutex<ControlPlane>,
+    keeper: Keeper,
+    tools: Tools,
+    kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until its nodes are Ready and a pod could be created.
+    pub async fn start(config: ClusterConfig) -> anyhow::Result<Self> {
+        start::start(config).await
+    }
+
+    /// The cluster that all tests of this process share, started by the first who asks. It has the default nodes.
+    pub async fn shared() -> Result<&'static Self, &'static anyhow::Error> {
+        shared::get().await
+    }
+
+    /// A client with the administrator's rights. Each call makes a new one, because its connections belong to the
+    /// caller's tokio runtime and every test has its own.
+    pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        let api_server = self.plane().api_server();
+        connector::client(&self.kubeconfig, api_server, self.keeper.place()).await
+    }
+
+    /// Connects to a port in the cluster's network, for a test that talks to a program of [`Cluster::command_in`].
+    pub async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        connector::Connector::new(self.keeper.place(), address).connect().await
+    }
+
+    /// The kubectl of this cluster's version, set up to talk to it.
+    pub fn kubectl<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = self.command_in(self.tools.kubectl());
+        command.args(args);
+        command
+    }
+
+    /// A command in the cluster's network, with `KUBECONFIG` set: for the programs under test.
+    pub fn command_in(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.keeper.place().network_command(program.as_ref());
+        command.env("KUBECONFIG", &self.kubeconfig);
+        // Clusters in namespaces share one address, by which kubectl would mix up what it remembers of them.
+        command.env("KUBECACHEDIR", self.folder().join("kubectl-cache"));
+        command
+    }
+
+    /// The administrator's kubeconfig. Its address is valid in the cluster's network (see [`Cluster::command_in`]).
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The built programs.
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// The cluster's folder; it is removed at the end.
+    pub fn folder(&self) -> &Path {
+        self.keeper.folder()
+    }
+
+    /// As root, the process whose namespaces the cluster lives in, for `nsenter --target`; else nothing.
+    pub fn namespace_pid(&self) -> Option<u32> {
+        match self.keeper.place() {
+            Place::Namespaces { init, .. } => Some(*init),
+            Place::Loopback { .. } => None,
+        }
+    }
+
+    /// Makes a namespace for one test, named after `hint`, and waits until pods can be created in it.
+    pub async fn namespace(&self, hint: &str) -> anyhow::Result<TestNamespace<'_>> {
+        TestNamespace::create(self, hint).await
+    }
+
+    /// Adds nodes and waits until they are Ready.
+    pub async fn add_nodes(&self, group: NodeGroup) -> anyhow::Result<()> {
+        nodes::add(&self.client().await?, &[group]).await
+    }
+
+    /// Deletes a Node object, as a cloud provider does for a machine that is gone. Its pods are no longer played by
+    /// anyone; the pod garbage collector takes them, about a minute later.
+    pub async fn remove_node(&self, name: &str) -> anyhow::Result<()> {
+        nodes::remove(&self.client().await?, name).await
+    }
+
+    /// Makes a node unreachable at once: nothing on it is reported any more, it is tainted, and its pods are evicted
+    /// when their tolerations end, though nobody is left to report that they did.
+    pub async fn lose_node(&self, name: &str) -> anyhow::Result<()> {
+        nodes::lose(&self.client().await?, name).await
+    }
+
+    /// The log file of a component.
+    pub fn logs(&self, component: Component) -> PathBuf {
+        self.plane().log(component)
+    }
+
+    /// The process id of a running component, as the host counts.
+    pub fn pid(&self, component: Component) -> Option<u32> {
+        self.plane().pid(component)
+    }
+
+    /// Ends a component with SIGKILL. For tests that own their cluster.
+    pub fn kill(&self, component: Component) -> anyhow::Result<()> {
+        self.plane().kill(component)
+    }
+
+    /// Ends a component if it runs, starts it again and waits until the API server answers.
+    pub async fn restart(&self, component: Component) -> anyhow::Result<()> {
+        {
+            let mut plane = self.plane();
+            plane.kill(component)?;
+            plane.start(component)?;
+        }
+        start::await_api_server(self).await
+    }
+
+    fn plane(&self) -> MutexGuard<'_, ControlPlane> {
+        // A panic while it was held changes nothing about which processes run.
+        self.plane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

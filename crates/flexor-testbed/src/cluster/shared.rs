@@ -1,0 +1,14 @@
+//! The one cluster that all tests of a process share.
+//!
+//! It lives in a static and is never dropped; the end of the process cuts its life line.
+
+use tokio::sync::OnceCell;
+
+use super::{Cluster, ClusterConfig};
+
+static SHARED: OnceCell<anyhow::Result<Cluster>> = OnceCell::const_new();
+
+/// The shared cluster; a start that failed is not tried again, so that every test tells the same reason at once.
+pub(super) async fn get() -> Result<&'static Cluster, &'static anyhow::Error> {
+    SHARED.get_or_init(|| Cluster::start(ClusterConfig::default())).await.as_ref()
+}

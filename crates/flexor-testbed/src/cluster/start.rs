@@ -1,0 +1,118 @@
+//! Starting a cluster: the tools, a place, the programs in order, and the wait until it is of use.
+//!
+//! Whatever fails, the error says which component and carries the end of its log, because the log itself goes with
+//! the cluster's folder.
+
+use std::{future::Future, sync::Mutex, time::Duration};
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
+
+use super::{Cluster, ClusterConfig};
+use crate::{
+    control_plane::{Component, ControlPlane},
+    keeper::{Isolation, Keeper, Place},
+    nodes,
+    tools::Tools,
+    waiting::await_condition,
+};
+
+/// How long each step may take; an idle machine needs two to four seconds.
+const STEP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often what cannot be watched is asked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A free port may be taken by another process before our server binds it.
+const PORT_ATTEMPTS: usize = 3;
+
+pub(super) async fn start(config: ClusterConfig) -> anyhow::Result<Cluster> {
+    let tools = tokio::task::spawn_blocking(Tools::ensure).await.context("prepare the tools")??;
+    let mut attempt = 1;
+    loop {
+        let cluster = prepare(tools.clone(), config.isolation)?;
+        match bring_up(&cluster, &config).await {
+            Ok(()) => return Ok(cluster),
+            Err(error) if attempt < PORT_ATTEMPTS && lost_a_port(&cluster, &error) => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits until the API server says that it is ready.
+pub(super) async fn await_api_server(cluster: &Cluster) -> anyhow::Result<()> {
+    let client = cluster.client().await?;
+    while_alive(cluster, "the API server to be ready", async {
+        while !is_ready(&client).await {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    })
+    .await
+}
+
+fn prepare(tools: Tools, isolation: Isolation) -> anyhow::Result<Cluster> {
+    let keeper = Keeper::start(isolation)?;
+    let plane = ControlPlane::prepare(tools.clone(), &keeper)?;
+    let kubeconfig = plane.kubeconfig();
+    Ok(Cluster { plane: Mutex::new(plane), keeper, tools, kubeconfig })
+}
+
+async fn bring_up(cluster: &Cluster, config: &ClusterConfig) -> anyhow::Result<()> {
+    for component in [Component::Etcd, Component::ApiServer] {
+        cluster.plane().start(component)?;
+    }
+    await_api_server(cluster).await?;
+    for component in [Component::ControllerManager, Component::Scheduler, Component::Kwok] {
+        cluster.plane().start(component)?;
+    }
+    let client = cluster.client().await?;
+    while_alive(cluster, "nodes and the default ServiceAccount", async {
+        nodes::add(&client, &config.nodes).await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+        let what = "the ServiceAccount of namespace default";
+        await_condition(STEP_DEADLINE, accounts, "default", what, |account| account.is_some()).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Waits for `step` as long as all components live and the time is not over.
+async fn while_alive(
+    cluster: &Cluster,
+    what: &str,
+    step: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let death = async {
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            if let Err(error) = cluster.plane().check_alive() {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        done = step => done.map_err(|error| anyhow!("{error:#}\n{}", logs(cluster))),
+        error = death => Err(error),
+        () = tokio::time::sleep(STEP_DEADLINE) => {
+            Err(anyhow!("waited {STEP_DEADLINE:?} for {what}\n{}", logs(cluster)))
+        }
+    }
+}
+
+async fn is_ready(client: &Client) -> bool {
+    let request = http::Request::get("/readyz").body(Vec::new());
+    client.request_text(request.expect("a constant path is valid")).await.is_ok()
+}
+
+fn logs(cluster: &Cluster) -> String {
+    let plane = cluster.plane();
+    let tails =
+        Component::ALL.map(|component| format!("the log of {component} ends with\n{}", plane.log_tail(component)));
+    tails.join("\n")
+}
+
+fn lost_a_port(cluster: &Cluster, error: &anyhow::Error) -> bool {
+    matches!(cluster.keeper.place(), Place::Loopback { .. }) && format!("{error:#}").contains("address already in use")
+}

@@ -1,0 +1,162 @@
+//! Ownership: where a cluster's processes live, and the certainty that they end with their owner.
+//!
+//! Each cluster has a *keeper*, a small shell with a pipe as its standard input, the life line, whose other end only
+//! the owner process holds. When the owner ends, in whatever way (drop, panic, Ctrl-C, kill -9), the kernel closes the
+//! pipe, the keeper ends all processes of the cluster and removes its folder.
+//!
+//! As root the processes live in network, mount and process-id [namespaces](Place::Namespaces) of their own, and the
+//! end of the first process in there ends all. Otherwise they are on [loopback](Place::Loopback) in a process group
+//! that the keeper kills. This module knows nothing of Kubernetes.
+
+mod folder;
+mod place;
+pub(crate) mod process_table;
+
+use std::{
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+
+pub(crate) use self::place::{Place, RunningProgram};
+
+/// How long the end of a cluster may take before the owner stops waiting; the keeper goes on by itself.
+const END_DEADLINE: Duration = Duration::from_secs(10);
+
+/// `cat` waits on the life line; then the group and the folder go.
+const LOOPBACK_KEEPER: &str = r#"echo up; cat; kill -s KILL -- "-$2" 2>/dev/null; rm -rf -- "$1""#;
+
+/// The first process of the namespaces is `cat`: when it ends, the kernel ends all others in there.
+const NAMESPACE_KEEPER: &str = r#"
+if command -v ip >/dev/null; then
+    unshare --net --mount --pid --fork --kill-child --mount-proc sh -c 'ip link set lo up && echo up && exec cat' 2>&1
+else
+    echo 'the program `ip` is missing; install the package iproute2'
+fi
+rm -rf -- "$1""#;
+
+/// How far a cluster is kept away from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Namespaces as root where the system allows them, else loopback.
+    WherePossible,
+    /// Loopback.
+    None,
+}
+
+/// A place for processes that ends with its owner.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    folder: PathBuf,
+    place: Place,
+    keeper: Child,
+    /// On loopback, the process that the group is named after.
+    group_leader: Option<Child>,
+}
+
+impl Keeper {
+    /// Makes a folder and a place.
+    pub(crate) fn start(isolation: Isolation) -> anyhow::Result<Self> {
+        let parent = std::path::absolute(std::env::temp_dir()).context("find the folder for temporary files")?;
+        folder::sweep(&parent);
+        if isolation == Isolation::WherePossible && nix::unistd::geteuid().is_root() {
+            match in_namespaces(folder::create(&parent)?) {
+                Ok(keeper) => return Ok(keeper),
+                Err(error) => {
+                    eprintln!("no namespaces for this cluster ({error:#}); it runs on the host's loopback instead");
+                }
+            }
+        }
+        on_loopback(folder::create(&parent)?)
+    }
+
+    /// The cluster's folder, removed at the end.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the processes live.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Dropping a standard input closes it: the life line is cut.
+        drop(self.keeper.stdin.take());
+        let ended = wait_until(END_DEADLINE, || matches!(self.keeper.try_wait(), Ok(Some(_))));
+        if let Some(leader) = &mut self.group_leader {
+            let _ = leader.kill().and_then(|()| leader.wait());
+        }
+        if !ended {
+            eprintln!("the cluster in {} is still ending; it will go on by itself", self.folder.display());
+        }
+    }
+}
+
+fn in_namespaces(folder: PathBuf) -> anyhow::Result<Keeper> {
+    let keeper = spawn_keeper(NAMESPACE_KEEPER, &folder, None)?;
+    // The keeper's shell waits for `unshare`, which waits for the first process of the namespaces.
+    let init = process_table::child_of(keeper.id())
+        .and_then(process_table::child_of)
+        .context("find the first process of the new namespaces in /proc")?;
+    let place = Place::namespaces(init)?;
+    Ok(Keeper { folder, place, keeper, group_leader: None })
+}
+
+fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
+    // It reads from a pipe of its own, so it cannot outlive the owner even if the keeper never comes to be.
+    let leader = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .context("start `cat`")?;
+    let group = i32::try_from(leader.id()).context("a process id")?;
+    let keeper = spawn_keeper(LOOPBACK_KEEPER, &folder, Some(group))?;
+    let place = Place::Loopback { group };
+    Ok(Keeper { folder, place, keeper, group_leader: Some(leader) })
+}
+
+/// Starts a keeper's script and waits until it says `up`; anything else that it says is why it cannot.
+fn spawn_keeper(script: &str, folder: &Path, group: Option<i32>) -> anyhow::Result<Child> {
+    let mut keeper = Command::new("sh")
+        .args(["-c", script, "flexor-testbed-keeper"])
+        .arg(folder)
+        .args(group.map(|group| group.to_string()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // A Ctrl-C on the terminal must reach the owner only; the keeper acts on the owner's end.
+        .process_group(0)
+        .spawn()
+        .context("start the keeper's shell")?;
+    let mut line = String::new();
+    if let Some(stdout) = keeper.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).context("read from the keeper")?;
+    }
+    if line.trim() == "up" {
+        return Ok(keeper);
+    }
+    keeper.wait().context("wait for the keeper")?;
+    match line.trim() {
+        "" => bail!("the keeper's shell ended without a word"),
+        reason => bail!("{reason}"),
+    }
+}
+
+/// Asks again until `done` or the time is over; for the ends of processes, which cannot be waited for with a deadline.
+pub(crate) fn wait_until(deadline: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

@@ -1,0 +1,28 @@
+//! Real Kubernetes control planes with fake nodes, as guards for tests.
+//!
+//! A [`Cluster`] is a kube-apiserver, controller manager, scheduler and etcd of its own, with kwok playing any number
+//! of nodes; it is gone, with all its processes and files, when its owner is, however that ended. Tests normally take
+//! [`cluster_or_skip!`], one cluster for the whole test process, and a [`TestNamespace`] each; only a test that breaks
+//! the control plane starts its own.
+//!
+//! What pods do on the fake nodes is steered by the annotations of [`stages`]. Waiting is [`await_condition`] and
+//! [`await_list`]. The crate is for tests and `cargo xtask cluster`; nothing that users run depends on it.
+
+mod cluster;
+mod control_plane;
+mod keeper;
+mod log_tail;
+mod nodes;
+mod pki;
+mod skip;
+pub mod stages;
+mod tools;
+mod waiting;
+
+pub use self::{
+    cluster::{Cluster, ClusterConfig, TestNamespace},
+    control_plane::Component,
+    nodes::{NodeGroup, is_ready},
+    tools::{Tools, ToolsError, cache_dir},
+    waiting::{await_condition, await_list},
+};

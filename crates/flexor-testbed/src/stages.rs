@@ -1,0 +1,91 @@
+//! What the fake nodes do to pods, and the pod annotations that steer it.
+//!
+//! Without an annotation a pod that reaches a node runs at once, runs for ever and is gone as soon as it is deleted.
+//! Times are written as `1500ms`, `2s` or `1m`; one that cannot be read counts as zero.
+//!
+//! | annotation `testbed.flexor.dev/…` | what happens |
+//! |---|---|
+//! | `start-after` | Pending with `ContainerCreating` for this long, then Running |
+//! | `complete-after` | so long after its start all containers exit with 0; phase Succeeded |
+//! | `fail-after` | … all containers exit with `exit-code` (1 unless told); phase Failed, or restarted in place where the restart policy says so |
+//! | `oom-after` | … the kernel kills all containers: exit code 137, reason `OOMKilled`; phase Failed or restarted as above |
+//! | `evict-after` | … the kubelet evicts the pod: phase Failed, reason `Evicted`, condition `DisruptionTarget` |
+//! | `stop-after` | a deleted pod takes this long to end, at most its grace time |
+//! | `stop-exit-code` | the exit code of a pod that ends because it was deleted (143 unless told; 0 is Succeeded) |
+//!
+//! A pod needs one ending at most; of several the first in the table counts. A change to the pod while a time runs may
+//! lengthen it by up to a second, because Kubernetes keeps start times in whole seconds.
+//!
+//! The stages themselves are the YAML files in `stages/`, in the language of kwok.
+
+/// Pending with `ContainerCreating` for this long before Running.
+pub const START_AFTER: &str = "testbed.flexor.dev/start-after";
+/// Succeeded this long after the start.
+pub const COMPLETE_AFTER: &str = "testbed.flexor.dev/complete-after";
+/// Failed with [`EXIT_CODE`] this long after the start.
+pub const FAIL_AFTER: &str = "testbed.flexor.dev/fail-after";
+/// The exit code of a pod with [`FAIL_AFTER`].
+pub const EXIT_CODE: &str = "testbed.flexor.dev/exit-code";
+/// Killed for its memory this long after the start.
+pub const OOM_AFTER: &str = "testbed.flexor.dev/oom-after";
+/// Evicted by its kubelet this long after the start.
+pub const EVICT_AFTER: &str = "testbed.flexor.dev/evict-after";
+/// A deleted pod takes this long to end.
+pub const STOP_AFTER: &str = "testbed.flexor.dev/stop-after";
+/// The exit code of a pod that ends because it was deleted.
+pub const STOP_EXIT_CODE: &str = "testbed.flexor.dev/stop-exit-code";
+
+/// What stands for `@pods.jq@` in the stages: jq functions that read a pod.
+///
+/// `after` gives the annotation's time, less what has passed since `$since` when kwok looks at a pod again because
+/// something changed it. `$since` is known to a whole second only, hence the one second of tolerance. `ending` names
+/// the annotation by which the pod will end.
+const POD_FUNCTIONS: &str = include_str!("../stages/pods.jq");
+
+const STAGES: &[&str] = &[
+    include_str!("../stages/node-ready.yaml"),
+    include_str!("../stages/node-heartbeat.yaml"),
+    include_str!("../stages/pod-create.yaml"),
+    include_str!("../stages/pod-start.yaml"),
+    include_str!("../stages/pod-end.yaml"),
+    include_str!("../stages/pod-restart.yaml"),
+    include_str!("../stages/pod-stop.yaml"),
+    include_str!("../stages/pod-remove.yaml"),
+];
+
+/// All stages as one file for kwok's `--config`.
+pub(crate) fn manifest() -> String {
+    // On one line the functions fit into any kind of YAML string.
+    let functions = POD_FUNCTIONS.split_whitespace().collect::<Vec<_>>().join(" ");
+    STAGES.join("---\n").replace("@pods.jq@", &functions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANNOTATIONS: [&str; 8] =
+        [START_AFTER, COMPLETE_AFTER, FAIL_AFTER, EXIT_CODE, OOM_AFTER, EVICT_AFTER, STOP_AFTER, STOP_EXIT_CODE];
+
+    #[test]
+    fn every_annotation_is_read_by_a_stage() {
+        for annotation in ANNOTATIONS {
+            let short = annotation.trim_start_matches("testbed.flexor.dev/");
+            assert!(manifest().contains(annotation) || manifest().contains(&format!("\"{short}\"")), "{annotation}");
+        }
+    }
+
+    #[test]
+    fn no_stage_reads_an_annotation_without_a_name_here() {
+        for used in STAGES.concat().split("testbed.flexor.dev/").skip(1) {
+            let short = used.split('"').next().unwrap();
+            assert!(ANNOTATIONS.contains(&format!("testbed.flexor.dev/{short}").as_str()), "{short}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_to_be_filled_in() {
+        assert!(!manifest().contains("@pods"));
+        assert!(!POD_FUNCTIONS.contains(['\'', '#']), "would break a quoted string or a line");
+    }
+}

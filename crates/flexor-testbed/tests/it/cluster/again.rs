@@ -1,0 +1,18 @@
+//! A test that starts itself again in a child process, to be killed there or to meet another environment.
+
+use std::process::Command;
+
+/// Set for the child only.
+const CHILD: &str = "FLEXOR_TESTBED_CHILD";
+
+/// Whether this process is the child.
+pub(super) fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// The test `name` (its path below `cluster::`) as a command that runs it and nothing else.
+pub(super) fn command(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&format!("cluster::{name}"), "--exact", "--nocapture"]).env(CHILD, "1");
+    command
+}

@@ -1,0 +1,70 @@
+//! Machines that lack something, and control planes that do not come up.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use flexor_testbed::{Cluster, ClusterConfig, cache_dir, cluster_or_skip};
+
+use super::again;
+
+#[tokio::test]
+async fn without_go_a_test_is_skipped_and_says_what_to_install() {
+    if again::is_child() {
+        let cluster = cluster_or_skip!();
+        panic!("there is no Go and nothing built, and yet {cluster:?}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let child = again::command("missing::without_go_a_test_is_skipped_and_says_what_to_install")
+        .env("FLEXOR_CACHE", empty.path())
+        .env("PATH", empty.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(child.stdout).unwrap();
+    assert!(child.status.success(), "{said}");
+    assert!(said.contains("skipped: needs Go 1.26"), "{said}");
+    assert!(said.contains("https://go.dev/dl"), "{said}");
+}
+
+#[tokio::test]
+async fn a_component_that_dies_at_start_is_named_with_the_end_of_its_log() {
+    if again::is_child() {
+        let error = Cluster::start(ClusterConfig::default()).await.unwrap_err();
+        println!("{error:#}");
+        return;
+    }
+    let _shared = cluster_or_skip!();
+    let cache = tempfile::tempdir().unwrap();
+    copy_as_links(&cache_dir().unwrap().join("tools"), &cache.path().join("tools"));
+    replace_api_server(cache.path(), "#!/bin/sh\necho flag provided but not defined\nexit 2\n");
+    let child = again::command("missing::a_component_that_dies_at_start_is_named_with_the_end_of_its_log")
+        .env("FLEXOR_CACHE", cache.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(child.stdout).unwrap();
+    assert!(said.contains("kube-apiserver ended (exit status: 2)"), "{said}");
+    assert!(said.contains("flag provided but not defined"), "{said}");
+}
+
+/// The same folders with links in place of the files.
+fn copy_as_links(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_as_links(&entry.path(), &target);
+        } else {
+            symlink(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn replace_api_server(cache: &Path, script: &str) {
+    for build in fs::read_dir(cache.join("tools/kubernetes")).unwrap().flatten() {
+        let program = build.path().join("kube-apiserver");
+        if fs::remove_file(&program).is_ok() {
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The `flexor` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    flexor::main()
+}

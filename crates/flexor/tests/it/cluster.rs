@@ -1,0 +1,8 @@
+//! The manifests against a real API server.
+
+mod definitions;
+mod examples;
+mod installed;
+mod listings;
+mod overlays;
+mod verdicts;

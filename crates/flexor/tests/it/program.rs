@@ -1,0 +1,50 @@
+//! The `flexor` program, started as a user starts it.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+/// The root of the repository, where users stand who try the examples.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// `flexor` with arguments, in the root of the repository.
+pub fn flexor(args: &[&str]) -> Command {
+    let bin = std::env::var_os(flexor_model::env::BIN.name).unwrap_or_else(|| env!("CARGO_BIN_EXE_flexor").into());
+    let mut command = Command::new(bin);
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// What a run printed and how it ended.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `flexor` to its end.
+pub fn run(args: &[&str]) -> Ran {
+    flexor(args).output().unwrap().into()
+}
+
+/// Runs `flexor` with something on its standard input.
+pub fn run_with_input(args: &[&str], input: &[u8]) -> Ran {
+    let mut command = flexor(args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap().into()
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! One measured quantity of a race: ours, the peer's, and how they compare.
+
+use std::fmt;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// One row of a result file. Values are medians, `…_max` the worst of the repeats.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Row {
+    metric: String,
+    unit: &'static str,
+    ours: f64,
+    ours_max: f64,
+    peer: f64,
+    peer_max: f64,
+    peer_name: String,
+    peer_source: PeerSource,
+    /// Above 1 when ours is better.
+    ratio: f64,
+    repeats: usize,
+    /// The ratio to reach.
+    target: f64,
+    met: bool,
+    /// The machine's load when the race ended: a number from a busy machine is to be read with care.
+    load1: f64,
+}
+
+/// Where the peer's numbers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PeerSource {
+    /// Measured in the same run, on the same machine.
+    Measured,
+}
+
+impl Row {
+    /// A race in time: the shorter the better.
+    pub(super) fn seconds(metric: &str, ours: &[f64], peer_name: &str, peer: &[f64], target: f64) -> Result<Row> {
+        let (ours_median, peer_median) = (median(ours)?, median(peer)?);
+        let ratio = peer_median / ours_median;
+        Ok(Row {
+            metric: metric.to_owned(),
+            unit: "s",
+            ours: ours_median,
+            ours_max: ours.iter().copied().fold(0.0, f64::max),
+            peer: peer_median,
+            peer_max: peer.iter().copied().fold(0.0, f64::max),
+            peer_name: peer_name.to_owned(),
+            peer_source: PeerSource::Measured,
+            ratio,
+            repeats: ours.len(),
+            target,
+            met: ratio >= target,
+            load1: load()?,
+        })
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.unit;
+        writeln!(f, "{} ({} repeats, load {:.1})", self.metric, self.repeats, self.load1)?;
+        writeln!(f, "  {:<24} {:>9} {:>9}", "", "median", "max")?;
+        writeln!(f, "  {:<24} {:>9.3} {:>9.3} {unit}", "flexor", self.ours, self.ours_max)?;
+        writeln!(f, "  {:<24} {:>9.3} {:>9.3} {unit}", self.peer_name, self.peer, self.peer_max)?;
+        let met = if self.met { "met" } else { "NOT met" };
+        write!(f, "  ratio {:.1} (target {:.1}: {met})", self.ratio, self.target)
+    }
+}
+
+fn median(samples: &[f64]) -> Result<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
+    let middle = sorted.get(low).zip(sorted.get(high)).context("a race without a single sample")?;
+    Ok(f64::midpoint(*middle.0, *middle.1))
+}
+
+fn load() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).context("/proc/loadavg holds no number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_race_is_judged_by_medians() {
+        let row = Row::seconds("m", &[0.1, 9.0, 0.2], "kubectl", &[1.0, 3.0], 5.0).unwrap();
+        assert_eq!((row.ours, row.ours_max, row.peer, row.peer_max), (0.2, 9.0, 2.0, 3.0));
+        assert_eq!((row.ratio, row.met, row.repeats), (10.0, true, 3));
+        assert!(!Row::seconds("m", &[1.0], "kubectl", &[1.0], 5.0).unwrap().met);
+        assert!(Row::seconds("m", &[], "kubectl", &[1.0], 5.0).is_err());
+    }
+
+    #[test]
+    fn the_result_file_has_the_agreed_fields() {
+        let row = Row::seconds("m", &[1.0], "kubectl", &[1.0], 1.0).unwrap();
+        let json = serde_json::to_value(row).unwrap();
+        let fields: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let agreed = "metric unit ours ours_max peer peer_max peer_name peer_source ratio repeats target met load1";
+        assert_eq!(fields.join(" "), agreed);
+        assert_eq!(json["peer_source"], "measured");
+    }
+}

@@ -1,0 +1,178 @@
+//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to play with, on this machine.
+//!
+//! It is the cluster of the tests, kept by a process in the background ([`holder`]) instead of by a test. What the
+//! other commands need to know about it stands in a small file ([`state`]).
+
+mod holder;
+mod state;
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use flexor_testbed::{ClusterConfig, NodeGroup};
+
+use self::state::{ClusterFiles, ClusterState};
+
+/// Arguments of `cargo xtask cluster`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask cluster up --nodes 10 --node-gpu 8
+  cargo xtask cluster shell             a shell with KUBECONFIG and kubectl set up
+  eval \"$(cargo xtask cluster env)\"     the same for the shell that you are in
+  cargo xtask cluster down
+
+The API server, controllers, scheduler and etcd are real; the nodes are played by kwok. A pod that
+is scheduled runs at once and for ever, unless its annotations say otherwise, for instance
+  testbed.flexor.dev/complete-after: 30s
+(also start-after, fail-after, oom-after, evict-after, stop-after). As root the cluster has a
+network of its own, so programs that talk to it must be started inside, as `shell` does.")]
+pub(crate) struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Subcommand)]
+enum ClusterCommand {
+    /// Start the cluster; the first time builds it, which takes some minutes
+    Up(NodeArgs),
+    /// End the cluster and remove all that it wrote
+    Down,
+    /// Print the lines that set up a shell for the cluster
+    Env,
+    /// Open a shell that is set up for the cluster
+    Shell,
+    /// Keep the cluster in this process (what `up` starts in the background)
+    #[command(hide = true)]
+    Hold(NodeArgs),
+}
+
+/// The nodes of the cluster.
+#[derive(Args)]
+struct NodeArgs {
+    /// How many nodes
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    nodes: usize,
+
+    /// Cores of each node
+    #[arg(long, value_name = "QUANTITY", default_value = "16")]
+    node_cpu: String,
+
+    /// Memory of each node
+    #[arg(long, value_name = "QUANTITY", default_value = "64Gi")]
+    node_memory: String,
+
+    /// GPUs (nvidia.com/gpu) of each node
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    node_gpu: u32,
+}
+
+impl NodeArgs {
+    fn config(&self) -> ClusterConfig {
+        let group = NodeGroup::new("node", self.nodes).cpu(&self.node_cpu).memory(&self.node_memory);
+        let group = match self.node_gpu {
+            0 => group,
+            gpus => group.gpus(gpus),
+        };
+        ClusterConfig::with_nodes([group])
+    }
+
+    /// The same again as arguments of another process.
+    fn to_args(&self) -> [String; 4] {
+        [
+            format!("--nodes={}", self.nodes),
+            format!("--node-cpu={}", self.node_cpu),
+            format!("--node-memory={}", self.node_memory),
+            format!("--node-gpu={}", self.node_gpu),
+        ]
+    }
+}
+
+/// Does what the command says.
+pub(crate) fn run(args: ClusterArgs) -> Result<()> {
+    let files = ClusterFiles::locate()?;
+    match args.command {
+        ClusterCommand::Up(nodes) => up(&files, &nodes),
+        ClusterCommand::Down => down(&files),
+        ClusterCommand::Env => running(&files).map(|state| print!("{}", state.shell_lines())),
+        ClusterCommand::Shell => shell(&running(&files)?),
+        ClusterCommand::Hold(nodes) => holder::hold(&files, nodes.config()),
+    }
+}
+
+fn up(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
+    if files.is_held()? {
+        bail!("a cluster is up already; end it with `cargo xtask cluster down`");
+    }
+    // Here, where its progress can be seen, and not in the background.
+    flexor_testbed::Tools::ensure()?;
+    holder::start(files, nodes)?;
+    println!(
+        "The cluster is up with {} nodes. Next:\n  \
+         cargo xtask cluster shell             a shell with KUBECONFIG and kubectl set up\n  \
+         eval \"$(cargo xtask cluster env)\"     the same for this shell\n  \
+         cargo xtask cluster down",
+        nodes.nodes
+    );
+    Ok(())
+}
+
+fn down(files: &ClusterFiles) -> Result<()> {
+    if !files.is_held()? {
+        bail!("no cluster is up");
+    }
+    holder::end(files)?;
+    println!("The cluster is gone.");
+    Ok(())
+}
+
+fn shell(state: &ClusterState) -> Result<()> {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+    eprintln!("In the cluster's network, with its kubectl. Leave with `exit`; the cluster stays.");
+    let mut command = match state.namespace_pid {
+        Some(pid) => {
+            let mut command = Command::new("nsenter");
+            command.args(["--target", &pid.to_string(), "--net", "--"]).arg(&shell);
+            command
+        }
+        None => Command::new(&shell),
+    };
+    // Only comes back when the shell could not be started.
+    let error = command.envs(state.environment()).exec();
+    Err(error).with_context(|| format!("cannot start {}", shell.display()))
+}
+
+fn running(files: &ClusterFiles) -> Result<ClusterState> {
+    if !files.is_held()? {
+        bail!("no cluster is up; start one with `cargo xtask cluster up`");
+    }
+    files.read()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ClusterArgs,
+    }
+
+    #[test]
+    fn the_background_process_gets_the_same_nodes() {
+        let cli = Cli::parse_from(["x", "up", "--nodes=5", "--node-cpu=18", "--node-memory=1Gi", "--node-gpu=8"]);
+        let ClusterCommand::Up(nodes) = cli.args.command else {
+            panic!("up is up");
+        };
+        let again = Cli::parse_from(["x", "hold"].map(String::from).into_iter().chain(nodes.to_args()));
+        let ClusterCommand::Hold(again) = again.args.command else {
+            panic!("hold is hold");
+        };
+        assert_eq!(nodes.to_args(), again.to_args());
+    }
+}

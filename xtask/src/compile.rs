@@ -1,0 +1,89 @@
+//! Runs cargo and learns from its messages what was compiled, so that no path is guessed from folder names.
+//!
+//! `test` builds its test programs with it, `bench` the program it races with.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::packages::cargo;
+
+/// What cargo says about one compiled target, as far as we read it.
+#[derive(Deserialize)]
+pub(crate) struct Artifact {
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) target: Target,
+    pub(crate) profile: Profile,
+    pub(crate) executable: Option<PathBuf>,
+}
+
+/// The target of an [`Artifact`].
+#[derive(Deserialize)]
+pub(crate) struct Target {
+    pub(crate) kind: Vec<String>,
+    pub(crate) name: String,
+}
+
+/// How an [`Artifact`] was compiled.
+#[derive(Deserialize)]
+pub(crate) struct Profile {
+    /// Whether it is a test program.
+    pub(crate) test: bool,
+}
+
+/// Builds `flexor` in a profile of the root manifest and returns its path.
+pub(crate) fn flexor(root: &Path, profile: &str) -> Result<PathBuf> {
+    let artifacts = run(root, "flexor", &["build", "--package=flexor", "--bin=flexor", "--profile", profile])?;
+    let built =
+        artifacts.into_iter().find(|artifact| artifact.target.name == "flexor" && artifact.executable.is_some());
+    built.and_then(|artifact| artifact.executable).context("cargo built no program called flexor")
+}
+
+/// Runs cargo with its progress on the terminal and collects what it compiled; `what` names it in the line at the end.
+pub(crate) fn run(root: &Path, what: &str, arguments: &[&str]) -> Result<Vec<Artifact>> {
+    let started = Instant::now();
+    let mut child = cargo()
+        .args(arguments)
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let messages = child.stdout.take().context("cargo's output is not connected")?;
+    let mut artifacts = Vec::new();
+    for line in BufReader::new(messages).lines() {
+        artifacts.extend(artifact(&line.context("cannot read what cargo writes")?)?);
+    }
+    ensure!(child.wait()?.success(), "cargo {} failed; its messages are above", arguments.join(" "));
+    println!("build {what}: {:.1} s", started.elapsed().as_secs_f64());
+    Ok(artifacts)
+}
+
+/// The artifact in one line of cargo's output; other lines (build scripts, the end) say nothing of interest.
+pub(crate) fn artifact(line: &str) -> Result<Option<Artifact>> {
+    #[derive(Deserialize)]
+    struct Message {
+        reason: String,
+    }
+    let message: Message = serde_json::from_str(line).with_context(|| format!("not a message of cargo: {line}"))?;
+    if message.reason != "compiler-artifact" {
+        return Ok(None);
+    }
+    Ok(Some(serde_json::from_str(line).context("cargo describes an artifact in an unknown way")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_artifacts_are_of_interest() {
+        assert!(artifact(r#"{"reason":"build-finished","success":true}"#).unwrap().is_none());
+        assert!(artifact("warning: not JSON").is_err());
+        assert!(artifact(r#"{"reason":"compiler-artifact"}"#).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, who refuses each, and with which words.
+//!
+//! The first line of such a file says who must refuse it and why: `# both: …` where the API server does it too,
+//! `# local only: …` where only `flexor validate` can see it. Tests hold both to it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use flexor_dialects::manifest;
+
+use super::Files;
+use super::table::{head, table};
+use crate::tree::Tree;
+
+const FOLDER: &str = "testdata/bad";
+
+pub(super) fn render(tree: &Tree) -> Result<Files> {
+    let introduction = "Each manifest of [`testdata/bad/`](../../testdata/bad) is refused before anything is changed: \
+                        by `flexor validate`, and where the second column says so by the API server as well, once the \
+                        definitions of [`deploy/crds/`](../../deploy/crds) are installed.";
+    let mut rows = Vec::new();
+    for path in tree.with_extension("yaml").filter(|path| path.starts_with(FOLDER)) {
+        rows.push(row(tree, path).with_context(|| format!("{} cannot be listed", path.display()))?);
+    }
+    let table = table(&["manifest", "refused by", "what is wrong", "what `flexor validate` says"], rows);
+    let text = format!("{}\n{table}", head("Refused manifests", introduction));
+    Ok(vec![("docs/reference/refusals.md".into(), text)])
+}
+
+fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
+    let text = tree.text(path)?.unwrap_or_default();
+    let (refused_by, wrong) = claim(&text)?;
+    let report = manifest::check(text.as_bytes());
+    let errors: Vec<_> = report.findings().filter(|finding| finding.is_error()).collect();
+    ensure!(!errors.is_empty(), "flexor finds nothing wrong with it");
+    let said = errors.iter().map(|finding| {
+        let line = finding.at.map(|at| format!("line {}: ", at.line)).unwrap_or_default();
+        format!("{line}{finding}")
+    });
+    let name = path.strip_prefix(FOLDER)?.with_extension("");
+    Ok(vec![
+        format!("[{}](../../{})", name.display(), path.display()),
+        refused_by.to_owned(),
+        wrong.to_owned(),
+        said.collect::<Vec<_>>().join("\n"),
+    ])
+}
+
+/// Who refuses the manifest and why, from its first line.
+fn claim(text: &str) -> Result<(&'static str, &str)> {
+    let first = text.lines().next().unwrap_or_default();
+    let claims = [("# both:", "both"), ("# local only:", "`flexor validate`")];
+    let found = claims.iter().find_map(|(mark, who)| Some((*who, first.strip_prefix(mark)?.trim())));
+    found.filter(|(_, wrong)| !wrong.is_empty()).context("its first line is not '# both: …' or '# local only: …'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::made_up::MadeUp;
+
+    fn rendered(text: &str) -> Result<String> {
+        let files = render(&MadeUp::with(&[("testdata/bad/edl/case.yaml", text)]).tree())?;
+        Ok(files[0].1.clone())
+    }
+
+    #[test]
+    fn a_bad_manifest_is_listed_with_what_is_said_about_it() {
+        let page = rendered("# local only: a key stands twice\nkind: A\nkind: B\n").unwrap();
+        let row = page.lines().last().unwrap();
+        let start = "| [edl/case](../../testdata/bad/edl/case.yaml) | `flexor validate` | a key stands twice | ";
+        assert!(row.starts_with(start) && row.len() > start.len() + 5, "{row}");
+    }
+
+    #[test]
+    fn a_manifest_without_a_claim_is_an_error() {
+        let error = format!("{:#}", rendered("kind: A\nkind: B\n").unwrap_err());
+        assert!(error.contains("testdata/bad/edl/case.yaml") && error.contains("# both:"), "{error}");
+    }
+
+    #[test]
+    fn a_manifest_that_is_accepted_after_all_is_an_error() {
+        let fine = "# both: nothing\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n";
+        assert!(format!("{:#}", rendered(fine).unwrap_err()).contains("finds nothing wrong"));
+    }
+}

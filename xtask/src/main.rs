@@ -1,0 +1,85 @@
+//! The project's chores, as `cargo xtask COMMAND`.
+//!
+//! One module per command. Nothing here is part of the product: what users need is a command of `flexor`.
+
+mod bench;
+mod cluster;
+mod compile;
+mod fuzz;
+mod generate;
+mod packages;
+mod source;
+mod test;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The chores of the Flexor project
+#[derive(Parser)]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    after_help = "\
+Before a commit:
+  cargo fmt && cargo clippy --workspace --all-targets -- -D warnings
+  cargo xtask gen                 write the generated files again
+  cargo xtask test --tier unit    seconds; `cargo xtask test` is what CI runs
+
+CONTRIBUTING.md tells the rest."
+)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Build everything once and run the tests, tier by tier
+    Test(test::TestArgs),
+    /// Check the rules of the house: dependency direction, purity, links, …
+    Tidy,
+    /// Write the files that are generated from the code, or check them
+    Gen(generate::GenArgs),
+    /// A Kubernetes cluster with fake nodes to play with
+    Cluster(cluster::ClusterArgs),
+    /// Race against the programs Flexor replaces and write the result
+    Bench(bench::BenchArgs),
+    /// Feed a parser with random input
+    Fuzz(fuzz::FuzzArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.chore {
+        Chore::Test(args) => return test::run(args),
+        Chore::Tidy => tidy::run()?,
+        Chore::Gen(args) => generate::run(args)?,
+        Chore::Cluster(args) => cluster::run(args)?,
+        Chore::Bench(args) => bench::run(args)?,
+        Chore::Fuzz(args) => fuzz::run(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

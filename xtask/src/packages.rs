@@ -1,0 +1,68 @@
+//! The workspace's packages as cargo sees them.
+//!
+//! `tidy` asks here who depends on whom, and `test` and `fuzz` which cargo to call. Versions and features stay cargo's
+//! business.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// One package of the workspace.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One dependency as the manifest states it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    #[serde(rename = "kind", default)]
+    pub(crate) used: Use,
+}
+
+/// What a package needs a dependency for. Cargo says `null` for the ordinary kind.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    #[default]
+    Normal,
+    Build,
+    Tests,
+}
+
+impl<'de> Deserialize<'de> for Use {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Use, D::Error> {
+        match Option::<String>::deserialize(deserializer)?.as_deref() {
+            None | Some("normal") => Ok(Use::Normal),
+            Some("build") => Ok(Use::Build),
+            Some("dev") => Ok(Use::Tests),
+            Some(other) => Err(serde::de::Error::custom(format!("unknown kind of dependency '{other}'"))),
+        }
+    }
+}
+
+/// Reads the packages of the workspace at `root`, in cargo's order.
+pub(crate) fn read(root: &Path) -> Result<Vec<Package>> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .current_dir(root)
+        .output()
+        .context("cannot start cargo metadata")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo metadata failed in {}: {}", root.display(), complaint.trim());
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata wrote")?;
+    Ok(metadata.packages)
+}
+
+/// The cargo that runs this program, or the one on the path.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}

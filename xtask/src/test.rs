@@ -1,0 +1,105 @@
+//! `cargo xtask test`: builds everything once and runs the tests tier by tier.
+//!
+//! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and listens,
+//! [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. What a test needs beyond the
+//! binary (clusters, namespaces) it makes itself; only the slow first build of the cluster's tools is done here, before
+//! the clock of the tests runs.
+
+mod build;
+mod cluster_tools;
+mod house_checks;
+mod program;
+mod report;
+mod tier;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use self::build::TestProgram;
+use self::report::Report;
+use self::tier::Tier;
+use crate::compile;
+use crate::tree::project_root;
+
+/// Arguments of `cargo xtask test`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask test                          everything
+  cargo xtask test --tier unit              what needs nothing but cargo
+  cargo xtask test --tier unit,cluster
+  cargo xtask test --tier cluster -- crd    tests of that tier whose path contains 'crd'
+
+A test below crates/*/tests/ is in the tier that the first module of its path names (local,
+peers, cluster, node); every other test is in the unit tier.")]
+pub(crate) struct TestArgs {
+    /// Run only these tiers, in their usual order
+    #[arg(long = "tier", value_name = "TIER", value_enum, value_delimiter = ',')]
+    tiers: Vec<Tier>,
+
+    /// Run only tests whose path contains this
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+/// Runs the tests; fails when one failed.
+pub(crate) fn run(args: TestArgs) -> Result<ExitCode> {
+    let filter = args.filter.as_deref();
+    let flexor = compile::flexor(project_root(), "ci")?;
+    let programs = build::test_programs(project_root())?;
+    let mut sorted = Vec::new();
+    for program in &programs {
+        sorted.push((program, tests_by_tier(program, filter)?));
+    }
+
+    let mut report = Report::default();
+    let wanted = |tier: &Tier| args.tiers.is_empty() || args.tiers.contains(tier);
+    for tier in Tier::ALL.into_iter().filter(wanted) {
+        let started = Instant::now();
+        let before = report.totals();
+        let chosen = sorted.iter().filter_map(|(program, tests)| Some((*program, tests.get(&tier)?.as_slice())));
+        run_tier(tier, &chosen.collect::<Vec<_>>(), &flexor, &mut report)?;
+        if tier == Tier::Unit {
+            report.add(tier, house_checks::run(filter)?);
+        }
+        println!("{}", report.tier_line(tier, before, started.elapsed()));
+    }
+    if report.totals().all() == 0 {
+        match filter {
+            Some(filter) => bail!("no test of these tiers has '{filter}' in its path"),
+            None => bail!("there are no tests in these tiers"),
+        }
+    }
+    println!("{}", report.closing());
+    Ok(if report.totals().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the tests of one tier, program by program.
+fn run_tier(tier: Tier, chosen: &[(&TestProgram, &[String])], flexor: &Path, report: &mut Report) -> Result<()> {
+    if tier == Tier::Cluster
+        && !chosen.is_empty()
+        && let Err(failure) = cluster_tools::prepare()
+    {
+        report.add(tier, vec![failure]);
+        return Ok(());
+    }
+    for (program, tests) in chosen {
+        report.add(tier, program.run(flexor, tests, tier, &mut |line| println!("{line}"))?);
+    }
+    Ok(())
+}
+
+fn tests_by_tier(program: &TestProgram, filter: Option<&str>) -> Result<BTreeMap<Tier, Vec<String>>> {
+    let mut tests: BTreeMap<Tier, Vec<String>> = BTreeMap::new();
+    for test in program.list()? {
+        if filter.is_none_or(|wanted| test.contains(wanted)) {
+            tests.entry(Tier::of(program.kind, &test)).or_default().push(test);
+        }
+    }
+    Ok(tests)
+}

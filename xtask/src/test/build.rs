@@ -1,0 +1,79 @@
+//! The test programs of the workspace, compiled once. Running them is [`super::program`]'s part.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::compile::{self, Artifact};
+
+/// A compiled test program.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TestProgram {
+    /// The package's folder name, which is its name here.
+    pub(super) package: String,
+    /// `lib`, a binary's name, or an integration test's name.
+    pub(super) target: String,
+    pub(super) kind: ProgramKind,
+    pub(super) executable: PathBuf,
+    /// The package's folder: where cargo runs its tests too.
+    pub(super) folder: PathBuf,
+}
+
+/// Where a test program's sources stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProgramKind {
+    /// Tests inside a library or a binary.
+    Unit,
+    /// A target below `tests/`.
+    Integration,
+}
+
+/// Builds every test program of the workspace.
+pub(super) fn test_programs(root: &Path) -> Result<Vec<TestProgram>> {
+    let artifacts = compile::run(root, "tests", &["test", "--workspace", "--no-run"])?;
+    let mut programs: Vec<_> = artifacts.into_iter().filter_map(TestProgram::from_artifact).collect();
+    programs.sort_by(|a, b| (&a.package, &a.target).cmp(&(&b.package, &b.target)));
+    Ok(programs)
+}
+
+impl TestProgram {
+    fn from_artifact(artifact: Artifact) -> Option<TestProgram> {
+        let executable = artifact.executable.filter(|_| artifact.profile.test)?;
+        let folder = artifact.manifest_path.parent()?.to_owned();
+        let has_kind = |kind: &str| artifact.target.kind.iter().any(|known| known == kind);
+        let kind = if has_kind("test") { ProgramKind::Integration } else { ProgramKind::Unit };
+        let target = if has_kind("lib") { "lib".to_owned() } else { artifact.target.name };
+        let package = folder.file_name()?.to_string_lossy().into_owned();
+        Some(TestProgram { package, target, kind, executable, folder })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(kind: &str, name: &str, test: bool) -> Option<TestProgram> {
+        let line = format!(
+            r#"{{"reason":"compiler-artifact","manifest_path":"/c/flexor-model/Cargo.toml","executable":"/t/x",
+                "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}}}}"#
+        );
+        TestProgram::from_artifact(compile::artifact(&line).unwrap().unwrap())
+    }
+
+    #[test]
+    fn integration_tests_and_unit_tests_are_told_apart() {
+        let integration = program("test", "it", true).unwrap();
+        assert_eq!((integration.kind, integration.target.as_str()), (ProgramKind::Integration, "it"));
+        let unit = program("lib", "flexor_model", true).unwrap();
+        assert_eq!(
+            (unit.kind, unit.target.as_str(), unit.package.as_str()),
+            (ProgramKind::Unit, "lib", "flexor-model")
+        );
+        assert_eq!(unit.folder, Path::new("/c/flexor-model"));
+    }
+
+    #[test]
+    fn a_program_without_tests_is_none() {
+        assert_eq!(program("bin", "flexor", false), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs one test program and listens to what it says about each test.
+//!
+//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. A program that goes
+//! silent or dies takes nothing with it: the tests it had not finished count as failed. Adding up is
+//! [`super::report`]'s part.
+
+mod events;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use self::events::Event;
+use super::build::TestProgram;
+use super::report::{self, Outcome, Verdict};
+use super::tier::Tier;
+
+/// A program that says nothing for this long is ended.
+const SILENCE: Duration = Duration::from_secs(600);
+/// How long a program may take to exit after its last test.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+impl TestProgram {
+    /// The paths of all its tests.
+    pub(super) fn list(&self) -> Result<Vec<String>> {
+        let output = self.command().args(["--list", "--format", "terse"]).output();
+        let output = output.with_context(|| format!("cannot start {}", self.executable.display()))?;
+        ensure!(output.status.success(), "{} does not list its tests: {}", self.executable.display(), output.status);
+        let listing = String::from_utf8(output.stdout).context("a test's path is not UTF-8")?;
+        Ok(listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+    }
+
+    /// Runs the given tests of this program; `say` gets a line as soon as there is something to tell.
+    pub(super) fn run(
+        &self,
+        flexor: &Path,
+        tests: &[String],
+        tier: Tier,
+        say: &mut dyn FnMut(String),
+    ) -> Result<Vec<Outcome>> {
+        let mut child = self
+            .test_command(flexor, tests, tier)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.executable.display()))?;
+        let events = listen(&mut child)?;
+
+        let started = Instant::now();
+        let mut hearing = Hearing::new(self, tests);
+        let silent = loop {
+            match events.recv_timeout(SILENCE) {
+                Ok(Event::Finished { name, verdict, time, output }) => {
+                    let outcome = hearing.finished(name, verdict, time, output);
+                    tell(outcome, tier, say);
+                }
+                Ok(Event::Started { name }) => hearing.started(&name),
+                Ok(Event::Noise(line)) => say(line),
+                Ok(Event::AllDone) | Err(RecvTimeoutError::Disconnected) => break false,
+                Err(RecvTimeoutError::Timeout) => break true,
+            }
+        };
+        let status = if silent { end(&mut child)? } else { wait(&mut child)? };
+        let reason = if silent {
+            format!("the test program said nothing for {} s and was ended", SILENCE.as_secs())
+        } else {
+            format!("the test program ended ({status}) before this test did")
+        };
+        let outcomes = hearing.over(status, &reason, |outcome| tell(outcome, tier, say));
+        let name = format!("{} {}", self.package, self.target);
+        say(report::group_line(tier, &name, &outcomes, started.elapsed()));
+        Ok(outcomes)
+    }
+
+    fn test_command(&self, flexor: &Path, tests: &[String], tier: Tier) -> Command {
+        let mut command = self.command();
+        command.env(flexor_model::env::BIN.name, flexor);
+        // libtest tells the time and the output of each test only in its JSON form, which it calls unstable. The
+        // toolchain is pinned, so the form cannot change under us; this variable opens it on stable.
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command.args(["-Z", "unstable-options", "--format=json", "--report-time", "--show-output"]);
+        command.args(tier.threads().map(|threads| format!("--test-threads={threads}")));
+        command.arg("--exact").args(tests).stdout(Stdio::piped());
+        command
+    }
+
+    /// The program with the surroundings that `cargo test` gives it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        command
+    }
+}
+
+/// What has been heard of the tests of one run.
+struct Hearing<'a> {
+    program: &'a TestProgram,
+    /// Tests without a result yet, and since when they run.
+    open: BTreeMap<String, Option<Instant>>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<'a> Hearing<'a> {
+    fn new(program: &'a TestProgram, tests: &[String]) -> Hearing<'a> {
+        Hearing { program, open: tests.iter().map(|test| (test.clone(), None)).collect(), outcomes: Vec::new() }
+    }
+
+    fn started(&mut self, name: &str) {
+        if let Some(since) = self.open.get_mut(name) {
+            *since = Some(Instant::now());
+        }
+    }
+
+    fn finished(&mut self, name: String, verdict: Verdict, time: Duration, output: String) -> &Outcome {
+        self.open.remove(&name);
+        let program = format!("{} {}", self.program.package, self.program.target);
+        self.outcomes.push(Outcome { program, test: name, verdict, time, output });
+        &self.outcomes[self.outcomes.len() - 1]
+    }
+
+    /// Fails what never got a result, running tests and waiting ones alike; and the program itself, if it ended badly
+    /// although none of its tests did, by what it does at exit.
+    fn over(mut self, status: ExitStatus, reason: &str, mut each: impl FnMut(&Outcome)) -> Vec<Outcome> {
+        for (name, since) in std::mem::take(&mut self.open) {
+            let time = since.map_or(Duration::ZERO, |since| since.elapsed());
+            each(self.finished(name, Verdict::Failed, time, reason.to_owned()));
+        }
+        if !status.success() && self.outcomes.iter().all(|outcome| outcome.verdict != Verdict::Failed) {
+            let output = format!("the test program ended with {status} although none of its tests failed");
+            each(self.finished("(exit)".to_owned(), Verdict::Failed, Duration::ZERO, output));
+        }
+        self.outcomes
+    }
+}
+
+/// Failures are told at once and in full; tests of the slower tiers one by one.
+fn tell(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
+    let seconds = outcome.time.as_secs_f64();
+    match &outcome.verdict {
+        Verdict::Failed => {
+            say(format!("---- FAILED {} ({})\n{}\n----", outcome.test, outcome.program, outcome.output.trim_end()));
+        }
+        Verdict::Passed if tier != Tier::Unit => say(format!("{:<8} {} {seconds:.1} s", tier.name(), outcome.test)),
+        Verdict::Skipped(_) if tier != Tier::Unit => say(format!("{:<8} {} skipped", tier.name(), outcome.test)),
+        Verdict::Passed | Verdict::Skipped(_) => {}
+    }
+}
+
+/// Reads the program's lines on a thread of its own, so that silence can be noticed.
+fn listen(child: &mut Child) -> Result<Receiver<Event>> {
+    let output = child.stdout.take().context("the test program's output is not connected")?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let heard = Event::from_line(&String::from_utf8_lossy(&line));
+            if heard.into_iter().any(|event| sender.send(event).is_err()) {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+/// Waits for a program whose tests are over; one that cannot leave is ended.
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    let deadline = Instant::now() + FAREWELL;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    end(child)
+}
+
+fn end(child: &mut Child) -> Result<ExitStatus> {
+    child.kill().context("cannot end a test program")?;
+    Ok(child.wait()?)
+}
+
+#[cfg(test)]
+mod tests;
