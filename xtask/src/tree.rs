@@ -92,10 +92,12 @@ fn walk(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()>
     for entry in absolute.read_dir().with_context(|| format!("cannot list {}", absolute.display()))? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() && name != ".git" && name != "target" {
-            walk(root, &path, files)?;
-        } else if kind.is_file() {
+        // A link to a file is a file of the project, as it is to git; a link to a folder is not walked.
+        if entry.file_type()?.is_dir() {
+            if name != ".git" && name != "target" {
+                walk(root, &path, files)?;
+            }
+        } else if entry.path().is_file() {
             files.insert(path);
         }
     }
