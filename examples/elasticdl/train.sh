@@ -3,7 +3,7 @@
 #
 #   IMAGE=registry.example.com/elasticdl:mnist examples/elasticdl/train.sh
 #
-# `elasticdl` is the original's client, or a link of that name to `flexor`, which takes the same options.
+# `elasticdl` is the original's client. Flexor's own, with the same options, is not part of the binary yet.
 set -euo pipefail
 
 : "${IMAGE:?name the image of the model zoo: IMAGE=registry.example.com/elasticdl:mnist $0}"

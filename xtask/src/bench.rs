@@ -54,7 +54,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
     };
     let rows = (race.run)(args.repeats)?;
     rows.iter().for_each(|row| println!("{row}"));
-    let path = project_root().join("target/bench").join(format!("{name}.json"));
+    let path = project_root()?.join("target/bench").join(format!("{name}.json"));
     std::fs::create_dir_all(path.parent().context("the result has a folder")?)?;
     let mut text = serde_json::to_string_pretty(&rows)?;
     text.push('\n');

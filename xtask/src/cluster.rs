@@ -4,6 +4,7 @@
 //! other commands need to know about it stands in a small file ([`state`]).
 
 mod holder;
+mod name;
 mod state;
 
 use std::os::unix::process::CommandExt as _;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use flexor_testbed::{ClusterConfig, NodeGroup};
 
+use self::name::ClusterName;
 use self::state::{ClusterFiles, ClusterState};
 
 /// Arguments of `cargo xtask cluster`.
@@ -23,6 +25,7 @@ Examples:
   cargo xtask cluster shell             a shell with KUBECONFIG and kubectl set up
   eval \"$(cargo xtask cluster env)\"     the same for the shell that you are in
   cargo xtask cluster down
+  cargo xtask cluster up --name second  one more beside it; so for down, env and shell
 
 The API server, controllers, scheduler and etcd are real; the nodes are played by kwok. A pod that
 is scheduled runs at once and for ever, unless its annotations say otherwise, for instance
@@ -30,6 +33,10 @@ is scheduled runs at once and for ever, unless its annotations say otherwise, fo
 (also start-after, fail-after, oom-after, evict-after, stop-after). As root the cluster has a
 network of its own, so programs that talk to it must be started inside, as `shell` does.")]
 pub(crate) struct ClusterArgs {
+    /// Which cluster, where there are several
+    #[arg(long, value_name = "NAME", global = true, default_value_t)]
+    name: ClusterName,
+
     #[command(subcommand)]
     command: ClusterCommand,
 }
@@ -92,7 +99,7 @@ impl NodeArgs {
 
 /// Does what the command says.
 pub(crate) fn run(args: ClusterArgs) -> Result<()> {
-    let files = ClusterFiles::locate()?;
+    let files = ClusterFiles::locate(args.name)?;
     match args.command {
         ClusterCommand::Up(nodes) => up(&files, &nodes),
         ClusterCommand::Down => down(&files),
@@ -103,17 +110,24 @@ pub(crate) fn run(args: ClusterArgs) -> Result<()> {
 }
 
 fn up(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
+    let option = files.name().option();
     if files.is_held()? {
-        bail!("a cluster is up already; end it with `cargo xtask cluster down`");
+        // The state of one that is still starting cannot be read yet.
+        let since = files.read().map_or_else(|error| format!(": {error:#}"), |state| format!(" {}", state.origin()));
+        bail!(
+            "the cluster '{}' is up already{since}\n\
+             end it with `cargo xtask cluster down{option}`, or start another with `cargo xtask cluster up --name NAME`",
+            files.name()
+        );
     }
     // Here, where its progress can be seen, and not in the background.
     flexor_testbed::Tools::ensure()?;
     holder::start(files, nodes)?;
     println!(
         "The cluster is up with {} nodes. Next:\n  \
-         cargo xtask cluster shell             a shell with KUBECONFIG and kubectl set up\n  \
-         eval \"$(cargo xtask cluster env)\"     the same for this shell\n  \
-         cargo xtask cluster down",
+         cargo xtask cluster shell{option}             a shell with KUBECONFIG and kubectl set up\n  \
+         eval \"$(cargo xtask cluster env{option})\"     the same for this shell\n  \
+         cargo xtask cluster down{option}",
         nodes.nodes
     );
     Ok(())
@@ -121,10 +135,10 @@ fn up(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
 
 fn down(files: &ClusterFiles) -> Result<()> {
     if !files.is_held()? {
-        bail!("no cluster is up");
+        bail!("no cluster '{}' is up; {}", files.name(), files.others_up()?);
     }
     holder::end(files)?;
-    println!("The cluster is gone.");
+    println!("The cluster '{}' is gone.", files.name());
     Ok(())
 }
 
@@ -146,7 +160,9 @@ fn shell(state: &ClusterState) -> Result<()> {
 
 fn running(files: &ClusterFiles) -> Result<ClusterState> {
     if !files.is_held()? {
-        bail!("no cluster is up; start one with `cargo xtask cluster up`");
+        let option = files.name().option();
+        let others = files.others_up()?;
+        bail!("no cluster '{}' is up; {others}; start it with `cargo xtask cluster up{option}`", files.name());
     }
     files.read()
 }
@@ -174,5 +190,14 @@ mod tests {
             panic!("hold is hold");
         };
         assert_eq!(nodes.to_args(), again.to_args());
+    }
+
+    #[test]
+    fn every_command_takes_a_name() {
+        for command in ["up", "down", "env", "shell", "hold"] {
+            assert_eq!(Cli::parse_from(["x", command]).args.name.to_string(), "default");
+            assert_eq!(Cli::parse_from(["x", command, "--name", "b-2"]).args.name.to_string(), "b-2");
+        }
+        assert!(Cli::try_parse_from(["x", "up", "--name", "../b"]).is_err());
     }
 }

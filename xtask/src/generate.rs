@@ -30,6 +30,8 @@ pub(crate) struct GenArgs {
 /// What to do about a complaint of [`stale`].
 pub(crate) const REMEDY: &str = "run: cargo xtask gen";
 
+const ALL_CURRENT: &str = "all current";
+
 /// Rendered files with their text; paths are relative to the root.
 type Files = Vec<(PathBuf, String)>;
 
@@ -55,8 +57,13 @@ pub(crate) const PAGES: &[Page] = &[
 pub(crate) fn run(args: GenArgs) -> Result<()> {
     let tree = Tree::of_project()?;
     if !args.check {
+        let mut changes = Vec::new();
         for page in PAGES {
-            write(&tree, page)?.iter().for_each(|change| println!("{change}"));
+            changes.extend(write(&tree, page)?);
+        }
+        changes.iter().for_each(|change| println!("{change}"));
+        if changes.is_empty() {
+            println!("{ALL_CURRENT}");
         }
         return Ok(());
     }
@@ -67,6 +74,7 @@ pub(crate) fn run(args: GenArgs) -> Result<()> {
     if !complaints.is_empty() {
         bail!("generated files are not current\n{}\n{REMEDY}", complaints.join("\n"));
     }
+    println!("{ALL_CURRENT}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The workspace's packages as cargo sees them.
 //!
-//! `tidy` asks here who depends on whom, and `test` and `fuzz` which cargo to call. Versions and features stay cargo's
-//! business.
+//! `tidy` asks here who depends on whom and under which licence, `test` and `fuzz` which cargo to call. Versions and
+//! features stay cargo's business.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,13 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// One package of the workspace.
+/// One package: of the workspace, or one that it is built from.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
+    /// The licence as its manifest states it.
+    pub(crate) license: Option<String>,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
 }
@@ -47,12 +50,23 @@ impl<'de> Deserialize<'de> for Use {
 
 /// Reads the packages of the workspace at `root`, in cargo's order.
 pub(crate) fn read(root: &Path) -> Result<Vec<Package>> {
+    metadata(root, &["--no-deps", "--offline"])
+}
+
+/// Reads the packages of the workspace and all that `Cargo.lock` names, for every platform. What another platform needs
+/// may have to be downloaded first.
+pub(crate) fn read_with_dependencies(root: &Path) -> Result<Vec<Package>> {
+    metadata(root, &["--locked"])
+}
+
+fn metadata(root: &Path, options: &[&str]) -> Result<Vec<Package>> {
     #[derive(Deserialize)]
     struct Metadata {
         packages: Vec<Package>,
     }
     let output = cargo()
-        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .args(["metadata", "--format-version=1"])
+        .args(options)
         .current_dir(root)
         .output()
         .context("cannot start cargo metadata")?;

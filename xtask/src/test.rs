@@ -50,8 +50,9 @@ pub(crate) struct TestArgs {
 /// Runs the tests; fails when one failed.
 pub(crate) fn run(args: TestArgs) -> Result<ExitCode> {
     let filter = args.filter.as_deref();
-    let flexor = compile::flexor(project_root(), "ci")?;
-    let programs = build::test_programs(project_root())?;
+    let root = project_root()?;
+    let flexor = compile::flexor(&root, "ci")?;
+    let programs = build::test_programs(&root)?;
     let mut sorted = Vec::new();
     for program in &programs {
         sorted.push((program, tests_by_tier(program, filter)?));

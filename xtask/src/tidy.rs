@@ -5,9 +5,11 @@
 
 mod crate_graph;
 mod doc_links;
+mod licences;
 mod lints;
 mod lock_file;
 mod machine_paths;
+mod overlays;
 mod purity;
 mod rust_files;
 
@@ -26,13 +28,15 @@ pub(crate) struct Check {
 /// Every check, in the order they are run.
 pub(crate) const CHECKS: &[Check] = &[
     Check { name: "crate_graph", rule: "dependencies between crates point downwards", run: crate_graph::check },
-    Check { name: "purity", rule: "pure crates do no I/O and read no clock", run: purity::check },
+    Check { name: "purity", rule: "pure crates do no I/O, print nothing and read no clock", run: purity::check },
     Check { name: "lints", rule: "every crate takes the workspace's lints", run: lints::check },
     Check { name: "lock_file", rule: "Cargo.lock is checked in and names public sources", run: lock_file::check },
+    Check { name: "licences", rule: "what we are built from may be used and shipped by anyone", run: licences::check },
     Check { name: "module_files", rule: "foo.rs beside foo/, never mod.rs", run: rust_files::module_files },
     Check { name: "file_length", rule: "files are short", run: rust_files::lengths },
     Check { name: "unfinished", rule: "no todo!, no unimplemented!, no ignored test", run: rust_files::unfinished },
     Check { name: "doc_links", rule: "links between documents resolve", run: doc_links::check },
+    Check { name: "overlays", rule: "the overlays' controllers differ in names only", run: overlays::check },
     Check { name: "machine_paths", rule: "no path of one person's machine", run: machine_paths::check },
 ];
 

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+
+use crate::packages::cargo;
 
 /// The project's files under one root.
 pub(crate) struct Tree {
@@ -19,9 +21,9 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The checkout that this program was built from.
+    /// The checkout that the command was given in.
     pub(crate) fn of_project() -> Result<Tree> {
-        Tree::read(project_root())
+        Tree::read(&project_root()?)
     }
 
     /// Lists the files under `root`: by git where there is a repository, else by walking.
@@ -66,9 +68,34 @@ impl Tree {
     }
 }
 
-/// The root of the checkout that this program was built from.
-pub(crate) fn project_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies directly below the root")
+/// The root of the checkout that the command was given in.
+///
+/// Asked at run time: checkouts that share a target folder share this program too, whichever of them it was built from.
+pub(crate) fn project_root() -> Result<PathBuf> {
+    // `cargo xtask` and `cargo test` both say where this package lies; a program started by hand asks cargo.
+    match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(package) => root_above(Path::new(&package)),
+        None => located_root(),
+    }
+}
+
+fn root_above(package: &Path) -> Result<PathBuf> {
+    let root = package.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
+    let root = root.with_context(|| {
+        format!("CARGO_MANIFEST_DIR={} is in no checkout of this project; use `cargo xtask`", package.display())
+    })?;
+    Ok(root.to_owned())
+}
+
+fn located_root() -> Result<PathBuf> {
+    let answer = cargo()
+        .args(["locate-project", "--workspace", "--message-format=plain"])
+        .output()
+        .context("cannot start cargo locate-project")?;
+    let complaint = String::from_utf8_lossy(&answer.stderr);
+    ensure!(answer.status.success(), "not in a checkout of this project: {}", complaint.trim());
+    let manifest = PathBuf::from(OsStr::from_bytes(answer.stdout.trim_ascii_end()));
+    root_above(manifest.parent().context("a manifest lies in a folder")?)
 }
 
 /// `None` when git is not installed or refuses the folder; walking is then good enough.
@@ -140,6 +167,27 @@ pub(crate) mod made_up {
 mod tests {
     use super::made_up::MadeUp;
     use super::*;
+
+    #[test]
+    fn the_root_is_found_from_any_package_of_the_checkout() {
+        let folder = MadeUp::with(&[("xtask/Cargo.toml", ""), ("crates/a/Cargo.toml", "")]);
+        let root = folder.tree().root().to_owned();
+        assert_eq!(root_above(&root.join("xtask")).unwrap(), root);
+        assert_eq!(root_above(&root.join("crates/a")).unwrap(), root);
+    }
+
+    #[test]
+    fn a_folder_of_another_project_is_refused_by_name() {
+        let folder = MadeUp::with(&[("Cargo.toml", "")]);
+        let error = root_above(folder.tree().root()).unwrap_err().to_string();
+        assert!(error.contains(&folder.tree().root().display().to_string()), "{error}");
+        assert!(error.contains("cargo xtask"), "{error}");
+    }
+
+    #[test]
+    fn without_word_from_cargo_the_root_is_that_of_the_folder_one_stands_in() {
+        assert_eq!(located_root().unwrap(), project_root().unwrap());
+    }
 
     #[test]
     fn build_outputs_are_not_part_of_the_project() {

@@ -14,53 +14,54 @@ pub(crate) enum Launcher {
 }
 
 /// Warnings about one list of words, which may be a command line or a script given to a shell.
-pub(crate) fn look_at(words: &[String], launcher: Launcher, field: &str) -> Vec<Finding> {
+pub(crate) fn look_at(words: &[&str], launcher: Launcher, field: &str) -> Vec<Finding> {
     // A script given to `sh -c` is one word with many in it.
     let tokens: Vec<(usize, &str)> =
         words.iter().enumerate().flat_map(|(i, word)| word.split_whitespace().map(move |token| (i, token))).collect();
     let mut findings = Vec::new();
     for (at, &(index, token)) in tokens.iter().enumerate() {
-        let Some((name, value)) = option(token) else { continue };
-        let value = value.or_else(|| tokens.get(at + 1).map(|(_, next)| (*next).to_owned()));
-        let field = format!("{field}[{index}]");
-        match (name.as_str(), value.as_deref()) {
-            ("rdzv-backend", Some("dlrover-master")) => findings.push(
-                Finding::new(
-                    Reason::BackendUnavailable,
-                    field,
-                    "the rendezvous backend dlrover-master exists only in images patched by DLRover",
-                )
-                .help("write --rdzv_backend=c10d; the endpoint and the id are set by Flexor in PET_RDZV_ENDPOINT and PET_RDZV_ID"),
-            ),
-            ("rdzv-endpoint", _) if launcher == Launcher::Torchrun => findings.push(
-                Finding::new(
-                    Reason::CommandOverrides,
-                    field,
-                    "--rdzv-endpoint on the command line leads the workers past the job's master",
-                )
-                .help("leave it out: Flexor sets it in PET_RDZV_ENDPOINT"),
-            ),
-            ("rdzv-conf" | "max-restarts", _) if launcher == Launcher::Torchrun => findings.push(
-                Finding::new(
-                    Reason::CommandOverrides,
-                    field,
-                    format!("--{name} on the command line replaces what Flexor sets by environment variable"),
-                )
-                .help("leave it out: Flexor counts failures of the program itself and loses no restart to a lost node"),
-            ),
-            _ => {}
-        }
+        let Some((written, value)) = option(token) else { continue };
+        let value = value.or_else(|| tokens.get(at + 1).map(|(_, next)| *next)).unwrap_or_default();
+        findings.extend(hint(written, value.trim_matches(['"', '\'']), launcher, format!("{field}[{index}]")));
     }
     findings
 }
 
-/// `--rdzv_backend=c10d` as (`rdzv-backend`, `c10d`). torchrun takes `_` and `-` alike.
-fn option(word: &str) -> Option<(String, Option<String>)> {
-    let (name, value) = match word.strip_prefix("--")?.split_once('=') {
-        Some((name, value)) => (name, Some(value.trim_matches(['"', '\'']).to_owned())),
-        None => (word.strip_prefix("--")?, None),
+fn hint(written: &str, value: &str, launcher: Launcher, field: String) -> Option<Finding> {
+    // torchrun takes `_` and `-` alike.
+    let name = written.replace('_', "-");
+    if name == "--rdzv-backend" && value == "dlrover-master" {
+        let message = "the rendezvous backend dlrover-master exists only in images patched by DLRover";
+        return Some(Finding::new(Reason::BackendUnavailable, field, message).help(
+            "write --rdzv_backend=c10d; Flexor sets the endpoint and the id in PET_RDZV_ENDPOINT and PET_RDZV_ID",
+        ));
+    }
+    if launcher != Launcher::Torchrun {
+        return None;
+    }
+    let (consequence, help) = match name.as_str() {
+        "--rdzv-endpoint" => ("leads the workers past the job's master", "leave it out: Flexor sets PET_RDZV_ENDPOINT"),
+        "--rdzv-id" => ("keeps the workers from meeting at the job's own id", "leave it out: Flexor sets PET_RDZV_ID"),
+        "--nnodes" if !value.contains(':') => {
+            ("fixes the number of nodes, so the job is not elastic", "leave it out: Flexor sets PET_NNODES to MIN:MAX")
+        }
+        "--rdzv-conf" => ("replaces the settings that Flexor makes for the rendezvous", "leave it out"),
+        "--max-restarts" => (
+            "replaces the number that Flexor sets, so lost nodes use it up",
+            "leave it out: Flexor counts failures of the program itself",
+        ),
+        _ => return None,
     };
-    Some((name.replace('_', "-"), value))
+    let message = format!("{written} on the command line {consequence}");
+    Some(Finding::new(Reason::CommandOverrides, field, message).help(help))
+}
+
+/// `--rdzv_backend=c10d` as (`--rdzv_backend`, `c10d`).
+fn option(word: &str) -> Option<(&str, Option<&str>)> {
+    if !word.starts_with("--") {
+        return None;
+    }
+    Some(word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value))))
 }
 
 #[cfg(test)]
@@ -68,8 +69,7 @@ mod tests {
     use super::*;
 
     fn reasons(words: &[&str]) -> Vec<Reason> {
-        let words: Vec<String> = words.iter().map(|&w| w.to_owned()).collect();
-        look_at(&words, Launcher::Torchrun, "command").into_iter().map(|finding| finding.reason).collect()
+        look_at(words, Launcher::Torchrun, "command").into_iter().map(|finding| finding.reason).collect()
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
         for words in [
             &["torchrun", "--rdzv_backend=dlrover-master", "train.py"][..],
             &["torchrun", "--rdzv-backend", "dlrover-master", "train.py"],
-            &["/bin/bash", "-c", "torchrun --nnodes=2 --rdzv_backend='dlrover-master' train.py"],
+            &["/bin/bash", "-c", "torchrun --nnodes=1:2 --rdzv_backend='dlrover-master' train.py"],
             &["/bin/bash", "-c", "torchrun --rdzv_backend dlrover-master train.py"],
         ] {
             assert_eq!(reasons(words), [Reason::BackendUnavailable], "{words:?}");
@@ -88,5 +88,7 @@ mod tests {
     #[test]
     fn options_that_switch_off_what_flexor_sets_are_named() {
         assert_eq!(reasons(&["torchrun", "--max_restarts=3", "--rdzv-conf", "x=1"]), [Reason::CommandOverrides; 2]);
+        assert_eq!(reasons(&["torchrun", "--nnodes=2", "--rdzv_id=5"]), [Reason::CommandOverrides; 2]);
+        assert_eq!(reasons(&["torchrun", "--nnodes=1:$WORKER_NUM", "--nproc_per_node=1"]), []);
     }
 }

@@ -4,19 +4,19 @@
 //! 2017, when it was a third-party resource, and that of 2018.
 
 mod convert;
+mod environment;
 mod naming;
 mod training_job;
 mod warnings;
 
-use std::sync::OnceLock;
-
 use kube::CustomResourceExt;
 
 use crate::{
-    kind::{Kind, Reading, typed},
+    kind::{Kind, typed},
     manifest::Subject,
 };
 
+pub use convert::to_job;
 pub use training_job::{
     MasterSpec, PserverSpec, ReplicaStatus, ScaleRecord, TrainerSpec, TrainingJob, TrainingJobSpec, TrainingJobStatus,
 };
@@ -25,17 +25,6 @@ pub use training_job::{
 pub const NAME: &str = "edl";
 
 /// Its kinds.
-pub static KINDS: [Kind; 1] = [Kind {
-    dialect: NAME,
-    group: "paddlepaddle.org",
-    version: "v1",
-    kind: "TrainingJob",
-    crd: TrainingJob::crd,
-    read: |json| {
-        let job: TrainingJob = typed(json)?;
-        let mut findings = warnings::of_job(&job.spec);
-        let subject = convert::to_job(&job, &mut findings)?;
-        Ok(Reading { subject: Some(Subject::Job(subject)), findings })
-    },
-    judge: OnceLock::new(),
-}];
+pub static KINDS: [Kind; 1] = [Kind::new(NAME, ["paddlepaddle.org", "v1", "TrainingJob"], TrainingJob::crd, |json| {
+    Ok(to_job(&typed(json)?)?.map(Subject::Job))
+})];

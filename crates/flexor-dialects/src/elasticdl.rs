@@ -7,49 +7,23 @@
 //!
 //! Nothing is submitted, built or read from disk here.
 
-mod abbreviation;
-mod argv;
-mod choice;
-mod cluster_spec;
-mod command;
-mod envs;
-mod given;
-mod help;
-mod job_options;
-mod naming;
-mod object_name;
-mod option;
-mod option_group;
+mod command_line;
+mod job;
 mod options;
-mod params;
-mod parse;
-mod priority;
-mod resource_string;
-mod rules;
-mod slip;
-mod template;
 #[cfg(test)]
 mod tests;
-mod to_job;
-mod value;
-mod volume;
+mod values;
 
-pub use choice::{DistributionStrategy, ImagePullPolicy, LogLevel, RestartPolicy};
-pub use cluster_spec::{ClusterSpec, PodAdditions, Variable};
-pub use command::{Command, CommandName};
-pub use envs::Envs;
-pub use help::help;
-pub use job_options::{JobKind, JobOptions, JobType};
-pub use naming::{MASTER_PORT, PS_PORT, WORKER_PORT};
-pub use option::{Arity, Fate, Generation, OptionSpec, Presence};
+pub use command_line::{Command, CommandName, Parsed, args_of_bytes, help, parse};
+pub use job::{JobKind, JobOptions, JobType, WORKER_PORT};
 pub use options::{
-    DataOptions, IgnoredOptions, ModelOptions, PodOptions, SubmissionOptions, TrainingOptions, ZooInitOptions,
+    Arity, DataOptions, Fate, Generation, IgnoredOptions, ModelOptions, OptionSpec, PodOptions, Presence,
+    SubmissionOptions, TrainingOptions, ZooInitOptions,
 };
-pub use params::{AuxParams, Params};
-pub use parse::{Parsed, args_of_bytes, parse};
-pub use priority::{Fraction, PodPriority, WorkerPriority};
-pub use resource_string::ResourceString;
-pub use volume::{VolumeMount, VolumeSource, Volumes};
+pub use values::{
+    AuxParams, ClusterSpec, DistributionStrategy, Envs, Fraction, ImagePullPolicy, LogLevel, Params, PodAdditions,
+    PodPriority, ResourceString, RestartPolicy, Variable, VolumeMount, VolumeSource, Volumes, WorkerPriority,
+};
 
-/// What jobs of this dialect say they are.
-pub const DIALECT: &str = "elasticdl";
+/// The name of this dialect.
+pub const NAME: &str = "elasticdl";

@@ -60,6 +60,28 @@ impl Finding {
     }
 }
 
+/// A text from outside as it is shown in a message: in backticks, cut to a readable length, on one line.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", shortened(text))
+}
+
+/// The same without backticks.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    let mut shown = String::new();
+    for c in text.chars().take(MOST) {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.field.is_empty() {
@@ -70,5 +92,17 @@ impl fmt::Display for Finding {
             write!(f, "; {help}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_text_is_short_and_on_one_line() {
+        assert_eq!(quoted("4 Gi"), "`4 Gi`");
+        assert_eq!(quoted("a\nb\u{1b}[31m"), "`a\\nb\\u{1b}[31m`");
+        assert_eq!(quoted(&"ä".repeat(100)), format!("`{}…`", "ä".repeat(80)));
     }
 }

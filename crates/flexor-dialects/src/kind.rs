@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     Finding,
     manifest::{Judge, Subject},
+    schema,
 };
 
 /// One custom resource of one dialect.
@@ -22,41 +23,62 @@ pub struct Kind {
     pub version: &'static str,
     /// Its name.
     pub kind: &'static str,
-    /// Its definition.
-    pub crd: fn() -> CustomResourceDefinition,
-    /// What an object that fits its schema means.
-    pub(crate) read: fn(&Value) -> Result<Reading, Finding>,
-    pub(crate) judge: OnceLock<Judge>,
+    derived: fn() -> CustomResourceDefinition,
+    read: fn(&Value) -> Result<Reading<Subject>, Finding>,
+    judge: OnceLock<Judge>,
 }
 
 /// What was understood of an object.
-pub(crate) struct Reading {
-    /// What it means; none if a finding is an error.
-    pub(crate) subject: Option<Subject>,
-    /// What was noticed on the way.
-    pub(crate) findings: Vec<Finding>,
+pub struct Reading<T> {
+    /// What it means.
+    pub subject: T,
+    /// What was noticed on the way; no errors among them.
+    pub findings: Vec<Finding>,
 }
 
 impl Kind {
+    pub(crate) const fn new(
+        dialect: &'static str,
+        [group, version, kind]: [&'static str; 3],
+        derived: fn() -> CustomResourceDefinition,
+        read: fn(&Value) -> Result<Reading<Subject>, Finding>,
+    ) -> Self {
+        Self { dialect, group, version, kind, derived, read, judge: OnceLock::new() }
+    }
+
+    /// Its definition, as a cluster gets it.
+    pub fn crd(&self) -> CustomResourceDefinition {
+        schema::without_nulls((self.derived)())
+    }
+
+    /// What an object means that fits its schema and keeps its rules.
+    pub(crate) fn read(&self, json: &Value) -> Result<Reading<Subject>, Finding> {
+        (self.read)(json)
+    }
+
     /// The schema and rules, made when first asked for.
     pub(crate) fn judge(&self) -> &Judge {
-        self.judge.get_or_init(|| Judge::new(&schema_of(&(self.crd)())))
+        self.judge.get_or_init(|| Judge::new(&schema::of(&self.crd())))
     }
 }
 
-/// The schema in a definition, as JSON.
-fn schema_of(crd: &CustomResourceDefinition) -> Value {
-    crd.spec
-        .versions
-        .first()
-        .and_then(|version| version.schema.as_ref())
-        .and_then(|schema| schema.open_api_v3_schema.as_ref())
-        .and_then(|schema| serde_json::to_value(schema).ok())
-        .expect("a definition made from a Rust type has one version with a schema")
+impl<T> Reading<T> {
+    /// The same about something made from it.
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U) -> Reading<U> {
+        Reading { subject: make(self.subject), findings: self.findings }
+    }
 }
 
-/// An object as its Rust type. The schema has been held against it, so an error here is one that schemas cannot tell.
+/// An object as its Rust type, without what only the API server writes. The schema has been held against it, so an
+/// error here is one that schemas cannot tell.
 pub(crate) fn typed<T: DeserializeOwned>(json: &Value) -> Result<T, Finding> {
-    serde_json::from_value(json.clone())
-        .map_err(|error| Finding::new(Reason::InvalidValue, "spec", format!("cannot be understood: {error}")))
+    let mut json = json.clone();
+    if let Some(object) = json.as_object_mut() {
+        object.remove("status");
+    }
+    if let Some(metadata) = json["metadata"].as_object_mut() {
+        metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "labels" | "annotations"));
+    }
+    serde_path_to_error::deserialize(&json)
+        .map_err(|error| Finding::new(Reason::InvalidValue, error.path().to_string(), error.inner().to_string()))
 }

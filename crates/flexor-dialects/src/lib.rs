@@ -2,7 +2,7 @@
 //!
 //! One folder per dialect holds everything its users know: the types and schemas of their manifests, what a missing
 //! field means, which combinations are refused, and how pods, services, labels and variables are called. Beside them
-//! stands what all share: reading manifests ([`manifest`]), pod templates and quantities.
+//! stands what all share: reading manifests ([`manifest`]), pod templates, resources, the job's master.
 //!
 //! Adding a dialect is a folder here and a line in [`kinds`]. Nothing in this crate talks to a cluster.
 
@@ -18,12 +18,15 @@ mod crd_yaml;
 mod finding;
 mod flexor_options;
 mod kind;
-mod metadata;
+mod master;
+mod object_meta;
 mod pod_fields;
 mod pod_template;
-mod quantity_hints;
+mod resource_hints;
 mod schema;
 mod suggest;
+mod torchrun_env;
+mod vocabulary;
 mod wire_resources;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -32,7 +35,7 @@ pub use conditions::JobCondition;
 pub use crd_yaml::crd_yaml;
 pub use finding::{Finding, Position};
 pub use flexor_options::FlexorOptions;
-pub use kind::Kind;
+pub use kind::{Kind, Reading};
 pub use pod_template::{Container, EnvVar, PodSpec, PodTemplate};
 pub use wire_resources::{ResourceList, ResourceRequirements, WireQuantity};
 
@@ -43,5 +46,5 @@ pub fn kinds() -> impl Iterator<Item = &'static Kind> {
 
 /// The definitions of every kind, each with the dialect it belongs to.
 pub fn crds() -> Vec<(&'static str, CustomResourceDefinition)> {
-    kinds().map(|kind| (kind.dialect, (kind.crd)())).collect()
+    kinds().map(|kind| (kind.dialect, kind.crd())).collect()
 }

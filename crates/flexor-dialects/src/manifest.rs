@@ -1,38 +1,42 @@
 //! Manifests: from the bytes of a file to what each document in it means, or what is wrong with it.
 //!
 //! ```text
-//! bytes ─ node ─▶ tree with lines ─ schema_walk ─▶ fits its schema ─ rules ─▶ keeps its rules ─ Kind::read ─▶ Job, Plan
+//! bytes ─ documents ─▶ texts ─ node ─▶ trees with lines ─ verdict ─▶ Job, Plan or findings
 //! ```
 //!
-//! Each step runs only on what the one before let through, and every finding carries its line. Nothing here touches
-//! files or the network.
+//! Every finding carries its line. Nothing here touches files or the network.
 
+mod documents;
 mod metadata;
 mod node;
 mod path;
 mod rules;
 mod schema_walk;
+mod verdict;
+mod which_kind;
+mod yaml_trouble;
 
-use flexor_model::{Job, Plan, Reason};
-use serde::Serialize;
-use serde_json::Value;
+use flexor_model::{Job, Plan};
 
-use self::{node::Node, path::FieldPath, rules::Rules};
-use crate::{Finding, Position, kind::Kind, suggest};
+use self::{
+    documents::Source,
+    node::{Duplicates, Node},
+};
+use crate::{Finding, Position, finding::shortened};
+
+pub(crate) use verdict::Judge;
 
 /// What a file holds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Why the file could not be read at all; then there are no documents.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why the file is no text at all; then there are no documents.
     pub unreadable: Option<Finding>,
     /// The documents that are not empty, in order.
     pub documents: Vec<Document>,
 }
 
 /// One document of a file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// Where it begins.
     pub at: Position,
@@ -47,12 +51,11 @@ pub struct Document {
 }
 
 /// What became of a document.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "verdict")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Of a kind that is none of ours.
     Skipped,
-    /// Of ours, and unusable.
+    /// Unusable: no YAML, no object, or of ours and wrong.
     Refused {
         /// The dialect, where the kind is known.
         dialect: Option<&'static str>,
@@ -71,8 +74,7 @@ pub enum Verdict {
 }
 
 /// What a document means.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
     /// A job.
     Job(Job),
@@ -82,11 +84,9 @@ pub enum Subject {
 
 /// Reads a file. Takes any bytes.
 pub fn check(bytes: &[u8]) -> Report {
-    match node::read(bytes) {
+    match documents::cut(bytes) {
         Err(finding) => Report { unreadable: Some(finding), documents: Vec::new() },
-        Ok(nodes) => {
-            Report { unreadable: None, documents: nodes.iter().flat_map(unfold).map(check_document).collect() }
-        }
+        Ok(sources) => Report { unreadable: None, documents: sources.into_iter().flat_map(check_source).collect() },
     }
 }
 
@@ -112,22 +112,34 @@ impl Document {
     }
 }
 
-/// A kind's schema and rules, ready to hold documents against. Made once per kind.
-pub(crate) struct Judge {
-    schema: Value,
-    rules: Rules,
+/// The documents in one text: one, or as many as the list in it has objects.
+fn check_source(source: Source<'_>) -> Vec<Document> {
+    match node::read(source.text, source.first_line, Duplicates::Refused) {
+        Ok(Some(node)) => unfold(&node).into_iter().map(check_document).collect(),
+        Ok(None) => Vec::new(),
+        Err(finding) => vec![unreadable_document(source, finding)],
+    }
 }
 
-impl Judge {
-    /// For a schema as it stands in a custom resource definition.
-    pub(crate) fn new(kind_schema: &Value) -> Self {
-        Self { schema: metadata::with_object_fields(kind_schema), rules: Rules::of(kind_schema) }
+/// A document that is no YAML, or has a key twice. In a kind of somebody else's the latter is none of our business.
+fn unreadable_document(source: Source<'_>, finding: Finding) -> Document {
+    let begin = Position { line: source.first_line, column: 1 };
+    let at = finding.at.map_or(begin, |at| Position { line: at.line + source.first_line - 1, ..at });
+    let verdict = Verdict::Refused { dialect: None, findings: vec![finding.at(Some(at))] };
+    match node::read(source.text, source.first_line, Duplicates::LastWins) {
+        Ok(Some(node)) => {
+            let document = check_document(&node);
+            if document.verdict == Verdict::Skipped { document } else { Document { verdict, ..document } }
+        }
+        Ok(None) | Err(_) => {
+            Document { at: begin, api_version: String::new(), kind: String::new(), name: String::new(), verdict }
+        }
     }
 }
 
 /// The objects of a list such as `kubectl get -o yaml` prints; anything else is itself.
 fn unfold(node: &Node) -> Vec<&Node> {
-    let is_list = node.text("kind").is_some_and(|kind| kind.ends_with("List"));
+    let is_list = node.text("kind") == Some("List") && node.text("apiVersion") == Some("v1");
     match node.get("items").map(|items| &items.value) {
         Some(node::Value::List(items)) if is_list => items.iter().collect(),
         _ => vec![node],
@@ -135,86 +147,13 @@ fn unfold(node: &Node) -> Vec<&Node> {
 }
 
 fn check_document(node: &Node) -> Document {
-    let text = |node: Option<&Node>, key| node.and_then(|node| node.text(key)).unwrap_or_default().to_owned();
-    let api_version = text(Some(node), "apiVersion");
-    let kind = text(Some(node), "kind");
-    let name = text(node.get("metadata"), "name");
-    let verdict = judge(node, &api_version, &kind);
-    Document { at: node.at, api_version, kind, name, verdict }
-}
-
-fn judge(node: &Node, api_version: &str, kind: &str) -> Verdict {
-    let refused = |finding: Finding| Verdict::Refused { dialect: None, findings: vec![finding] };
-    if api_version.is_empty() || kind.is_empty() {
-        let missing = if api_version.is_empty() { "apiVersion" } else { "kind" };
-        return refused(
-            Finding::new(Reason::NotAnObject, missing, "is missing, so this is no Kubernetes object").at(Some(node.at)),
-        );
-    }
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let of_group: Vec<&Kind> = crate::kinds().filter(|known| known.group == group).collect();
-    if of_group.is_empty() {
-        return Verdict::Skipped;
-    }
-    let Some(known) = of_group.iter().find(|known| known.kind == kind) else {
-        let names = of_group.iter().map(|known| known.kind);
-        let help = match suggest::closest(kind, names.clone()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("{group} has {}", names.collect::<Vec<_>>().join(" and ")),
-        };
-        let finding = Finding::new(Reason::UnknownKind, "kind", format!("{group} has no kind `{kind}`"));
-        return refused(finding.help(help).at(Some(node.locate(&FieldPath::default().key("kind")))));
+    let (api_version, kind) = (node.text("apiVersion").unwrap_or_default(), node.text("kind").unwrap_or_default());
+    let metadata = node.get("metadata");
+    let name = metadata.and_then(|m| m.text("name").or(m.text("generateName"))).unwrap_or_default();
+    let verdict = match which_kind::of(node, api_version, kind) {
+        Ok(Some(known)) => verdict::on(node, known),
+        Ok(None) => Verdict::Skipped,
+        Err(finding) => Verdict::Refused { dialect: None, findings: vec![finding] },
     };
-    if known.version != version {
-        let finding = Finding::new(Reason::UnknownVersion, "apiVersion", format!("{kind} has no version `{version}`"));
-        return refused(
-            finding
-                .help(format!("write {group}/{}", known.version))
-                .at(Some(node.locate(&FieldPath::default().key("apiVersion")))),
-        );
-    }
-    judge_kind(node, known)
-}
-
-fn judge_kind(node: &Node, kind: &'static Kind) -> Verdict {
-    let judge = kind.judge();
-    let dialect = kind.dialect;
-    let findings = schema_walk::walk(&judge.schema, node);
-    if !findings.is_empty() {
-        return Verdict::Refused { dialect: Some(dialect), findings: in_order(findings) };
-    }
-    let json = node.to_json();
-    let mut findings = judge.rules.broken(&json);
-    let subject = if findings.is_empty() {
-        match (kind.read)(&json) {
-            Ok(reading) => {
-                findings.extend(reading.findings);
-                reading.subject
-            }
-            Err(finding) => {
-                findings.push(finding);
-                None
-            }
-        }
-    } else {
-        None
-    };
-    for finding in &mut findings {
-        if finding.at.is_none() {
-            let path: FieldPath = finding.field.parse().unwrap_or_default();
-            finding.at = Some(node.locate(&path));
-        }
-    }
-    let findings = in_order(findings);
-    match subject {
-        Some(subject) if findings.iter().all(|finding| !finding.is_error()) => {
-            Verdict::Accepted { dialect, subject: Box::new(subject), findings }
-        }
-        _ => Verdict::Refused { dialect: Some(dialect), findings },
-    }
-}
-
-fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|finding| (finding.at, finding.severity));
-    findings
+    Document { at: node.at, api_version: shortened(api_version), kind: shortened(kind), name: shortened(name), verdict }
 }

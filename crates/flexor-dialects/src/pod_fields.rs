@@ -8,24 +8,32 @@ use serde_json::Value;
 
 use crate::{Finding, suggest};
 
-/// A warning for each field of the template at `path` that this Kubernetes does not know, and one if it cannot be read.
-pub(crate) fn unknown(template: &Value, path: &str) -> Vec<Finding> {
+/// A warning for each field of the template at `path` that this Kubernetes does not know. A template that it cannot
+/// read at all is an error: no pod could be made from it.
+pub(crate) fn look_at(template: &Value, path: &str) -> Result<Vec<Finding>, Finding> {
+    let understood: PodTemplateSpec = serde_path_to_error::deserialize(template).map_err(|error| {
+        let inside = error.path().to_string();
+        let field = if inside == "." { path.to_owned() } else { format!("{path}.{inside}") };
+        Finding::new(Reason::UnreadablePod, field, in_our_words(&error.inner().to_string()))
+    })?;
     let mut findings = Vec::new();
-    match serde_json::from_value::<PodTemplateSpec>(template.clone()) {
-        Ok(known) => {
-            let known = serde_json::to_value(&known).unwrap_or_default();
-            compare(template, &known, path, &mut findings);
-        }
-        Err(error) => findings.push(
-            Finding::new(
-                Reason::UnknownPodField,
-                path,
-                format!("Kubernetes cannot read this as a pod template: {error}"),
-            )
-            .help("no pod can be made from it"),
-        ),
-    }
-    findings
+    compare(template, &serde_json::to_value(&understood).unwrap_or_default(), path, &mut findings);
+    Ok(findings)
+}
+
+/// `invalid type: string "22", expected i32` as people say it.
+fn in_our_words(error: &str) -> String {
+    let Some((found, wanted)) = error.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    else {
+        return error.to_owned();
+    };
+    let wanted = match wanted {
+        "i32" | "i64" | "u32" | "u64" => "a whole number",
+        "a sequence" => "a list",
+        "a string" | "a boolean" | "a map" => wanted,
+        _ => "a mapping",
+    };
+    format!("must be {wanted}, got {}", found.replace("floating point", "the number"))
 }
 
 /// What went in and did not come out again was not understood.
@@ -99,7 +107,7 @@ fn unknown_field(key: &str, path: &str) -> Finding {
         "volumes",
         "workingDir",
     ];
-    let finding = Finding::new(Reason::UnknownPodField, format!("{path}.{key}"), "is no field of a Kubernetes pod");
+    let finding = Finding::new(Reason::UnknownPodField, format!("{path}.{key}"), "not a field of a Kubernetes pod");
     match suggest::closest(key, OFTEN_WRITTEN) {
         Some(meant) => finding.help(format!("did you mean `{meant}`?")),
         None => finding.help("it is passed on as it is"),
@@ -120,12 +128,12 @@ mod tests {
             "metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "main", "image": "x", "imagePullPolice": "Always", "ports": []}], "volumes": []},
         });
-        let findings = unknown(&template, "spec.template");
+        let findings = look_at(&template, "spec.template").unwrap();
         let said: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
             [
-                "spec.template.spec.containers[0].imagePullPolice: is no field of a Kubernetes pod; did you mean `imagePullPolicy`?"
+                "spec.template.spec.containers[0].imagePullPolice: not a field of a Kubernetes pod; did you mean `imagePullPolicy`?"
             ]
         );
     }
@@ -136,6 +144,15 @@ mod tests {
             "containers": [{"name": "main", "resources": {"limits": {"cpu": 0.5, "memory": "4Gi"}}, "volumeMounts": [{"name": "d", "mountPath": "/d"}]}],
             "volumes": [{"name": "d", "emptyDir": {}}],
         }});
-        assert_eq!(unknown(&template, "t"), []);
+        assert_eq!(look_at(&template, "t").unwrap(), []);
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_where_it_stands() {
+        let template = json!({"spec": {"containers": [{"name": "main", "ports": [{"containerPort": "22"}]}]}});
+        assert_eq!(
+            look_at(&template, "t").unwrap_err().to_string(),
+            "t.spec.containers[0].ports[0].containerPort: must be a whole number, got string \"22\""
+        );
     }
 }

@@ -5,16 +5,16 @@
 
 use std::borrow::Cow;
 
-use flexor_model::{self as model, EnvEntry, MainContainer, Resources};
+use flexor_model::{self as model, Reason};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     Finding,
     command_hints::{self, Launcher},
-    pod_fields,
-    wire_resources::{ResourceRequirements, read_list},
+    pod_fields, resource_hints,
+    wire_resources::ResourceRequirements,
 };
 
 /// The template of a role's pods.
@@ -85,62 +85,70 @@ pub struct EnvVar {
     pub rest: Map<String, Value>,
 }
 
-/// A template as the engine knows it, with what its main container asks for.
-pub(crate) struct ReadTemplate {
-    pub(crate) template: model::PodTemplate,
-    pub(crate) requests: Resources,
-    pub(crate) limits: Resources,
-}
-
 impl PodTemplate {
-    /// Reads the template that stands at `path`. The main container is the one called `main_name`, else the first.
+    /// The template that stands at `path`, as the engine knows it, and what was noticed about it. The main container is
+    /// the one called `main`, else the first.
     pub(crate) fn read(
         &self,
         path: &str,
-        main_name: &str,
+        main: &str,
         launcher: Launcher,
         findings: &mut Vec<Finding>,
-    ) -> ReadTemplate {
+    ) -> Result<model::PodTemplate, Finding> {
         let json = serde_json::to_value(self).expect("a template came from JSON and goes back to it");
-        findings.extend(pod_fields::unknown(&json, path));
-        let index = self.spec.containers.iter().position(|c| c.name == main_name).unwrap_or(0);
-        let nothing = Container::default();
-        let main = self.spec.containers.get(index).unwrap_or(&nothing);
-        let container_path = format!("{path}.spec.containers[{index}]");
-        let command = main.command.clone().unwrap_or_default();
-        let args = main.args.clone().unwrap_or_default();
-        findings.extend(command_hints::look_at(&command, launcher, &format!("{container_path}.command")));
-        findings.extend(command_hints::look_at(&args, launcher, &format!("{container_path}.args")));
-        let resources = main.resources.clone().unwrap_or_default();
-        let limits = read_list(resources.limits.as_ref(), &format!("{container_path}.resources.limits"), findings);
-        let asked = read_list(resources.requests.as_ref(), &format!("{container_path}.resources.requests"), findings);
-        // What is limited but not asked for is asked for, as Kubernetes has it.
-        let requests = limits.iter().chain(asked.iter()).collect();
-        let env = main.env.iter().flatten();
-        let template = model::PodTemplate {
-            json,
-            main: MainContainer {
-                index,
-                name: main.name.clone(),
-                image: main.image.clone().unwrap_or_default(),
-                command,
-                args,
-                env: env.map(|env| EnvEntry { name: env.name.clone(), value: env.value.clone() }).collect(),
-            },
-            priority_class: self.spec.priority_class_name.clone(),
-            grace_seconds: self.spec.termination_grace_period_seconds.and_then(|s| u32::try_from(s).ok()),
-        };
-        ReadTemplate { template, requests, limits }
+        findings.extend(pod_fields::look_at(&json, path)?);
+        for (i, container) in self.spec.containers.iter().enumerate() {
+            let path = format!("{path}.spec.containers[{i}]");
+            let resources = container.resources.clone().unwrap_or_default();
+            resource_hints::look_at(&resources, &format!("{path}.resources"), findings)?;
+        }
+        let template = model::PodTemplate::new(json, main)
+            .map_err(|error| Finding::new(Reason::UnreadablePod, format!("{path}.{}", error.path), error.problem))?;
+        let index = self.spec.containers.iter().position(|container| container.name == main).unwrap_or(0);
+        for (i, container) in self.spec.containers.iter().enumerate() {
+            // Only the container that trains is steered by the variables that its command line may override.
+            let launcher = if i == index { launcher } else { Launcher::Any };
+            for (part, words) in [("command", &container.command), ("args", &container.args)] {
+                let words: Vec<&str> = words.iter().flatten().map(String::as_str).collect();
+                let field = format!("{path}.spec.containers[{i}].{part}");
+                findings.extend(command_hints::look_at(&words, launcher, &field));
+            }
+        }
+        let path = format!("{path}.spec.containers[{index}]");
+        if template.main().image().is_none_or(str::is_empty) {
+            findings.push(Finding::new(Reason::NoImage, path, "has no image").help("add `image:`"));
+        }
+        Ok(template)
     }
+}
 
-    /// A template of one container, for roles whose users write none.
-    pub(crate) fn of(container: Container) -> Self {
-        Self { spec: PodSpec { containers: vec![container], ..PodSpec::default() }, rest: Map::new() }
-    }
+/// The template of a role that runs Flexor itself and that its users do not write.
+pub(crate) fn of_flexor(container: &str) -> model::PodTemplate {
+    let json = json!({"spec": {"containers": [{"name": container}]}});
+    model::PodTemplate::new(json, container).expect("a container with a name is all that a template needs")
 }
 
 /// Containers in one pod; a bound that rules can count on.
 const MOST_CONTAINERS: u32 = 32;
+
+impl JsonSchema for EnvVar {
+    fn schema_name() -> Cow<'static, str> {
+        "EnvVar".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+            "x-kubernetes-preserve-unknown-fields": true,
+        })
+    }
+}
 
 impl JsonSchema for PodTemplate {
     fn schema_name() -> Cow<'static, str> {
@@ -154,12 +162,7 @@ impl JsonSchema for PodTemplate {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let texts = json_schema!({"type": "array", "items": {"type": "string"}});
         let resources = ResourceRequirements::json_schema(generator);
-        let env = json_schema!({
-            "type": "object",
-            "required": ["name"],
-            "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
-            "x-kubernetes-preserve-unknown-fields": true,
-        });
+        let env = EnvVar::json_schema(generator);
         let container = json_schema!({
             "type": "object",
             "required": ["name"],

@@ -8,34 +8,24 @@ mod elastic_job;
 mod naming;
 mod warnings;
 
-use std::sync::OnceLock;
-
 use kube::CustomResourceExt;
 
 use crate::{
-    kind::{Kind, Reading, typed},
+    kind::{Kind, typed},
     manifest::Subject,
 };
 
+pub use convert::to_job;
 pub use elastic_job::{
-    ElasticJob, ElasticJobSpec, ElasticJobStatus, ReplicaSpecs, ReplicaStatus, SchedulingPolicy, WorkerSpec,
+    CleanPodPolicy, ElasticJob, ElasticJobSpec, ElasticJobStatus, ReplicaSpecs, ReplicaStatus, RestartPolicy,
+    SchedulingPolicy, WorkerSpec,
 };
 
 /// The dialect's name.
 pub const NAME: &str = "torchelastic";
 
 /// Its kinds.
-pub static KINDS: [Kind; 1] = [Kind {
-    dialect: NAME,
-    group: "elastic.pytorch.org",
-    version: "v1alpha1",
-    kind: "ElasticJob",
-    crd: ElasticJob::crd,
-    read: |json| {
-        let job: ElasticJob = typed(json)?;
-        let mut findings = warnings::of_job(&job.spec);
-        let subject = convert::to_job(&job, &mut findings)?;
-        Ok(Reading { subject: Some(Subject::Job(subject)), findings })
-    },
-    judge: OnceLock::new(),
-}];
+pub static KINDS: [Kind; 1] =
+    [Kind::new(NAME, ["elastic.pytorch.org", "v1alpha1", "ElasticJob"], ElasticJob::crd, |json| {
+        Ok(to_job(&typed(json)?)?.map(Subject::Job))
+    })];

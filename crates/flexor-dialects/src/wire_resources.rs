@@ -2,12 +2,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use flexor_model::{Quantity, QuantityError, Reason, Resources};
+use flexor_model::{Quantity, QuantityError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::{Finding, quantity_hints};
 
 /// What Kubernetes reads as a quantity and takes for a resource: nothing negative.
 pub(crate) const QUANTITY_PATTERN: &str =
@@ -49,22 +47,6 @@ impl<T: Into<String>> From<T> for WireQuantity {
     fn from(text: T) -> Self {
         Self(Value::String(text.into()))
     }
-}
-
-/// The resources in a list, and what is strange or wrong about them. `path` is where the list stands.
-pub(crate) fn read_list(list: Option<&ResourceList>, path: &str, findings: &mut Vec<Finding>) -> Resources {
-    let mut resources = Vec::new();
-    for (name, written) in list.into_iter().flatten() {
-        let field = if name.contains(['.', '/']) { format!("{path}[\"{name}\"]") } else { format!("{path}.{name}") };
-        match written.parse() {
-            Ok(quantity) => {
-                findings.extend(quantity_hints::strange(name, quantity, &field));
-                resources.push((name.clone(), quantity));
-            }
-            Err(error) => findings.push(Finding::new(Reason::InvalidValue, field, error.to_string())),
-        }
-    }
-    resources.into_iter().collect()
 }
 
 impl JsonSchema for WireQuantity {

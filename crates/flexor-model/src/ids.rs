@@ -25,3 +25,20 @@ impl fmt::Display for Rank {
         self.0.fmt(f)
     }
 }
+
+/// The unique id of a job: another job of the same name, made later, has another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobUid(String);
+
+impl From<&str> for JobUid {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for JobUid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

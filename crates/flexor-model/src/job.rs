@@ -1,11 +1,14 @@
 //! The neutral job: what every dialect is turned into, and all that the engine ever sees.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{DnsLabel, JobName, Resources, Role, RoleKind};
+use crate::{DnsLabel, EnvValue, JobName, LABEL_MAX, Resources, Role, RoleKind};
 
 /// An elastic training job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Job {
     /// Its name.
     pub name: JobName,
@@ -13,11 +16,15 @@ pub struct Job {
     pub namespace: Option<DnsLabel>,
     /// The dialect it was written in.
     pub dialect: String,
+    /// Labels of the job that its pods carry too.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the job that its pods carry too.
+    pub annotations: BTreeMap<String, String>,
     /// How its processes share the work.
     pub strategy: Strategy,
     /// Its roles, in the order in which they are started.
     pub roles: Vec<Role>,
-    /// Who decides how large it is.
+    /// Who moves those roles that may be scaled automatically.
     pub sizing: Sizing,
     /// What all its pods together may not exceed when Flexor sizes it; empty means no ceiling of its own.
     pub ceiling: Resources,
@@ -41,7 +48,7 @@ pub enum Strategy {
     Custom,
 }
 
-/// Who decides how large a job is.
+/// Who decides how large a job is. Where it is the user alone, no role may be scaled automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Sizing {
@@ -55,6 +62,7 @@ pub enum Sizing {
 
 /// When a job ends and what is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct EndPolicy {
     /// Which pods are removed at the end.
     pub clean_pods: CleanPods,
@@ -62,8 +70,6 @@ pub struct EndPolicy {
     pub remove_after_seconds: Option<u32>,
     /// After how many seconds a running job is failed.
     pub deadline_seconds: Option<u64>,
-    /// How many failures of the program the whole job is forgiven.
-    pub failure_limit: Option<u32>,
 }
 
 /// Which pods are removed when a job has ended.
@@ -86,14 +92,64 @@ impl Job {
 
     /// The longest name that will be generated for one of its objects.
     pub fn longest_name(&self) -> usize {
-        let overhead = self.roles.iter().map(|role| role.naming.overhead(&role.name)).max().unwrap_or(0);
-        self.name.as_str().len() + overhead
+        let names = self.roles.iter().flat_map(|role| {
+            let service = role.service.as_ref().map(|service| &service.name);
+            [Some(&role.naming.pod), service].into_iter().flatten().map(|name| name.overhead(&role.name))
+        });
+        self.name.as_str().len() + names.max().unwrap_or(0)
+    }
+
+    /// What contradicts itself in this job; nothing in one that a dialect made.
+    ///
+    /// The types keep most nonsense out by themselves. What goes across fields is said here, once, for property tests
+    /// and `debug_assert!`.
+    pub fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for role in &self.roles {
+            let name = &role.name;
+            if self.sizing == Sizing::Manual && role.size.automatically().is_some() {
+                found.push(format!("{name} is scaled automatically by nobody"));
+            }
+            for key in role.service.iter().flat_map(|service| &service.selector) {
+                if !role.naming.labels.contains_key(key) {
+                    found.push(format!("the service of {name} selects by {key}, which its pods do not carry"));
+                }
+            }
+            for rule in &role.env {
+                if let EnvValue::Address { role: wanted, port } = &rule.value {
+                    let target = self.roles.iter().find(|role| role.name == *wanted);
+                    let ports = target.and_then(|target| target.service.as_ref()).map(|service| &service.ports);
+                    if !ports.is_some_and(|ports| ports.iter().any(|named| named.name == *port)) {
+                        found.push(format!(
+                            "{} of {name} points to port {port} of {wanted}, which is not served",
+                            rule.name
+                        ));
+                    }
+                }
+            }
+        }
+        if self.longest_name() > LABEL_MAX {
+            found.push(format!("a name of {} characters would be made", self.longest_name()));
+        }
+        found
+    }
+}
+
+impl Strategy {
+    /// What a job of this strategy is called in a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::ParameterServer => "parameter-server",
+            Strategy::AllReduce => "all-reduce",
+            Strategy::Local => "local",
+            Strategy::Custom => "custom",
+        }
     }
 }
 
 impl Default for EndPolicy {
     /// Nothing is removed and nothing is limited.
     fn default() -> Self {
-        Self { clean_pods: CleanPods::None, remove_after_seconds: None, deadline_seconds: None, failure_limit: None }
+        Self { clean_pods: CleanPods::None, remove_after_seconds: None, deadline_seconds: None }
     }
 }

@@ -8,17 +8,22 @@ use thiserror::Error;
 /// The longest DNS label, and so the longest pod, service and label value that can be made from a job's name.
 pub const LABEL_MAX: usize = 63;
 
+const OBJECT_NAME_MAX: usize = 253;
+const PORT_NAME_MAX: usize = 15;
+
 /// Why a text is not the name it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// The empty text names nothing.
     #[error("is empty; write a name of lower-case letters, digits and `-`")]
     Empty,
-    /// Longer than a DNS label can be.
-    #[error("has {length} characters; at most {LABEL_MAX} are possible")]
+    /// Longer than such a name can be.
+    #[error("has {length} characters; at most {most} are possible")]
     TooLong {
         /// How long it is.
         length: usize,
+        /// How long it may be.
+        most: usize,
     },
     /// A character that no DNS label has.
     #[error("contains `{found}`; only lower-case letters, digits and `-` are possible")]
@@ -51,6 +56,16 @@ pub struct JobName(String);
 #[serde(try_from = "String", into = "String")]
 pub struct RoleName(String);
 
+/// The name of any object in a cluster: a DNS-1123 subdomain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ObjectName(String);
+
+/// The name of a port: what Kubernetes takes for one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PortName(String);
+
 fn check(text: &str, first: fn(char) -> bool, begin: &'static str) -> Result<(), NameError> {
     let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.is_empty() {
@@ -60,7 +75,7 @@ fn check(text: &str, first: fn(char) -> bool, begin: &'static str) -> Result<(),
         return Err(NameError::Character { found });
     }
     if text.len() > LABEL_MAX {
-        return Err(NameError::TooLong { length: text.len() });
+        return Err(NameError::TooLong { length: text.len(), most: LABEL_MAX });
     }
     if !text.starts_with(first) || text.ends_with('-') {
         return Err(NameError::Edge { begin });
@@ -91,6 +106,35 @@ impl FromStr for RoleName {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         check(&text.to_ascii_lowercase(), |c| c.is_ascii_lowercase(), "a letter")?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for ObjectName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if text.len() > OBJECT_NAME_MAX {
+            return Err(NameError::TooLong { length: text.len(), most: OBJECT_NAME_MAX });
+        }
+        for label in text.split('.') {
+            check(label, |c| c != '-', "a letter or digit")?;
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for PortName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        check(text, |c| c != '-', "a letter or digit")?;
+        if text.len() > PORT_NAME_MAX {
+            return Err(NameError::TooLong { length: text.len(), most: PORT_NAME_MAX });
+        }
+        if text.contains("--") || !text.contains(|c: char| c.is_ascii_lowercase()) {
+            return Err(NameError::Edge { begin: "a letter or digit, hold a letter and no `--`," });
+        }
         Ok(Self(text.to_owned()))
     }
 }
@@ -133,7 +177,7 @@ macro_rules! text_newtype {
     )*};
 }
 
-text_newtype!(DnsLabel, JobName, RoleName);
+text_newtype!(DnsLabel, JobName, ObjectName, PortName, RoleName);
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +197,26 @@ mod tests {
         assert_eq!("imagenet_run_0".parse::<JobName>(), Err(NameError::Character { found: '_' }));
         assert_eq!("a.b".parse::<DnsLabel>(), Err(NameError::Character { found: '.' }));
         assert_eq!("a-".parse::<DnsLabel>(), Err(NameError::Edge { begin: "a letter or digit" }));
-        assert_eq!("x".repeat(64).parse::<DnsLabel>(), Err(NameError::TooLong { length: 64 }));
+        assert_eq!("x".repeat(64).parse::<DnsLabel>(), Err(NameError::TooLong { length: 64, most: LABEL_MAX }));
+    }
+
+    #[test]
+    fn an_object_name_may_have_dots() {
+        for good in ["high", "0.5", "a-b.c"] {
+            assert!(good.parse::<ObjectName>().is_ok(), "{good}");
+        }
+        for bad in ["", "High", "a_b", "-a", "a-", "a..b", "a."] {
+            assert!(bad.parse::<ObjectName>().is_err(), "{bad}");
+        }
+        assert!("a".repeat(254).parse::<ObjectName>().is_err());
+    }
+
+    #[test]
+    fn a_port_has_a_short_name_with_a_letter_in_it() {
+        assert!("jobport-7164".parse::<PortName>().is_ok());
+        for bad in ["1234", "a--b", "a-name-that-is-too-long", "-a", ""] {
+            assert!(bad.parse::<PortName>().is_err(), "{bad}");
+        }
     }
 
     #[test]

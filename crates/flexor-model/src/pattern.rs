@@ -36,13 +36,17 @@ pub enum Field {
     Id,
     /// `{rank}`: the pod's place in its role.
     Rank,
-    /// `{replicas:ROLE}`: how many replicas another role starts with.
-    Replicas(RoleName),
+    /// `{replicas:ROLE}` or `{replicas:ROLE+ROLE}`: how many replicas other roles have, together.
+    Replicas(Vec<RoleName>),
+    /// `{relaunches}`: how often the pod's place has been filled again.
+    Relaunches,
 }
 
 /// Why a text is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{{{gap}}}` in `{pattern}` names nothing; known are job, namespace, uid, role, id, rank and replicas:ROLE")]
+#[error(
+    "`{{{gap}}}` in `{pattern}` names nothing; known are job, namespace, uid, role, id, rank, relaunches and replicas:ROLE"
+)]
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,
@@ -54,11 +58,6 @@ pub struct PatternError {
 const ID_DIGITS: usize = 5;
 
 impl Pattern {
-    /// A text without gaps.
-    pub fn literal(text: impl Into<String>) -> Self {
-        Self(vec![Part::Text(text.into())])
-    }
-
     /// A pattern that stands in the program itself.
     ///
     /// # Panics
@@ -66,6 +65,11 @@ impl Pattern {
     /// If it names a gap that there is not: a slip of the programmer, found by the first test that uses it.
     pub fn of(text: &'static str) -> Self {
         text.parse().expect("patterns in the program name only gaps that there are")
+    }
+
+    /// A number, which has no gaps.
+    pub fn number(n: u32) -> Self {
+        Self(vec![Part::Text(n.to_string())])
     }
 
     /// The text for one pod.
@@ -89,7 +93,7 @@ impl Pattern {
             .map(|part| match part {
                 Part::Text(text) => text.len(),
                 Part::Gap(Field::Role) => role.as_str().len(),
-                Part::Gap(Field::Id | Field::Rank | Field::Replicas(_)) => ID_DIGITS,
+                Part::Gap(Field::Id | Field::Rank | Field::Replicas(_) | Field::Relaunches) => ID_DIGITS,
                 Part::Gap(Field::Job | Field::Namespace | Field::Uid) => 0,
             })
             .sum()
@@ -128,7 +132,11 @@ impl Field {
             "role" => Some(Self::Role),
             "id" => Some(Self::Id),
             "rank" => Some(Self::Rank),
-            other => other.strip_prefix("replicas:").and_then(|role| role.parse().ok()).map(Self::Replicas),
+            "relaunches" => Some(Self::Relaunches),
+            other => {
+                let roles = other.strip_prefix("replicas:")?.split('+').map(|role| role.parse().ok());
+                roles.collect::<Option<_>>().map(Self::Replicas)
+            }
         }
     }
 }
@@ -142,7 +150,11 @@ impl fmt::Display for Field {
             Self::Role => f.write_str("role"),
             Self::Id => f.write_str("id"),
             Self::Rank => f.write_str("rank"),
-            Self::Replicas(role) => write!(f, "replicas:{role}"),
+            Self::Relaunches => f.write_str("relaunches"),
+            Self::Replicas(roles) => {
+                let roles: Vec<&str> = roles.iter().map(RoleName::as_str).collect();
+                write!(f, "replicas:{}", roles.join("+"))
+            }
         }
     }
 }

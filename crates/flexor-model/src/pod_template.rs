@@ -1,43 +1,239 @@
-//! The pod a role is made from: the user's JSON as it is, and the few things in it that Flexor reads.
+//! The pod a role is made from: the user's JSON as it is, and a view of the few things in it that Flexor reads.
+//!
+//! Nothing is copied out: what is read is read from the JSON, so the two cannot disagree. That it can be read is made
+//! sure once, when the template is made.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use thiserror::Error;
 
-/// A pod template. What is read stands beside the JSON, so that nobody looks into the JSON twice.
+use crate::{Quantity, Resources};
+
+/// A pod template with a main container, whose resources are quantities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct PodTemplate {
-    /// The user's template, with every field, known to us or not.
-    pub json: Value,
+    json: Value,
+    /// The place of the main container in `spec.containers`.
+    main: usize,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    json: Value,
+    main: usize,
+}
+
+/// Why JSON is no pod template.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{path}: {problem}")]
+pub struct PodTemplateError {
+    /// Where in the template: `spec.containers[0].resources.limits.cpu`.
+    pub path: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// The container that trains.
+#[derive(Debug, Clone, Copy)]
+pub struct MainContainer<'a>(&'a Value);
+
+impl PodTemplate {
+    /// A template whose main container is the one called `main`, or else the first.
+    pub fn new(json: Value, main: &str) -> Result<Self, PodTemplateError> {
+        let position = list(&json["spec"]["containers"]).iter().position(|container| container["name"] == main);
+        Self::checked(json, position.unwrap_or(0))
+    }
+
+    fn checked(json: Value, main: usize) -> Result<Self, PodTemplateError> {
+        if list(&json["spec"]["containers"]).get(main).is_none_or(|container| !container.is_object()) {
+            let problem = "has no containers".to_owned();
+            return Err(PodTemplateError { path: "spec.containers".to_owned(), problem });
+        }
+        for kind in ["containers", "initContainers"] {
+            for (i, container) in list(&json["spec"][kind]).iter().enumerate() {
+                for part in ["requests", "limits"] {
+                    read(&container["resources"][part])
+                        .map_err(|error| error.below(&format!("spec.{kind}[{i}].resources.{part}")))?;
+                }
+            }
+        }
+        Ok(Self { json, main })
+    }
+
+    /// The whole template, with every field, known to us or not.
+    pub fn json(&self) -> &Value {
+        &self.json
+    }
+
     /// The container that trains.
-    pub main: MainContainer,
+    pub fn main(&self) -> MainContainer<'_> {
+        MainContainer(&self.json["spec"]["containers"][self.main])
+    }
+
+    /// The same template with other resources for the main container.
+    #[must_use]
+    pub fn with_main_resources(mut self, requests: &Resources, limits: &Resources) -> Self {
+        self.json["spec"]["containers"][self.main]["resources"] = json!({"requests": requests, "limits": limits});
+        self
+    }
+
+    /// What the scheduler sets aside for one pod: its containers together, or more if starting it takes more.
+    pub fn requests(&self) -> Resources {
+        let mut running = Resources::default();
+        let mut starting = Resources::default();
+        for container in list(&self.json["spec"]["initContainers"]) {
+            let asked = requests(container);
+            if container["restartPolicy"] == "Always" {
+                running = running.plus(&asked);
+                starting = starting.or_more(&running);
+            } else {
+                starting = starting.or_more(&running.plus(&asked));
+            }
+        }
+        for container in list(&self.json["spec"]["containers"]) {
+            running = running.plus(&requests(container));
+        }
+        running.or_more(&starting)
+    }
+
     /// The priority class of the pods, where the template names one.
-    pub priority_class: Option<String>,
-    /// How long a pod may take to stop.
-    pub grace_seconds: Option<u32>,
+    pub fn priority_class(&self) -> Option<&str> {
+        self.json["spec"]["priorityClassName"].as_str()
+    }
+
+    /// How long a pod may take to stop, where the template says so.
+    pub fn grace(&self) -> Option<Duration> {
+        self.json["spec"]["terminationGracePeriodSeconds"].as_u64().map(Duration::from_secs)
+    }
 }
 
-/// What is read of the main container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MainContainer {
-    /// Its place in the list of containers.
-    pub index: usize,
+impl<'a> MainContainer<'a> {
     /// Its name.
-    pub name: String,
-    /// Its image; empty where the dialect lets Flexor choose.
-    pub image: String,
+    pub fn name(self) -> &'a str {
+        self.0["name"].as_str().unwrap_or_default()
+    }
+
+    /// Its image, where the template names one.
+    pub fn image(self) -> Option<&'a str> {
+        self.0["image"].as_str()
+    }
+
     /// Its command.
-    pub command: Vec<String>,
+    pub fn command(self) -> Vec<&'a str> {
+        texts(&self.0["command"])
+    }
+
     /// The arguments of its command.
-    pub args: Vec<String>,
-    /// Its environment.
-    pub env: Vec<EnvEntry>,
+    pub fn args(self) -> Vec<&'a str> {
+        texts(&self.0["args"])
+    }
+
+    /// The value of one of its variables, where that is a plain text.
+    pub fn env(self, name: &str) -> Option<&'a str> {
+        let variable = list(&self.0["env"]).iter().find(|variable| variable["name"] == name)?;
+        variable["value"].as_str()
+    }
+
+    /// What it asks for. What is limited but not asked for is asked for, as Kubernetes has it.
+    pub fn requests(self) -> Resources {
+        requests(self.0)
+    }
+
+    /// What it may not exceed.
+    pub fn limits(self) -> Resources {
+        read(&self.0["resources"]["limits"]).unwrap_or_default()
+    }
 }
 
-/// One environment variable of the main container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EnvEntry {
-    /// The variable.
-    pub name: String,
-    /// Its value, where it is a plain text.
-    pub value: Option<String>,
+fn requests(container: &Value) -> Resources {
+    let limits = read(&container["resources"]["limits"]).unwrap_or_default();
+    let asked = read(&container["resources"]["requests"]).unwrap_or_default();
+    limits.iter().chain(asked.iter()).collect()
+}
+
+fn read(quantities: &Value) -> Result<Resources, PodTemplateError> {
+    let nothing = Map::new();
+    let pairs = quantities.as_object().unwrap_or(&nothing).iter().map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let quantity: Quantity =
+            text.parse().map_err(|error| PodTemplateError { path: name.clone(), problem: format!("{error}") })?;
+        Ok((name.clone(), quantity))
+    });
+    pairs.collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    list(value).iter().filter_map(Value::as_str).collect()
+}
+
+impl PodTemplateError {
+    fn below(self, path: &str) -> Self {
+        Self { path: format!("{path}.{}", self.path), ..self }
+    }
+}
+
+impl TryFrom<Stored> for PodTemplate {
+    type Error = PodTemplateError;
+
+    fn try_from(stored: Stored) -> Result<Self, PodTemplateError> {
+        Self::checked(stored.json, stored.main)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(spec: Value) -> PodTemplate {
+        PodTemplate::new(json!({ "spec": spec }), "main").unwrap()
+    }
+
+    #[test]
+    fn what_a_pod_asks_for_is_what_the_scheduler_sets_aside() {
+        let asks = |cpu: &str| json!({"requests": {"cpu": cpu}});
+        let pod = template(json!({
+            "initContainers": [
+                {"name": "side", "restartPolicy": "Always", "resources": asks("1")},
+                {"name": "load", "resources": asks("4")},
+            ],
+            "containers": [{"name": "main", "resources": asks("2")}, {"name": "log", "resources": {"limits": {"cpu": 0.5}}}],
+        }));
+        assert_eq!(pod.requests().to_string(), "cpu=5");
+        assert_eq!(pod.main().requests().to_string(), "cpu=2");
+    }
+
+    #[test]
+    fn the_main_container_is_the_one_called_so_or_the_first() {
+        let pod = template(json!({"containers": [{"name": "a"}, {"name": "main", "image": "x", "command": ["y"]}]}));
+        assert_eq!((pod.main().name(), pod.main().image(), pod.main().command()), ("main", Some("x"), vec!["y"]));
+        assert_eq!(template(json!({"containers": [{"name": "a"}, {"name": "b"}]})).main().name(), "a");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_template() {
+        assert!(PodTemplate::new(json!({"spec": {"containers": []}}), "main").is_err());
+        let error = PodTemplate::new(
+            json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "4 Gi"}}}]}}),
+            "main",
+        );
+        assert_eq!(error.unwrap_err().path, "spec.containers[0].resources.limits.cpu");
+        assert!(serde_json::from_value::<PodTemplate>(json!({"json": {}, "main": 3})).is_err());
+    }
+
+    #[test]
+    fn other_resources_replace_those_of_the_main_container_only() {
+        let pod = template(json!({"containers": [{"name": "log", "image": "l"}, {"name": "main", "image": "m"}]}));
+        let more: Resources = [("memory", "8Gi".parse().unwrap())].into_iter().collect();
+        let pod = pod.with_main_resources(&more, &more);
+        assert_eq!((pod.main().image(), pod.requests().to_string()), (Some("m"), "memory=8Gi".to_owned()));
+        let again: PodTemplate = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
+        assert_eq!(again, pod);
+    }
 }

@@ -38,28 +38,18 @@ enum Family {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QuantityError {
     /// There is no number in front.
-    #[error("`{text}` is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi")]
+    #[error("{} is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi", shown(.text))]
     NoNumber {
         /// What was written.
         text: String,
     },
-    /// A space between the number and its suffix.
-    #[error("`{text}` has a space in it; write `{instead}`")]
-    Space {
-        /// What was written.
-        text: String,
-        /// The same without the space.
-        instead: String,
-    },
-    /// A suffix that Kubernetes does not know, with the one that was probably meant.
-    #[error("`{text}` has the unknown suffix `{suffix}`{}", .instead.as_ref().map(|i| format!("; write `{i}`")).unwrap_or_else(|| "; known are m, k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei".to_owned()))]
+    /// Something behind the number that Kubernetes does not know.
+    #[error("{} is not a quantity; {}", shown(.text), advice(.instead))]
     Suffix {
         /// What was written.
         text: String,
-        /// The part that is not known.
-        suffix: String,
-        /// What was probably meant.
-        instead: Option<String>,
+        /// What was probably meant, each a good quantity.
+        instead: Vec<String>,
     },
     /// Longer than any number needs to be.
     #[error("is {length} characters long; a quantity has at most {LONGEST_TEXT}")]
@@ -67,6 +57,18 @@ pub enum QuantityError {
         /// How long it is.
         length: usize,
     },
+}
+
+fn shown(text: &str) -> String {
+    format!("`{}`", text.escape_debug())
+}
+
+fn advice(instead: &[String]) -> String {
+    if instead.is_empty() {
+        return "known suffixes are m, k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei".to_owned();
+    }
+    let quoted: Vec<String> = instead.iter().map(|text| format!("`{text}`")).collect();
+    format!("write {}", quoted.join(" or "))
 }
 
 impl Quantity {
@@ -86,6 +88,12 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(i64::MAX)
     }
 
+    /// Both together, capped as Kubernetes does it, in the family of the first.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { billionths: (self.billionths + other.billionths).clamp(-LARGEST, LARGEST), family: self.family }
+    }
+
     /// Whether it is written in powers of 1024.
     pub fn is_binary(self) -> bool {
         self.family == Family::Binary
@@ -102,12 +110,7 @@ impl FromStr for Quantity {
         let digits_end =
             text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '+' || c == '-')).unwrap_or(text.len());
         let (number, suffix) = text.split_at(digits_end);
-        let no_number = || QuantityError::NoNumber { text: text.to_owned() };
-        if suffix.contains(char::is_whitespace) && !number.is_empty() {
-            let instead: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-            return Err(QuantityError::Space { text: text.to_owned(), instead });
-        }
-        let decimal = Decimal::parse(number).ok_or_else(no_number)?;
+        let decimal = Decimal::parse(number).ok_or_else(|| QuantityError::NoNumber { text: text.to_owned() })?;
         if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
             return Ok(Self { billionths: decimal.times(1024_i128.pow(*power), 0), family: Family::Binary });
         }
@@ -117,11 +120,8 @@ impl FromStr for Quantity {
         if let Some(exponent) = suffix.strip_prefix(['e', 'E']).and_then(|e| e.parse::<i16>().ok()) {
             return Ok(Self { billionths: decimal.times(1, i32::from(exponent)), family: Family::Decimal });
         }
-        Err(QuantityError::Suffix {
-            text: text.to_owned(),
-            suffix: suffix.to_owned(),
-            instead: meant_suffix(suffix).map(|meant| format!("{number}{meant}")),
-        })
+        let instead = meant_suffixes(suffix).iter().map(|meant| format!("{number}{meant}")).collect();
+        Err(QuantityError::Suffix { text: text.to_owned(), instead })
     }
 }
 
@@ -177,18 +177,31 @@ impl Decimal {
     }
 }
 
-/// The suffix somebody meant who wrote `gb`, `GB`, `g`, `mib` or `K`.
-fn meant_suffix(written: &str) -> Option<&'static str> {
-    let letters = written.trim().to_ascii_lowercase();
-    let letters = letters.strip_suffix('b').unwrap_or(&letters);
-    match letters {
-        "k" | "ki" => Some("Ki"),
-        "m" | "mi" => Some("Mi"),
-        "g" | "gi" => Some("Gi"),
-        "t" | "ti" => Some("Ti"),
-        "p" | "pi" => Some("Pi"),
-        "core" | "cores" | "cpu" | "cpus" => Some(""),
-        _ => None,
+/// The suffixes somebody may have meant who wrote ` Gi`, `GB`, `g`, `mib`, `K` or ` cores`.
+fn meant_suffixes(written: &str) -> &'static [&'static str] {
+    let letters: String = written.chars().filter(|c| !c.is_whitespace()).collect();
+    if letters.is_empty() {
+        return &[""];
+    }
+    // A suffix that is right but for the space in front of it.
+    if let Some((suffix, _)) = BINARY.iter().find(|(name, _)| *name == letters) {
+        return std::slice::from_ref(suffix);
+    }
+    if let Some((suffix, _)) = DECIMAL.iter().find(|(name, _)| *name == letters) {
+        return std::slice::from_ref(suffix);
+    }
+    let letters = letters.to_ascii_lowercase();
+    match letters.strip_suffix('b').unwrap_or(&letters) {
+        "k" => &["k", "Ki"],
+        "ki" => &["Ki"],
+        "m" => &["M", "Mi"],
+        "mi" => &["Mi"],
+        "g" => &["G", "Gi"],
+        "gi" => &["Gi"],
+        "t" => &["T", "Ti"],
+        "ti" => &["Ti"],
+        "core" | "cores" | "cpu" | "cpus" | "" => &[""],
+        _ => &[],
     }
 }
 
@@ -286,10 +299,12 @@ mod tests {
     #[test]
     fn a_wrong_quantity_says_what_to_write() {
         let error = |text: &str| text.parse::<Quantity>().unwrap_err().to_string();
-        assert_eq!(error("4 Gi"), "`4 Gi` has a space in it; write `4Gi`");
-        assert_eq!(error("4GB"), "`4GB` has the unknown suffix `GB`; write `4Gi`");
+        assert_eq!(error("4 Gi"), "`4 Gi` is not a quantity; write `4Gi`");
+        assert_eq!(error("4GB"), "`4GB` is not a quantity; write `4G` or `4Gi`");
+        assert_eq!(error("10 cores"), "`10 cores` is not a quantity; write `10`");
+        assert_eq!(error("30 GB"), "`30 GB` is not a quantity; write `30G` or `30Gi`");
         assert!(error("lots").contains("500m, 2 or 4Gi"));
-        assert!(error("4x").contains("known are"));
+        assert!(error("4x").contains("known suffixes are"));
         assert!(error(&"9".repeat(65)).contains("at most 64"));
     }
 
@@ -297,6 +312,15 @@ mod tests {
         #[test]
         fn any_text_is_read_without_panic(text in ".{0,70}") {
             let _ = text.parse::<Quantity>();
+        }
+
+        #[test]
+        fn whatever_is_suggested_is_a_quantity(text in "[0-9]{1,3}(\\.[0-9])? ?[a-zA-Z]{0,5}") {
+            if let Err(QuantityError::Suffix { instead, .. }) = text.parse::<Quantity>() {
+                for better in instead {
+                    prop_assert!(better.parse::<Quantity>().is_ok(), "{} for {}", better, text);
+                }
+            }
         }
 
         #[test]

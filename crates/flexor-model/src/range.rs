@@ -5,19 +5,20 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// `min..=max` replicas, with `min <= max`.
+/// `min..=max` replicas with `min <= max`, or everything from `min` upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Bounds")]
 pub struct ReplicaRange {
     min: u32,
-    max: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<u32>,
 }
 
 /// The bounds as they are written, before they are known to be in order.
 #[derive(Deserialize)]
 struct Bounds {
     min: u32,
-    max: u32,
+    max: Option<u32>,
 }
 
 /// The bounds are the wrong way round.
@@ -31,34 +32,49 @@ pub struct RangeError {
 }
 
 impl ReplicaRange {
-    /// The range from `min` to `max`, both included.
+    /// From `min` to `max`, both included.
     pub fn new(min: u32, max: u32) -> Result<Self, RangeError> {
-        if min > max { Err(RangeError { min, max }) } else { Ok(Self { min, max }) }
+        if min > max { Err(RangeError { min, max }) } else { Ok(Self { min, max: Some(max) }) }
     }
 
-    /// The range that holds only `n`: a role that does not scale.
+    /// From `min` upwards without end.
+    pub fn at_least(min: u32) -> Self {
+        Self { min, max: None }
+    }
+
+    /// Only `n`.
     pub fn exactly(n: u32) -> Self {
-        Self { min: n, max: n }
+        Self { min: n, max: Some(n) }
     }
 
-    /// The fewest replicas with which the role can work.
+    /// The fewest.
     pub fn min(self) -> u32 {
         self.min
     }
 
-    /// The most replicas the role can use.
-    pub fn max(self) -> u32 {
+    /// The most, if there is such a number.
+    pub fn max(self) -> Option<u32> {
         self.max
     }
 
-    /// Whether `n` replicas are allowed.
+    /// Whether `n` lies inside.
     pub fn contains(self, n: u32) -> bool {
-        (self.min..=self.max).contains(&n)
+        self.min <= n && self.max.is_none_or(|max| n <= max)
+    }
+
+    /// Whether all of `other` lies inside.
+    pub fn covers(self, other: Self) -> bool {
+        let above = match (self.max, other.max) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(mine), Some(others)) => others <= mine,
+        };
+        self.min <= other.min && above
     }
 
     /// Whether there is any choice.
     pub fn is_elastic(self) -> bool {
-        self.min < self.max
+        self.max != Some(self.min)
     }
 }
 
@@ -66,13 +82,20 @@ impl TryFrom<Bounds> for ReplicaRange {
     type Error = RangeError;
 
     fn try_from(bounds: Bounds) -> Result<Self, RangeError> {
-        Self::new(bounds.min, bounds.max)
+        match bounds.max {
+            Some(max) => Self::new(bounds.min, max),
+            None => Ok(Self::at_least(bounds.min)),
+        }
     }
 }
 
 impl fmt::Display for ReplicaRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_elastic() { write!(f, "{}..{}", self.min, self.max) } else { write!(f, "{}", self.min) }
+        match self.max {
+            Some(max) if max == self.min => write!(f, "{max}"),
+            Some(max) => write!(f, "{}..{max}", self.min),
+            None => write!(f, "{}..", self.min),
+        }
     }
 }
 
@@ -86,6 +109,18 @@ mod tests {
         assert!(serde_json::from_str::<ReplicaRange>(r#"{"min":3,"max":2}"#).is_err());
         let range = ReplicaRange::new(2, 60).unwrap();
         assert!(range.is_elastic() && range.contains(60) && !range.contains(1));
-        assert_eq!((range.to_string(), ReplicaRange::exactly(4).to_string()), ("2..60".into(), "4".into()));
+    }
+
+    #[test]
+    fn a_range_may_be_open_above() {
+        let open: ReplicaRange = serde_json::from_str(r#"{"min":1}"#).unwrap();
+        assert!(open.contains(u32::MAX) && !open.contains(0) && open.is_elastic());
+        assert!(open.covers(ReplicaRange::exactly(7)) && !ReplicaRange::exactly(7).covers(open));
+    }
+
+    #[test]
+    fn a_range_is_printed_as_people_write_it() {
+        let shown = [ReplicaRange::exactly(4), ReplicaRange::new(2, 60).unwrap(), ReplicaRange::at_least(1)];
+        assert_eq!(shown.map(|range| range.to_string()), ["4", "2..60", "1.."]);
     }
 }

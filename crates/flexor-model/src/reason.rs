@@ -4,10 +4,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How bad a finding about a manifest is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The document cannot be used.
@@ -19,7 +19,7 @@ pub enum Severity {
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident: $severity:ident,)*) => {
         /// Why a finding was made.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Reason {
             $($(#[doc = $doc])+ $name,)*
         }
@@ -83,8 +83,16 @@ reasons! {
     BackendUnavailable: Warning,
     /// The command line overrides a setting that Flexor makes, and so switches off what depends on it.
     CommandOverrides: Warning,
+    /// Kubernetes cannot read the pod template, so no pod could be made from it.
+    UnreadablePod: Error,
     /// Kubernetes knows no such field of a pod; it is passed on as it is.
     UnknownPodField: Warning,
+    /// The container that trains has no image, so no pod can be made.
+    NoImage: Warning,
+    /// A role's name is none that the system knows; its pods are kept running, and that is all.
+    UnknownRole: Warning,
+    /// A role is missing without which a job of this strategy hardly makes sense.
+    MissingRole: Warning,
     /// A role that the planner should size does not say what its pods need.
     NoResources: Warning,
     /// The value is accepted but something else takes its place, or it is cut to a limit.

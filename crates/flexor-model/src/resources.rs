@@ -22,9 +22,29 @@ impl Resources {
         self.get("memory")
     }
 
-    /// The accelerator asked for, whatever its vendor calls it: a name that ends in `gpu`.
+    /// The accelerator asked for, whatever its vendor calls it.
     pub fn gpu(&self) -> Option<(&str, Quantity)> {
-        self.iter().find(|(name, _)| name.rsplit(['/', '-']).next() == Some("gpu"))
+        self.iter().find(|(name, _)| is_accelerator(name))
+    }
+
+    /// Both together, resource by resource.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combine(other, Quantity::plus)
+    }
+
+    /// The larger of both, resource by resource.
+    #[must_use]
+    pub fn or_more(&self, other: &Self) -> Self {
+        self.combine(other, Quantity::max)
+    }
+
+    fn combine(&self, other: &Self, both: fn(Quantity, Quantity) -> Quantity) -> Self {
+        let mut combined = self.0.clone();
+        for (name, quantity) in &other.0 {
+            combined.entry(name.clone()).and_modify(|mine| *mine = both(*mine, *quantity)).or_insert(*quantity);
+        }
+        Self(combined)
     }
 
     /// The quantity of one resource.
@@ -41,6 +61,11 @@ impl Resources {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Whether a resource is an accelerator: its name ends in `gpu`.
+pub fn is_accelerator(resource: &str) -> bool {
+    resource.rsplit(['/', '-']).next() == Some("gpu")
 }
 
 impl<N: Into<String>> FromIterator<(N, Quantity)> for Resources {
@@ -62,6 +87,16 @@ impl fmt::Display for Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resources_are_added_and_compared_one_by_one() {
+        let list = |pairs: &[(&str, &str)]| -> Resources {
+            pairs.iter().map(|(name, quantity)| (*name, quantity.parse().unwrap())).collect()
+        };
+        let (a, b) = (list(&[("cpu", "1"), ("memory", "1Gi")]), list(&[("cpu", "500m"), ("nvidia.com/gpu", "1")]));
+        assert_eq!(a.plus(&b).to_string(), "cpu=1500m memory=1Gi nvidia.com/gpu=1");
+        assert_eq!(a.or_more(&b).to_string(), "cpu=1 memory=1Gi nvidia.com/gpu=1");
+    }
 
     #[test]
     fn the_gpu_is_found_under_any_vendors_name() {

@@ -1,34 +1,39 @@
 //! One role of a job: pods that are alike and scale together.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{PodTemplate, Rank, ReplicaRange, Resources, RoleName, RoleNaming};
+use crate::{EnvRule, NamedPort, PodTemplate, Rank, RoleName, RoleNaming, RolePriority, RoleSize, ServiceRule};
 
 /// A role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Role {
     /// Its name as the dialect's users write it.
     pub name: RoleName,
     /// What it does.
     pub kind: RoleKind,
-    /// How many replicas it starts with.
-    pub replicas: u32,
-    /// Between which numbers it may move.
-    pub range: ReplicaRange,
-    /// Whether Flexor may move it by itself.
-    pub auto_scale: bool,
-    /// What each pod asks for.
-    pub requests: Resources,
-    /// What each pod may not exceed.
-    pub limits: Resources,
-    /// How many failures of the program each node is forgiven. Losses of infrastructure are never counted.
-    pub restart_limit: u32,
+    /// How large it is.
+    pub size: RoleSize,
+    /// What its pods run.
+    pub program: Program,
+    /// What its pods are made from; what they ask for stands in there.
+    pub template: PodTemplate,
     /// How important its pods are to the scheduler.
     pub priority: RolePriority,
-    /// What its pods are made from.
-    pub template: PodTemplate,
-    /// How its things are called.
+    /// How many failures of the program are forgiven. Losses of infrastructure are never counted.
+    pub failures: FailureBudget,
+    /// Without which of its nodes the job fails.
+    pub critical: CriticalNodes,
+    /// How its pods are called.
     pub naming: RoleNaming,
+    /// The service in front of its pods, where there is one.
+    pub service: Option<ServiceRule>,
+    /// Ports that the main container declares.
+    pub ports: Vec<NamedPort>,
+    /// Variables added to the main container, before those of the user's template, which win.
+    pub env: Vec<EnvRule>,
 }
 
 /// What a role does in training.
@@ -49,63 +54,52 @@ pub enum RoleKind {
     Other,
 }
 
-/// The priority class of a role's pods.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RolePriority {
-    /// Whatever the pod template says.
-    FromTemplate,
-    /// One class for all.
-    Class(String),
-    /// Some pods are `high`, the rest `low`.
-    Split(PrioritySplit),
-}
-
-/// Which share of a role is important.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PrioritySplit {
-    /// How many replicas get the class `high`; the others get `low`.
-    pub high: u32,
-    /// Which ranks those are.
-    pub order: SplitOrder,
-}
-
-/// Which ranks of a role are the important ones.
+/// What the pods of a role run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum SplitOrder {
-    /// The first.
-    First,
-    /// From both ends in turn: the first, the last, the second, the last but one, ….
-    BothEnds,
+pub enum Program {
+    /// The command of the template, in its image.
+    Template,
+    /// `flexor master`, in Flexor's image.
+    FlexorMaster,
+    /// `flexor ps`, in Flexor's image.
+    FlexorPs,
 }
 
-impl PrioritySplit {
-    /// Whether the pod of this rank, of so many, is important.
-    pub fn is_high(self, rank: Rank, replicas: u32) -> bool {
-        match self.order {
-            SplitOrder::First => rank.0 < self.high,
-            SplitOrder::BothEnds => {
-                let from_front = rank.0 < self.high.div_ceil(2);
-                let from_back = replicas.saturating_sub(rank.0) <= self.high / 2;
-                from_front || from_back
-            }
+/// How many failures of the program are forgiven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FailureBudget {
+    /// So many to each node.
+    PerNode(u32),
+    /// So many to all nodes of the role together.
+    PerRole(u32),
+}
+
+/// Without which nodes of a role the job fails once they cannot be brought back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CriticalNodes {
+    /// As the kind of role has it.
+    Usual,
+    /// None of them.
+    None,
+    /// All of them.
+    All,
+    /// These, each with how many failures it is forgiven.
+    Ranks(BTreeMap<Rank, u32>),
+}
+
+impl RoleKind {
+    /// What it is called in a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RoleKind::Master => "master",
+            RoleKind::ParameterServer => "parameter server",
+            RoleKind::Chief => "chief",
+            RoleKind::Worker => "worker",
+            RoleKind::Evaluator => "evaluator",
+            RoleKind::Other => "other",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_split_says_which_ranks_are_high() {
-        let high = |order, high| -> Vec<u32> {
-            let split = PrioritySplit { high, order };
-            (0..5).filter(|rank| split.is_high(Rank(*rank), 5)).collect()
-        };
-        assert_eq!(high(SplitOrder::First, 3), [0, 1, 2]);
-        assert_eq!(high(SplitOrder::BothEnds, 3), [0, 1, 4]);
-        assert!(high(SplitOrder::BothEnds, 0).is_empty());
-        assert_eq!(high(SplitOrder::BothEnds, 5), [0, 1, 2, 3, 4]);
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use flexor_model::env;
 
-use self::go::Go;
+use self::{go::Go, modules::GoModule};
 
 /// The built programs, by path.
 #[derive(Debug, Clone)]
@@ -66,12 +66,13 @@ impl Tools {
     /// As [`Tools::ensure`] with the cache folder and the `PATH` for finding Go given by the caller.
     pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, ToolsError> {
         let mut go = None;
-        let mut folder = |module| {
+        let mut folder = |module: &GoModule| {
             build::ensure(cache, module, &mut |sources, program, output| {
                 let go = match &mut go {
                     Some(go) => go,
                     none => none.insert(Go::find(search_path)?),
                 };
+                eprintln!("building {} … (first time only, {} for {})", program.name, module.first_build, module.name);
                 go.build(sources, program, output)
             })
         };

@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 
-use crate::{completions, crd, exit::Exit, output::Format, validate, version};
+use crate::{
+    completions, crd,
+    exit::{self, Exit},
+    output::Format,
+    validate, version,
+};
 
 /// Elastic, fault-tolerant deep-learning training in one binary.
 #[derive(Debug, Parser)]
-#[command(
-    name = "flexor",
-    version,
-    max_term_width = 100,
-    after_help = "Exit codes: 0 all well, 1 a job or an input failed, 2 wrong usage, 3 a file system, network or cluster failed, 130 interrupted."
-)]
+#[command(name = "flexor", version, max_term_width = 100, after_help = exit::HELP)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -28,35 +28,21 @@ pub enum Command {
     ///
     /// Reads manifests of DLRover (ElasticJob, ScalePlan), TorchElastic (ElasticJob) and PaddlePaddle EDL
     /// (TrainingJob), and prints for each the dialect, the job it describes (roles, replicas, ranges, resources) and
-    /// everything that is wrong or without effect, with its line. Nothing is sent anywhere and no cluster is needed;
-    /// what is accepted here, the API server accepts too.
+    /// everything that is wrong or without effect, with its line. Nothing is sent anywhere and no cluster is needed.
     ///
-    /// Documents of other kinds (Deployment, Role, PriorityClass, …) are listed as skipped. Exits with 1 if any
-    /// document is refused or a file cannot be read.
+    /// Documents of other kinds (Deployment, Role, PriorityClass, …) are listed as skipped. The exit code is 1 if a
+    /// document is refused or an input cannot be read, and with --strict also if there is a warning. The summary goes
+    /// to standard error.
     #[command(
-        after_help = "Examples:\n  flexor validate job.yaml\n  flexor validate examples/\n  kustomize build . | flexor validate -\n  flexor validate -o json job.yaml | jq '.files[].documents[].verdict'"
+        after_help = "Examples:\n  flexor validate job.yaml\n  flexor validate --strict manifests/\n  kustomize build . | flexor validate -\n  flexor validate -o json job.yaml | jq '.summary'"
     )]
-    Validate {
-        /// Files, folders (searched for .yaml, .yml and .json), or - for standard input
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-        /// Form of the output
-        #[arg(short, long, value_enum, default_value = "text")]
-        output: Format,
-    },
+    Validate(ValidateArgs),
     /// Print the custom resource definitions that a cluster needs
     ///
     /// With both kinds called elasticjobs installed, `kubectl get elasticjob` means DLRover's; write
     /// elasticjobs.elastic.pytorch.org for TorchElastic's, or use the short names (dej, dsp, tej, tj).
     #[command(after_help = "Examples:\n  flexor crd | kubectl apply -f -\n  flexor crd --dialect torchelastic")]
-    Crd {
-        /// Only the definitions of one dialect
-        #[arg(long, value_enum)]
-        dialect: Option<Dialect>,
-        /// Form of the output
-        #[arg(short, long, value_enum, default_value = "yaml")]
-        output: CrdFormat,
-    },
+    Crd(CrdArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(flexor completions bash)")]
     Completions {
@@ -65,24 +51,38 @@ pub enum Command {
     },
     /// Print the version
     Version {
-        /// Form of the output
+        /// Output format
         #[arg(short, long, value_enum, default_value = "text")]
         output: Format,
     },
 }
 
-/// The dialects that have custom resources. ElasticDL is a command line and has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Dialect {
-    /// DLRover: ElasticJob, ScalePlan
-    Dlrover,
-    /// TorchElastic: ElasticJob
-    Torchelastic,
-    /// PaddlePaddle EDL: TrainingJob
-    Edl,
+/// What `flexor validate` takes.
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// Files, folders (searched for .yaml, .yml and .json), or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Treat warnings as failures
+    #[arg(long)]
+    pub strict: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Format,
 }
 
-/// The form of definitions.
+/// What `flexor crd` takes.
+#[derive(Debug, Args)]
+pub struct CrdArgs {
+    /// Only the definitions of one dialect
+    #[arg(long, value_parser = crd::dialects())]
+    pub dialect: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    pub output: CrdFormat,
+}
+
+/// The format of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CrdFormat {
     /// Documents for kubectl
@@ -91,25 +91,32 @@ pub enum CrdFormat {
     Json,
 }
 
-impl Command {
-    /// Does it.
-    pub fn run(self) -> anyhow::Result<Exit> {
-        match self {
-            Command::Validate { files, output } => validate::run(&files, output),
-            Command::Crd { dialect, output } => crd::run(dialect, output),
-            Command::Completions { shell } => completions::run(shell),
-            Command::Version { output } => version::run(output),
-        }
+impl Cli {
+    /// What was typed to start this process. Ends the process if that was wrong usage, or asked for help.
+    pub fn of_this_process() -> Self {
+        let cli = Self::parse();
+        cli.command.check().unwrap_or_else(|error| error.exit());
+        cli
     }
 }
 
-impl Dialect {
-    /// Its name in the dialects crate.
-    pub fn name(self) -> &'static str {
+impl Command {
+    /// What the types cannot express about the arguments.
+    fn check(&self) -> Result<(), clap::Error> {
+        let Command::Validate(args) = self else { return Ok(()) };
+        if args.files.iter().filter(|file| validate::is_standard_input(file)).count() > 1 {
+            return Err(wrong_usage("validate", "standard input (-) can be read only once"));
+        }
+        Ok(())
+    }
+
+    /// Does it.
+    pub fn run(self) -> anyhow::Result<Exit> {
         match self {
-            Dialect::Dlrover => flexor_dialects::dlrover::NAME,
-            Dialect::Torchelastic => flexor_dialects::torchelastic::NAME,
-            Dialect::Edl => flexor_dialects::edl::NAME,
+            Command::Validate(args) => validate::run(&args),
+            Command::Crd(args) => crd::run(&args),
+            Command::Completions { shell } => completions::run(shell),
+            Command::Version { output } => version::run(output),
         }
     }
 }
@@ -117,4 +124,12 @@ impl Dialect {
 /// The whole tree, for completions and the reference page.
 pub fn command() -> clap::Command {
     Cli::command()
+}
+
+/// An error of clap's own making, with the usage of the command.
+fn wrong_usage(name: &str, message: &str) -> clap::Error {
+    let mut program = command();
+    program.build();
+    let mut command = program.find_subcommand(name).cloned().unwrap_or(program);
+    command.error(ErrorKind::ArgumentConflict, message)
 }

@@ -1,23 +1,35 @@
 //! `flexor crd`.
 
+use std::collections::BTreeMap;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use serde_json::json;
 
 use crate::{
-    cli::{CrdFormat, Dialect},
+    cli::{CrdArgs, CrdFormat},
     exit::Exit,
     output,
 };
 
-pub fn run(dialect: Option<Dialect>, format: CrdFormat) -> anyhow::Result<Exit> {
-    let wanted = |name: &str| dialect.is_none_or(|dialect| dialect.name() == name);
+pub fn run(args: &CrdArgs) -> anyhow::Result<Exit> {
+    let wanted = |name: &str| args.dialect.as_ref().is_none_or(|dialect| dialect == name);
     let crds: Vec<_> =
-        flexor_dialects::crds().into_iter().filter(|(name, _)| wanted(name)).map(|(_, crd)| crd).collect();
-    match format {
+        flexor_dialects::crds().into_iter().filter(|(dialect, _)| wanted(dialect)).map(|(_, crd)| crd).collect();
+    match args.output {
         CrdFormat::Yaml => {
             let documents: String = crds.iter().map(|crd| format!("---\n{}", flexor_dialects::crd_yaml(crd))).collect();
             output::text(&documents)?;
         }
         CrdFormat::Json => output::json(&json!({"apiVersion": "v1", "kind": "List", "items": crds}))?,
     }
-    Ok(Exit::Ok)
+    Ok(Exit::Success)
+}
+
+/// The dialects that have custom resources, each with the names of its kinds.
+pub fn dialects() -> PossibleValuesParser {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for kind in flexor_dialects::kinds() {
+        kinds.entry(kind.dialect).or_default().push(kind.kind);
+    }
+    kinds.into_iter().map(|(dialect, kinds)| PossibleValue::new(dialect).help(kinds.join(", "))).into()
 }

@@ -1,23 +1,32 @@
-//! Exit codes, the same for every command. Misuse of the command line is 2 and comes from clap.
+//! Exit codes, the same for every command. Wrong usage is 2 and comes from clap; 130 is what shells make of Ctrl-C.
 
 use std::process::ExitCode;
+
+/// The exit codes as `--help` tells them.
+pub const HELP: &str = "\
+Exit codes:
+  0    success
+  1    failure: a job failed, or an input was refused or could not be read
+  2    wrong usage
+  3    infrastructure: a network or a cluster failed, or the output could not be written
+  130  interrupted";
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
-    Ok,
-    /// The job or the input failed.
-    Failed,
-    /// Something around it failed: a file system, a network, a cluster.
+    /// Everything that was asked for was done.
+    Success,
+    /// The job failed, or the input was refused or could not be read.
+    Failure,
+    /// Something that the command needs failed: a network, a cluster, the place where its output goes.
     Infrastructure,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(match exit {
-            Exit::Ok => 0,
-            Exit::Failed => 1,
+            Exit::Success => 0,
+            Exit::Failure => 1,
             Exit::Infrastructure => 3,
         })
     }

@@ -1,101 +1,85 @@
-//! `flexor validate`: reads files, asks the dialects, prints what they say.
+//! `flexor validate`: finds files, asks the dialects about each, prints what they say.
+//!
+//! ```text
+//! paths ─ sources ─▶ bytes ─ flexor_dialects::manifest ─▶ documents with verdicts ─▶ text, json, exit code
+//! ```
+//!
+//! Nothing is judged here; what a manifest must be is known to the dialects alone.
 
+mod json;
 mod sources;
+mod summary;
 mod text;
 
-use std::path::PathBuf;
-
-use flexor_dialects::manifest::{self, Report, Verdict};
+use flexor_dialects::{
+    Finding,
+    manifest::{self, Document, Verdict},
+};
 use flexor_model::Reason;
-use serde::Serialize;
 
-use self::sources::Source;
+pub use self::sources::is_standard_input;
+use self::{
+    sources::{Origin, Source},
+    summary::Summary,
+};
 use crate::{
+    cli::ValidateArgs,
     exit::Exit,
     output::{self, Format},
 };
 
-/// What was found in all files.
-#[derive(Serialize)]
-struct Findings {
-    files: Vec<FileReport>,
-    summary: Summary,
-}
-
-/// What was found in one file.
-#[derive(Serialize)]
+/// One file and what is in it.
 struct FileReport {
-    file: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unread: Option<String>,
-    #[serde(flatten)]
-    report: Report,
+    name: String,
+    contents: Result<Vec<Document>, FileError>,
 }
 
-/// Counts over all files.
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary {
-    accepted: usize,
-    refused: usize,
-    skipped: usize,
-    unreadable_files: usize,
-    warnings: usize,
+/// Why nothing can be said about what is in a file.
+enum FileError {
+    /// It could not be opened, or a folder could not be searched.
+    Unopened(String),
+    /// It is too large, or no text.
+    NotText(Finding),
 }
 
-pub fn run(paths: &[PathBuf], format: Format) -> anyhow::Result<Exit> {
-    let files: Vec<FileReport> = sources::find(paths).into_iter().map(look_at).collect();
+pub fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
+    let files: Vec<FileReport> = sources::find(&args.files).into_iter().map(report).collect();
     let summary = Summary::of(&files);
-    let exit = if summary.refused + summary.unreadable_files > 0 { Exit::Failed } else { Exit::Ok };
-    match format {
-        Format::Json => output::json(&Findings { files, summary })?,
+    match args.output {
+        Format::Json => output::json(&json::output(&files, &summary))?,
         Format::Text => {
             output::text(&files.iter().map(text::file).collect::<String>())?;
-            anstream::eprintln!("{}", text::summary(&summary));
+            output::note(&text::summary(&summary));
         }
     }
-    Ok(exit)
+    let failed = summary.has_failures() || (args.strict && summary.warnings > 0);
+    Ok(if failed { Exit::Failure } else { Exit::Success })
 }
 
-fn look_at(source: Source) -> FileReport {
-    let empty = Report { unreadable: None, documents: Vec::new() };
-    match source.bytes {
-        Err(error) => FileReport { file: source.name, unread: Some(error), report: empty },
-        Ok(bytes) => {
-            let mut report = manifest::check(&bytes);
-            if source.found_in_folder {
-                report.documents.iter_mut().for_each(overlook_other_yaml);
-            }
-            FileReport { file: source.name, unread: None, report }
+fn report(source: Source) -> FileReport {
+    let contents = source.read().map_err(FileError::Unopened).and_then(|bytes| {
+        let report = manifest::check(&bytes);
+        match report.unreadable {
+            Some(finding) => Err(FileError::NotText(finding)),
+            None => Ok(report.documents),
         }
-    }
+    });
+    let contents = contents.map(|documents| match source.origin {
+        Origin::Named => documents,
+        Origin::Found => documents.into_iter().map(overlook_other_yaml).collect(),
+    });
+    FileReport { name: source.name, contents }
 }
 
 /// A folder may hold YAML that has nothing to do with Kubernetes; only a file that was named must be a manifest.
-fn overlook_other_yaml(document: &mut manifest::Document) {
-    let no_object = |verdict: &Verdict| match verdict {
+fn overlook_other_yaml(document: Document) -> Document {
+    let no_object = match &document.verdict {
         Verdict::Refused { findings, .. } => findings.iter().all(|finding| finding.reason == Reason::NotAnObject),
         Verdict::Skipped | Verdict::Accepted { .. } => false,
     };
-    if no_object(&document.verdict) {
-        document.verdict = Verdict::Skipped;
+    // With one of the two written down, somebody meant a manifest and forgot the other.
+    if no_object && document.api_version.is_empty() && document.kind.is_empty() {
+        return Document { verdict: Verdict::Skipped, ..document };
     }
-}
-
-impl Summary {
-    fn of(files: &[FileReport]) -> Self {
-        let mut summary = Self::default();
-        for file in files {
-            summary.unreadable_files += usize::from(file.unread.is_some() || file.report.unreadable.is_some());
-            summary.warnings += file.report.findings().filter(|finding| !finding.is_error()).count();
-            for document in &file.report.documents {
-                match document.verdict {
-                    Verdict::Skipped => summary.skipped += 1,
-                    Verdict::Refused { .. } => summary.refused += 1,
-                    Verdict::Accepted { .. } => summary.accepted += 1,
-                }
-            }
-        }
-        summary
-    }
+    document
 }

@@ -18,5 +18,5 @@ pub fn run(format: Format) -> anyhow::Result<Exit> {
         Format::Text => output::text(&format!("flexor {}\n", version.version))?,
         Format::Json => output::json(&version)?,
     }
-    Ok(Exit::Ok)
+    Ok(Exit::Success)
 }

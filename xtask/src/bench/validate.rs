@@ -1,6 +1,8 @@
 //! How long a user waits to learn whether the example manifests are right: `flexor validate`, which needs no cluster,
 //! against kubectl's server-side dry run on a cluster with our definitions installed.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -11,18 +13,19 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// The overlays that the examples are written for: their kinds and their namespaces.
-const OVERLAYS: &[&str] = &["deploy/dlrover", "deploy/torchelastic", "deploy/edl"];
-
 /// Slower than asking a server would be a reason not to use it.
 const TARGET: f64 = 1.0;
 
 pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
-    let flexor = compile::flexor(project_root(), "release")?;
+    let root = project_root()?;
+    let timed = |command| timed(&root, command);
+    let flexor = compile::flexor(&root, "release")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start tokio")?;
     let cluster = runtime.block_on(Cluster::start(ClusterConfig::default()))?;
-    for overlay in OVERLAYS {
-        timed(cluster.kubectl(["apply", "-k", overlay]))?;
+    // The overlays that the examples are written for: their kinds and their namespaces.
+    let dialects: BTreeSet<_> = flexor_dialects::crds().into_iter().map(|(dialect, _)| dialect).collect();
+    for dialect in dialects {
+        timed(cluster.kubectl(["apply", "-k", &format!("deploy/{dialect}")]))?;
     }
     timed(cluster.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]))?;
 
@@ -45,9 +48,9 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
 }
 
 /// Runs a command to its end in the root folder and returns the seconds it took.
-fn timed(mut command: Command) -> Result<f64> {
+fn timed(root: &Path, mut command: Command) -> Result<f64> {
     let started = Instant::now();
-    let output = command.current_dir(project_root()).output().with_context(|| format!("cannot start {command:?}"))?;
+    let output = command.current_dir(root).output().with_context(|| format!("cannot start {command:?}"))?;
     let seconds = started.elapsed().as_secs_f64();
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?} ended with {}: {}", output.status, complaint.trim());

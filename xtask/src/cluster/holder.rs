@@ -1,7 +1,7 @@
 //! The process in the background that owns the cluster between `up` and `down`.
 //!
-//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. So there is no process
-//! id to keep, none to confuse with another's, and a wiped cache folder ends the cluster too.
+//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. So no process
+//! id is acted upon that could be another's by now, and a wiped cache folder ends the cluster too.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -28,7 +28,7 @@ const LOG_LINES: usize = 40;
 pub(super) fn start(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
     let log = File::create(files.log()).with_context(|| format!("cannot make {}", files.log().display()))?;
     let mut holder = Command::new(std::env::current_exe()?)
-        .args(["cluster", "hold"])
+        .args(["cluster", "hold", "--name", &files.name().to_string()])
         .args(nodes.to_args())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -72,7 +72,7 @@ pub(super) fn hold(files: &ClusterFiles, config: ClusterConfig) -> Result<()> {
     let _ = fs::remove_file(files.state());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = runtime.block_on(Cluster::start(config))?;
-    files.write(&ClusterState::of(&cluster))?;
+    files.write(&ClusterState::of(&cluster)?)?;
     println!("{READY}");
     while files.state().exists() {
         sleep(LOOK_INTERVAL);

@@ -1,23 +1,29 @@
-//! What is written down about the cluster of `cargo xtask cluster`, and where.
+//! What is written down about a cluster of `cargo xtask cluster`, and where.
 //!
 //! The files lie in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
-//! as it lives (the kernel takes it away however the holder ended), and the holder's log.
+//! as it lives (the kernel takes it away however the holder ended), and the holder's log. Each begins with the name of
+//! its cluster.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use flexor_testbed::Cluster;
 use serde::{Deserialize, Serialize};
 
-/// The files of the one cluster.
+use super::name::ClusterName;
+use crate::tree::project_root;
+
+/// The files of one cluster.
 #[derive(Debug, Clone)]
 pub(super) struct ClusterFiles {
     folder: PathBuf,
+    name: ClusterName,
 }
 
-/// How to reach the cluster.
+/// How to reach the cluster, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClusterState {
     /// The administrator's kubeconfig.
@@ -28,37 +34,68 @@ pub(super) struct ClusterState {
     pub(super) kubectl_dir: PathBuf,
     /// As root, a process in the cluster's namespaces.
     pub(super) namespace_pid: Option<u32>,
+    /// The process that holds it: told to people, never acted upon.
+    holder_pid: u32,
+    /// The checkout that it was started from.
+    checkout: PathBuf,
+    /// When it was ready.
+    started: SystemTime,
 }
 
 impl ClusterFiles {
     /// Finds the folder and makes sure that it exists.
-    pub(super) fn locate() -> Result<Self> {
-        Self::in_folder(&flexor_testbed::cache_dir()?.join("clusters"))
+    pub(super) fn locate(name: ClusterName) -> Result<Self> {
+        Self::in_folder(&flexor_testbed::cache_dir()?.join("clusters"), name)
     }
 
-    fn in_folder(folder: &Path) -> Result<Self> {
+    fn in_folder(folder: &Path, name: ClusterName) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self { folder: folder.to_owned(), name })
+    }
+
+    /// The cluster whose files these are.
+    pub(super) fn name(&self) -> &ClusterName {
+        &self.name
+    }
+
+    /// Which other clusters are up, in words.
+    pub(super) fn others_up(&self) -> Result<String> {
+        let mut up = Vec::new();
+        for entry in fs::read_dir(&self.folder).with_context(|| format!("cannot list {}", self.folder.display()))? {
+            let file = entry?.file_name();
+            let stem = file.to_str().and_then(|file| file.strip_suffix(".lock"));
+            if let Some(name) = stem.and_then(|stem| stem.parse().ok())
+                && Self::in_folder(&self.folder, name)?.is_held()?
+            {
+                up.extend(stem.map(str::to_owned));
+            }
+        }
+        up.sort_unstable();
+        Ok(if up.is_empty() { "no other is either".to_owned() } else { format!("up are: {}", up.join(", ")) })
     }
 
     /// The state; the cluster lives as long as this file does.
     pub(super) fn state(&self) -> PathBuf {
-        self.folder.join("default.json")
+        self.file("json")
     }
 
     /// The log of the process that holds the cluster.
     pub(super) fn log(&self) -> PathBuf {
-        self.folder.join("default.log")
+        self.file("log")
     }
 
     /// The lock; not held yet.
     pub(super) fn lock_file(&self) -> Result<File> {
-        let path = self.folder.join("default.lock");
+        let path = self.file("lock");
         File::create(&path).with_context(|| format!("cannot make {}", path.display()))
     }
 
     /// Whether a living process holds the cluster.
     pub(super) fn is_held(&self) -> Result<bool> {
+        // Asking about a cluster that never was leaves no file behind.
+        if !self.file("lock").exists() {
+            return Ok(false);
+        }
         match self.lock_file()?.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
@@ -74,21 +111,36 @@ impl ClusterFiles {
 
     /// Writes the state at once, never half of it.
     pub(super) fn write(&self, state: &ClusterState) -> Result<()> {
-        let unfinished = self.folder.join("default.json.unfinished");
+        let unfinished = self.file("json.unfinished");
         fs::write(&unfinished, serde_json::to_vec_pretty(state)?)?;
         fs::rename(&unfinished, self.state()).with_context(|| format!("cannot write {}", self.state().display()))
+    }
+
+    fn file(&self, ending: &str) -> PathBuf {
+        self.folder.join(format!("{}.{ending}", self.name))
     }
 }
 
 impl ClusterState {
-    /// How to reach `cluster`.
-    pub(super) fn of(cluster: &Cluster) -> Self {
-        Self {
+    /// How to reach `cluster`, which this process holds.
+    pub(super) fn of(cluster: &Cluster) -> Result<Self> {
+        Ok(Self {
             kubeconfig: cluster.kubeconfig().to_owned(),
             folder: cluster.folder().to_owned(),
             kubectl_dir: cluster.tools().kubectl_dir().to_owned(),
             namespace_pid: cluster.namespace_pid(),
-        }
+            holder_pid: std::process::id(),
+            checkout: project_root()?,
+            started: SystemTime::now(),
+        })
+    }
+
+    /// How long it is up and who started it.
+    pub(super) fn origin(&self) -> String {
+        let (checkout, pid) = (self.checkout.display(), self.holder_pid);
+        // A clock that was set back makes it as young as can be.
+        let age = in_words(self.started.elapsed().unwrap_or_default());
+        format!("for {age}, started from {checkout} and held by process {pid}")
     }
 
     /// The environment variables of a shell for the cluster.
@@ -124,6 +176,15 @@ impl ClusterState {
     }
 }
 
+/// A time span as people say it.
+fn in_words(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ ..120 => format!("{seconds} seconds"),
+        seconds @ ..7200 => format!("{} minutes", seconds / 60),
+        seconds => format!("{} hours", seconds / 3600),
+    }
+}
+
 /// The path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
@@ -139,7 +200,37 @@ mod tests {
             folder: "/tmp/it's".into(),
             kubectl_dir: "/tools".into(),
             namespace_pid,
+            holder_pid: 4711,
+            checkout: "/src/flexor".into(),
+            started: SystemTime::UNIX_EPOCH,
         }
+    }
+
+    fn files_in(folder: &Path, name: &str) -> ClusterFiles {
+        ClusterFiles::in_folder(folder, name.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_origin_tells_how_long_from_where_and_by_whom() {
+        let origin = state(None).origin();
+        assert!(origin.starts_with("for "), "{origin}");
+        assert!(origin.ends_with(" hours, started from /src/flexor and held by process 4711"), "{origin}");
+        let words = [5, 119, 120, 7199, 7200].map(|seconds| in_words(Duration::from_secs(seconds)));
+        assert_eq!(words, ["5 seconds", "119 seconds", "2 minutes", "119 minutes", "2 hours"]);
+    }
+
+    #[test]
+    fn clusters_of_two_names_share_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (files_in(folder.path(), "a"), files_in(folder.path(), "b"));
+        a.write(&state(None)).unwrap();
+        let lock = a.lock_file().unwrap();
+        lock.try_lock().unwrap();
+        assert!(a.is_held().unwrap() && !b.is_held().unwrap());
+        assert!(!b.state().exists());
+        assert_eq!(b.others_up().unwrap(), "up are: a");
+        drop(lock);
+        assert_eq!(b.others_up().unwrap(), "no other is either");
     }
 
     #[test]
@@ -158,8 +249,9 @@ mod tests {
     #[test]
     fn the_lock_tells_whether_someone_holds_the_cluster() {
         let folder = tempfile::tempdir().unwrap();
-        let files = ClusterFiles::in_folder(folder.path()).unwrap();
+        let files = files_in(folder.path(), "a");
         assert!(!files.is_held().unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "asking leaves no file");
         let lock = files.lock_file().unwrap();
         lock.try_lock().unwrap();
         assert!(files.is_held().unwrap());
@@ -170,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
-        let files = ClusterFiles::in_folder(folder.path()).unwrap();
+        let files = files_in(folder.path(), "a");
         files.write(&state(Some(7))).unwrap();
         assert_eq!(files.read().unwrap(), state(Some(7)));
     }

@@ -1,11 +1,13 @@
 //! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, who refuses each, and with which words.
 //!
 //! The first line of such a file says who must refuse it and why: `# both: …` where the API server does it too,
-//! `# local only: …` where only `flexor validate` can see it. Tests hold both to it.
+//! `# local only: …` where only `flexor validate` can see it. Tests hold both to it, dialect by dialect; so a file that
+//! no test would come across is refused here.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use flexor_dialects::manifest;
 
 use super::Files;
@@ -18,13 +20,28 @@ pub(super) fn render(tree: &Tree) -> Result<Files> {
     let introduction = "Each manifest of [`testdata/bad/`](../../testdata/bad) is refused before anything is changed: \
                         by `flexor validate`, and where the second column says so by the API server as well, once the \
                         definitions of [`deploy/crds/`](../../deploy/crds) are installed.";
+    let dialects = flexor_dialects::crds().into_iter().map(|(dialect, _)| dialect).collect();
     let mut rows = Vec::new();
-    for path in tree.with_extension("yaml").filter(|path| path.starts_with(FOLDER)) {
+    for path in tree.files().filter(|path| path.starts_with(FOLDER)) {
+        of_a_dialect(path, &dialects)?;
         rows.push(row(tree, path).with_context(|| format!("{} cannot be listed", path.display()))?);
     }
     let table = table(&["manifest", "refused by", "what is wrong", "what `flexor validate` says"], rows);
     let text = format!("{}\n{table}", head("Refused manifests", introduction));
     Ok(vec![("docs/reference/refusals.md".into(), text)])
+}
+
+/// Refuses a file that is not `testdata/bad/DIALECT/NAME.yaml`.
+fn of_a_dialect(path: &Path, dialects: &BTreeSet<&str>) -> Result<()> {
+    let parts: Vec<_> = path.strip_prefix(FOLDER)?.iter().map(|part| part.to_string_lossy()).collect();
+    match parts.as_slice() {
+        [dialect, file] if dialects.contains(dialect.as_ref()) && file.ends_with(".yaml") => Ok(()),
+        _ => bail!(
+            "{} is not {FOLDER}/DIALECT/NAME.yaml with a DIALECT of {}; no test would read it",
+            path.display(),
+            dialects.iter().copied().collect::<Vec<_>>().join(", ")
+        ),
+    }
 }
 
 fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
@@ -70,6 +87,15 @@ mod tests {
         let row = page.lines().last().unwrap();
         let start = "| [edl/case](../../testdata/bad/edl/case.yaml) | `flexor validate` | a key stands twice | ";
         assert!(row.starts_with(start) && row.len() > start.len() + 5, "{row}");
+    }
+
+    #[test]
+    fn a_manifest_that_no_test_would_read_is_an_error() {
+        for path in ["testdata/bad/dlrovr/case.yaml", "testdata/bad/case.yaml", "testdata/bad/edl/case.yml"] {
+            let folder = MadeUp::with(&[(path, "# both: a key stands twice\nkind: A\nkind: B\n")]);
+            let error = render(&folder.tree()).unwrap_err().to_string();
+            assert!(error.starts_with(path) && error.contains("dlrover, edl"), "{error}");
+        }
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub(super) struct TestProgram {
     pub(super) executable: PathBuf,
     /// The package's folder: where cargo runs its tests too.
     pub(super) folder: PathBuf,
+    /// The checkout, which a test program must not remember from the time it was compiled: another one with the same
+    /// target folder may have compiled it.
+    pub(super) checkout: PathBuf,
 }
 
 /// Where a test program's sources stand.
@@ -31,20 +34,21 @@ pub(super) enum ProgramKind {
 /// Builds every test program of the workspace.
 pub(super) fn test_programs(root: &Path) -> Result<Vec<TestProgram>> {
     let artifacts = compile::run(root, "tests", &["test", "--workspace", "--no-run"])?;
-    let mut programs: Vec<_> = artifacts.into_iter().filter_map(TestProgram::from_artifact).collect();
+    let mut programs: Vec<_> =
+        artifacts.into_iter().filter_map(|artifact| TestProgram::from_artifact(root, artifact)).collect();
     programs.sort_by(|a, b| (&a.package, &a.target).cmp(&(&b.package, &b.target)));
     Ok(programs)
 }
 
 impl TestProgram {
-    fn from_artifact(artifact: Artifact) -> Option<TestProgram> {
+    fn from_artifact(root: &Path, artifact: Artifact) -> Option<TestProgram> {
         let executable = artifact.executable.filter(|_| artifact.profile.test)?;
         let folder = artifact.manifest_path.parent()?.to_owned();
         let has_kind = |kind: &str| artifact.target.kind.iter().any(|known| known == kind);
         let kind = if has_kind("test") { ProgramKind::Integration } else { ProgramKind::Unit };
         let target = if has_kind("lib") { "lib".to_owned() } else { artifact.target.name };
         let package = folder.file_name()?.to_string_lossy().into_owned();
-        Some(TestProgram { package, target, kind, executable, folder })
+        Some(TestProgram { package, target, kind, executable, folder, checkout: root.to_owned() })
     }
 }
 
@@ -57,7 +61,7 @@ mod tests {
             r#"{{"reason":"compiler-artifact","manifest_path":"/c/flexor-model/Cargo.toml","executable":"/t/x",
                 "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{test}}}}}"#
         );
-        TestProgram::from_artifact(compile::artifact(&line).unwrap().unwrap())
+        TestProgram::from_artifact(Path::new("/c"), compile::artifact(&line).unwrap().unwrap())
     }
 
     #[test]

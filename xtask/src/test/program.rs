@@ -87,11 +87,12 @@ impl TestProgram {
         command
     }
 
-    /// The program with the surroundings that `cargo test` gives it.
+    /// The program with the surroundings that `cargo test` gives it, and where insta finds the snapshots.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).stdin(Stdio::null());
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        command.env("INSTA_WORKSPACE_ROOT", &self.checkout);
         command
     }
 }

@@ -1,8 +1,8 @@
-//! Pure crates decide; they do no I/O, start nothing and read no clock.
+//! Pure crates decide; they do no I/O, start nothing, print nothing and read no clock.
 //!
 //! Three nets: their manifests name no crate that does such things, their sources name nothing of the standard library
-//! that does, and their own `clippy.toml` bans the same, so that an editor says it first. Tests inside a pure crate may
-//! do what they like.
+//! that does, and the `clippy.toml` of most bans the same, so that an editor says it first. Tests inside a pure crate
+//! may do what they like. What each is there for is in [`PURE_CRATES`].
 
 use std::path::Path;
 
@@ -13,42 +13,112 @@ use crate::packages::{self, Package, Use};
 use crate::source;
 use crate::tree::Tree;
 
-const PURE_CRATES: &[&str] = &["flexor-model", "flexor-engine", "flexor-sched"];
+/// What a pure crate is there for, and so what else is asked of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// It decides: it does not know that Kubernetes exists, has no threads, and its `clippy.toml` says so too.
+    Decides,
+    /// It translates what users write: it knows the types of Kubernetes but no client, and may parse on a thread, which
+    /// has a stack of known size. No `clippy.toml`: it would bind the integration tests too, which read files.
+    Translates,
+}
 
-const BANNED_CRATES: &[&str] =
-    &["axum", "hyper", "hyper-util", "k8s-openapi", "kube", "nix", "reqwest", "rustls", "tokio", "tonic"];
+const PURE_CRATES: &[(&str, Work)] = &[
+    ("flexor-model", Work::Decides),
+    ("flexor-engine", Work::Decides),
+    ("flexor-sched", Work::Decides),
+    ("flexor-dialects", Work::Translates),
+];
+
+const BANNED_CRATES: &[&str] = &[
+    "anstream",
+    "axum",
+    "hyper",
+    "hyper-util",
+    "kube-client",
+    "kube-runtime",
+    "nix",
+    "reqwest",
+    "rustls",
+    "tempfile",
+    "tokio",
+    "tonic",
+];
 
 /// What sources may not name, and what to do instead.
 const BANNED_PATHS: &[(&str, &str)] = &[
     ("Instant::now", "time comes in as an argument"),
     ("SystemTime::now", "time comes in as an argument"),
-    ("k8s_openapi::", "Kubernetes types stay in flexor-dialects and above"),
-    ("kube::", "Kubernetes types stay in flexor-dialects and above"),
+    ("dbg!", PRINTING),
+    ("eprint!", PRINTING),
+    ("eprintln!", PRINTING),
+    ("print!", PRINTING),
+    ("println!", PRINTING),
     ("std::env", "what the environment says comes in as an argument"),
     ("std::fs", "files are read and written at the edges"),
+    ("std::io::stderr", PRINTING),
+    ("std::io::stdin", "input comes in as bytes"),
+    ("std::io::stdout", PRINTING),
     ("std::net", "return an action and let an executor do the I/O"),
     ("std::process", "return an action and let an executor start processes"),
-    ("std::thread", "pure code has no threads and does not wait"),
     ("tokio::", "pure code is not async"),
 ];
+
+const PRINTING: &str = "return a value and let the binary print it";
+
+impl Work {
+    fn banned_crates(self) -> &'static [&'static str] {
+        match self {
+            Work::Decides => &["k8s-openapi", "kube"],
+            Work::Translates => &[],
+        }
+    }
+
+    fn banned_paths(self) -> &'static [(&'static str, &'static str)] {
+        const TYPES: &str = "Kubernetes types stay in flexor-dialects and above";
+        const CLIENTS: &str = "talking to a cluster is the binary's part";
+        match self {
+            Work::Decides => &[
+                ("k8s_openapi::", TYPES),
+                ("kube::", TYPES),
+                ("std::thread", "pure code has no threads and does not wait"),
+            ],
+            Work::Translates => &[
+                ("kube::Api", CLIENTS),
+                ("kube::Client", CLIENTS),
+                ("kube::Config", CLIENTS),
+                ("kube::client", CLIENTS),
+                ("kube::config", CLIENTS),
+                ("kube::runtime", CLIENTS),
+                ("thread::sleep", "pure code does not wait"),
+            ],
+        }
+    }
+}
 
 const CLIPPY_BANS: &[&str] = &["disallowed-methods", "disallowed-types"];
 
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for package in packages::read(tree.root())?.iter().filter(|package| PURE_CRATES.contains(&package.name.as_str())) {
+    for package in &packages::read(tree.root())? {
+        let Some((_, work)) = PURE_CRATES.iter().find(|(name, _)| *name == package.name) else {
+            continue;
+        };
         let folder = package.manifest_path.parent().unwrap_or(Path::new(""));
         let folder = folder.strip_prefix(tree.root().canonicalize()?).unwrap_or(folder).to_owned();
-        findings.extend(banned_dependencies(package));
-        findings.extend(missing_clippy_bans(tree, &folder)?);
-        findings.extend(banned_paths(tree, &folder)?);
+        findings.extend(banned_dependencies(package, *work));
+        if *work == Work::Decides {
+            findings.extend(missing_clippy_bans(tree, &folder)?);
+        }
+        findings.extend(banned_paths(tree, &folder, *work)?);
     }
     Ok(findings)
 }
 
-fn banned_dependencies(package: &Package) -> impl Iterator<Item = Finding> {
+fn banned_dependencies(package: &Package, work: Work) -> impl Iterator<Item = Finding> {
+    let banned = move |name: &str| BANNED_CRATES.iter().chain(work.banned_crates()).any(|banned| *banned == name);
     let used = package.dependencies.iter().filter(|dependency| dependency.used != Use::Tests);
-    used.filter(|dependency| BANNED_CRATES.contains(&dependency.name.as_str())).map(|dependency| {
+    used.filter(move |dependency| banned(&dependency.name)).map(|dependency| {
         Finding::fails(&package.name, format!("is pure and may not depend on {}; move that code up", dependency.name))
     })
 }
@@ -65,7 +135,7 @@ fn missing_clippy_bans(tree: &Tree, folder: &Path) -> Result<Vec<Finding>> {
         .collect())
 }
 
-fn banned_paths(tree: &Tree, folder: &Path) -> Result<Vec<Finding>> {
+fn banned_paths(tree: &Tree, folder: &Path, work: Work) -> Result<Vec<Finding>> {
     let sources = folder.join("src");
     let mut findings = Vec::new();
     for path in tree.with_extension("rs").filter(|path| path.starts_with(&sources) && !holds_tests(path)) {
@@ -75,7 +145,8 @@ fn banned_paths(tree: &Tree, folder: &Path) -> Result<Vec<Finding>> {
         let imports = source::imports(&code).into_iter().map(|(line, import)| (line, format!("{import}::")));
         let mut hits: Vec<(usize, &str, &str)> = Vec::new();
         for (line, text) in lines.chain(imports) {
-            let banned = BANNED_PATHS.iter().filter(|(banned, _)| names(&text, banned));
+            let bans = BANNED_PATHS.iter().chain(work.banned_paths());
+            let banned = bans.filter(|(banned, _)| names(&text, banned));
             hits.extend(banned.map(|(banned, instead)| (line, *banned, *instead)));
         }
         hits.sort_unstable();
@@ -109,13 +180,18 @@ mod tests {
 
     const CLIPPY: &str = "disallowed-methods = []\ndisallowed-types = []\n";
 
-    fn pure_crate(dependencies: &str, lib: &str) -> MadeUp {
+    fn crate_called(name: &str, dependencies: &str, lib: &str) -> MadeUp {
         MadeUp::with(&[
             ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n"),
-            ("crates/m/Cargo.toml", &format!("[package]\nname = \"flexor-model\"\nedition = \"2024\"\n{dependencies}")),
-            ("crates/m/clippy.toml", CLIPPY),
+            ("crates/m/Cargo.toml", &format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n{dependencies}")),
             ("crates/m/src/lib.rs", lib),
         ])
+    }
+
+    fn pure_crate(dependencies: &str, lib: &str) -> MadeUp {
+        let folder = crate_called("flexor-model", dependencies, lib);
+        folder.write("crates/m/clippy.toml", CLIPPY);
+        folder
     }
 
     fn messages(folder: &MadeUp) -> Vec<String> {
@@ -139,6 +215,30 @@ mod tests {
         let places: Vec<_> = messages.iter().map(|message| message.split(": ").next().unwrap()).collect();
         let lib = "crates/m/src/lib.rs";
         assert_eq!(places, [format!("{lib}:1"), format!("{lib}:3"), format!("{lib}:4")]);
+    }
+
+    #[test]
+    fn printing_is_for_the_binary() {
+        let lib = "fn f() { println!(); }\nfn g() { eprint!(\"\") }\nfn h() { writeln!(out) }\nuse std::io::{self, stdout};\n";
+        let places: Vec<_> = check(&pure_crate("", lib).tree()).unwrap().into_iter().map(|f| f.place).collect();
+        assert_eq!(places, ["crates/m/src/lib.rs:1", "crates/m/src/lib.rs:2", "crates/m/src/lib.rs:4"]);
+    }
+
+    #[test]
+    fn dialects_know_the_types_of_kubernetes_and_no_cluster() {
+        let types =
+            "use k8s_openapi::api::core::v1::Pod;\nuse kube::{CustomResource, CustomResourceExt};\nuse std::thread;\n";
+        let dependencies = "[dependencies]\nkube = \"5\"\nk8s-openapi = \"0.29\"\n";
+        assert_eq!(messages(&crate_called("flexor-dialects", dependencies, types)), [""; 0]);
+
+        let client = "use kube::{Api, CustomResource};\nuse std::fs;\nfn f() { kube::Client::try_default() }\n";
+        let places: Vec<_> = messages(&crate_called("flexor-dialects", "", client))
+            .iter()
+            .map(|message| message.split(": ").next().unwrap().to_owned())
+            .collect();
+        assert_eq!(places, [1, 2, 3].map(|line| format!("crates/m/src/lib.rs:{line}")));
+        let messages = messages(&crate_called("flexor-dialects", "[dependencies]\ntokio = \"1\"\n", ""));
+        assert_eq!(messages, ["flexor-dialects: is pure and may not depend on tokio; move that code up"]);
     }
 
     #[test]

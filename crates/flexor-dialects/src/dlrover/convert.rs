@@ -1,17 +1,20 @@
 //! From an `ElasticJob` to the neutral job.
 
 use flexor_model::{
-    EndPolicy, Job, PrioritySplit, Reason, ReplicaRange, Resources, Role, RoleKind, RoleName, RolePriority, Sizing,
-    SplitOrder, Strategy,
+    EndPolicy, FailureBudget, Job, PrioritySplit, Program, Rank, Reason, ReplicaRange, Resources, Role, RoleKind,
+    RoleName, RolePriority, RoleSize, Rounding, Sizing, SplitOrder, Strategy, is_accelerator,
 };
 
-use super::{ElasticJob, ElasticJobSpec, NAME, ReplicaSpec, naming};
+use super::{
+    DistributionStrategy, ElasticJob, ElasticJobSpec, NAME, OptimizeMode, ReplicaSpec, critical, naming, warnings,
+};
 use crate::{
-    Finding,
+    Finding, Reading,
     command_hints::Launcher,
-    metadata::{self, in_range},
-    pod_template::{Container, PodTemplate, ReadTemplate},
-    wire_resources::read_list,
+    master,
+    object_meta::{self, count},
+    pod_template::of_flexor,
+    resource_hints::read_list,
 };
 
 /// Failures of the program that each node is forgiven, where the manifest does not say.
@@ -19,82 +22,153 @@ const RESTARTS: u32 = 3;
 /// The most that DLRover's optimizer gives a job by itself.
 const MOST_WORKERS: u32 = 60;
 const MOST_SERVERS: u32 = 15;
+/// What `gpu` in `resourceLimits` stands for where no template asks for an accelerator.
+const GPU: &str = "nvidia.com/gpu";
 
-/// The neutral job. Total for manifests that fit their schema and keep its rules.
-pub(super) fn to_job(job: &ElasticJob, findings: &mut Vec<Finding>) -> Result<Job, Finding> {
+/// The neutral job that an `ElasticJob` describes.
+pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
-    let strategy = strategy(spec);
+    let mut findings = warnings::of_job(spec);
+    let conversion = Conversion { spec, strategy: strategy(spec), sizing: sizing(spec) };
     let mut roles = Vec::new();
     for (name, replica) in &spec.replica_specs {
-        roles.push(role(name, replica, spec, strategy, findings)?);
+        roles.push(conversion.role(name, replica, &mut findings)?);
     }
-    if !roles.iter().any(|role| role.kind == RoleKind::Master) {
-        roles.push(role("dlrover-master", &ReplicaSpec::default(), spec, strategy, findings)?);
+    if !spec.replica_specs.contains_key(naming::MASTER) {
+        roles.push(conversion.role(naming::MASTER, &ReplicaSpec::default(), &mut findings)?);
     }
-    if strategy == Strategy::ParameterServer {
+    if conversion.strategy == Strategy::ParameterServer {
         split_off_chief(&mut roles);
     }
     roles.sort_by_key(|role| start_order(role.kind));
-    Ok(Job {
-        name: metadata::job_name(&job.metadata)?,
-        namespace: metadata::namespace(&job.metadata)?,
+    let ceiling = ceiling(spec, &roles, &mut findings)?;
+    let subject = Job {
+        name: object_meta::job_name(&job.metadata)?,
+        namespace: object_meta::namespace(&job.metadata)?,
         dialect: NAME.to_owned(),
-        strategy,
+        labels: object_meta::carried(job.metadata.labels.as_ref()),
+        annotations: object_meta::carried(job.metadata.annotations.as_ref()),
+        strategy: conversion.strategy,
         roles,
-        sizing: match spec.optimize_mode.as_deref() {
-            Some("manual") => Sizing::Manual,
-            Some("cluster") => Sizing::Cluster,
-            _ => Sizing::Job,
-        },
-        ceiling: ceiling(spec, findings),
+        sizing: conversion.sizing,
+        ceiling,
         end: EndPolicy::default(),
         suspended: spec.suspend.unwrap_or(false),
-    })
+    };
+    Ok(Reading { subject, findings })
 }
 
 fn strategy(spec: &ElasticJobSpec) -> Strategy {
-    match spec.distribution_strategy.as_deref() {
-        Some("AllreduceStrategy") => Strategy::AllReduce,
-        Some("CustomStrategy") => Strategy::Custom,
-        Some("Local") => Strategy::Local,
-        _ => Strategy::ParameterServer,
+    match spec.distribution_strategy {
+        None | Some(DistributionStrategy::ParameterServer) => Strategy::ParameterServer,
+        Some(DistributionStrategy::Allreduce) => Strategy::AllReduce,
+        Some(DistributionStrategy::Custom) => Strategy::Custom,
+        Some(DistributionStrategy::Local) => Strategy::Local,
     }
 }
 
-fn role(
-    name: &str,
-    replica: &ReplicaSpec,
-    spec: &ElasticJobSpec,
+fn sizing(spec: &ElasticJobSpec) -> Sizing {
+    match spec.optimize_mode {
+        Some(OptimizeMode::Manual) => Sizing::Manual,
+        None | Some(OptimizeMode::SingleJob) => Sizing::Job,
+        Some(OptimizeMode::Cluster) => Sizing::Cluster,
+    }
+}
+
+/// What the roles of one job share.
+struct Conversion<'a> {
+    spec: &'a ElasticJobSpec,
     strategy: Strategy,
-    findings: &mut Vec<Finding>,
-) -> Result<Role, Finding> {
-    let path = format!("spec.replicaSpecs.{name}");
-    let role_name: RoleName = name
-        .parse()
-        .map_err(|error| Finding::new(Reason::InvalidValue, path.clone(), format!("the role's name {error}")))?;
-    let kind = kind(name);
-    let read = template(name, replica, spec, strategy, findings);
-    // Only the worker's own template is checked where several roles borrow it.
-    let replicas = if kind == RoleKind::Master { 1 } else { in_range(replica.replicas, 1) };
-    let auto_scale = replica.auto_scale.unwrap_or(true) && matches!(kind, RoleKind::Worker | RoleKind::ParameterServer);
-    Ok(Role {
-        kind,
-        replicas,
-        range: range(kind, strategy, replicas, auto_scale),
-        auto_scale,
-        requests: read.requests,
-        limits: read.limits,
-        restart_limit: in_range(replica.restart_count, RESTARTS),
-        priority: priority(replica, replicas),
-        template: read.template,
-        naming: naming::of(kind, strategy),
-        name: role_name,
-    })
+    sizing: Sizing,
+}
+
+impl Conversion<'_> {
+    fn role(&self, name: &str, replica: &ReplicaSpec, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
+        let path = format!("spec.replicaSpecs.{name}");
+        let role_name: RoleName = name
+            .parse()
+            .map_err(|error| Finding::new(Reason::InvalidValue, path.clone(), format!("the role's name {error}")))?;
+        let kind = kind(name);
+        let size = self.size(kind, replica, &path)?;
+        let is_master = kind == RoleKind::Master;
+        let restarts = count(replica.restart_count, RESTARTS, &format!("{path}.restartCount"))?;
+        Ok(Role {
+            name: role_name,
+            kind,
+            size,
+            program: if is_master { Program::FlexorMaster } else { Program::Template },
+            template: self.template(name, replica, findings)?,
+            priority: priority(replica),
+            failures: FailureBudget::PerNode(restarts),
+            critical: critical::read(replica.critical_nodes.as_deref(), &format!("{path}.criticalNodes"))?,
+            naming: naming::of(kind, self.strategy, restarts),
+            service: Some(if is_master { naming::master_service() } else { naming::service(kind) }),
+            ports: if is_master { master::ports() } else { Vec::new() },
+            env: if is_master {
+                vec![flexor_model::EnvRule::pod_field("POD_IP", "status.podIP")]
+            } else {
+                naming::environment(self.strategy, Some(size.allowed()).filter(|_| kind == RoleKind::Worker))
+            },
+        })
+    }
+
+    fn size(&self, kind: RoleKind, replica: &ReplicaSpec, path: &str) -> Result<RoleSize, Finding> {
+        if kind == RoleKind::Master {
+            return Ok(RoleSize::fixed(1));
+        }
+        let replicas = count(replica.replicas, 1, &format!("{path}.replicas"))?;
+        let auto_scale = replica.auto_scale.unwrap_or(true) && self.sizing != Sizing::Manual;
+        let few = replicas.min(1);
+        let up_to = |most: u32| ReplicaRange::new(few, most.max(replicas));
+        let size = match kind {
+            // An all-reduce job goes on with what is left of it and never grows beyond what was asked for.
+            RoleKind::Worker if self.strategy == Strategy::AllReduce => {
+                up_to(replicas).map(|range| RoleSize::manual(replicas, range))
+            }
+            RoleKind::Worker if auto_scale => {
+                up_to(MOST_WORKERS).map(|range| RoleSize::automatic(replicas, ReplicaRange::at_least(few), range))
+            }
+            RoleKind::ParameterServer if auto_scale => {
+                up_to(MOST_SERVERS).map(|range| RoleSize::automatic(replicas, ReplicaRange::at_least(few), range))
+            }
+            RoleKind::Worker | RoleKind::ParameterServer => Ok(RoleSize::manual(replicas, ReplicaRange::at_least(few))),
+            RoleKind::Master | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => {
+                Ok(Ok(RoleSize::fixed(replicas)))
+            }
+        };
+        let broken = |error: String| Finding::new(Reason::RuleBroken, format!("{path}.replicas"), error);
+        size.map_err(|error| broken(error.to_string()))?.map_err(|error| broken(error.to_string()))
+    }
+
+    fn template(
+        &self,
+        name: &str,
+        replica: &ReplicaSpec,
+        findings: &mut Vec<Finding>,
+    ) -> Result<flexor_model::PodTemplate, Finding> {
+        let launcher = if self.strategy == Strategy::AllReduce { Launcher::Torchrun } else { Launcher::Any };
+        let path = |owner: &str| format!("spec.replicaSpecs.{owner}.template");
+        if let Some(template) = &replica.template {
+            let mut found = Vec::new();
+            let read = template.read(&path(name), "main", launcher, &mut found)?;
+            // The master is Flexor's own program, so an image is not asked of its template.
+            let is_master = name == naming::MASTER;
+            findings.extend(found.into_iter().filter(|finding| !(is_master && finding.reason == Reason::NoImage)));
+            return Ok(read);
+        }
+        let workers = self.spec.replica_specs.get("worker").and_then(|worker| worker.template.as_ref());
+        match workers.filter(|_| matches!(name, "chief" | "evaluator")) {
+            // A borrowed template is complained about where it stands.
+            Some(template) => template.read(&path("worker"), "main", launcher, &mut Vec::new()),
+            None if name == naming::MASTER => Ok(of_flexor("main")),
+            None => Err(Finding::new(Reason::MissingField, path(name), "is missing").help("add `template:`")),
+        }
+    }
 }
 
 fn kind(name: &str) -> RoleKind {
     match name {
-        "dlrover-master" => RoleKind::Master,
+        naming::MASTER => RoleKind::Master,
         "ps" => RoleKind::ParameterServer,
         "chief" => RoleKind::Chief,
         "worker" => RoleKind::Worker,
@@ -103,70 +177,47 @@ fn kind(name: &str) -> RoleKind {
     }
 }
 
-fn template(
-    name: &str,
-    replica: &ReplicaSpec,
-    spec: &ElasticJobSpec,
-    strategy: Strategy,
-    findings: &mut Vec<Finding>,
-) -> ReadTemplate {
-    let launcher = if strategy == Strategy::AllReduce { Launcher::Torchrun } else { Launcher::Any };
-    let own = replica.template.as_ref().map(|template| (name, template));
-    let workers = || spec.replica_specs.get("worker")?.template.as_ref().map(|template| ("worker", template));
-    match own.or_else(|| matches!(name, "chief" | "evaluator").then(workers).flatten()) {
-        Some((owner, template)) => {
-            let mut found = Vec::new();
-            let read = template.read(&format!("spec.replicaSpecs.{owner}.template"), "main", launcher, &mut found);
-            // A borrowed template has been complained about where it stands.
-            if owner == name {
-                findings.extend(found);
-            }
-            read
-        }
-        None => PodTemplate::of(Container { name: "main".to_owned(), ..Container::default() }).read(
-            &format!("spec.replicaSpecs.{name}.template"),
-            "main",
-            Launcher::Any,
-            findings,
-        ),
-    }
-}
-
-fn range(kind: RoleKind, strategy: Strategy, replicas: u32, auto_scale: bool) -> ReplicaRange {
-    let most = match kind {
-        // An all-reduce job goes on with what is left of it and never grows beyond what was asked for.
-        RoleKind::Worker if strategy == Strategy::AllReduce => replicas,
-        RoleKind::Worker if auto_scale => MOST_WORKERS.max(replicas),
-        RoleKind::ParameterServer if auto_scale => MOST_SERVERS.max(replicas),
-        RoleKind::Worker | RoleKind::ParameterServer => return ReplicaRange::exactly(replicas),
-        RoleKind::Master | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => {
-            return ReplicaRange::exactly(replicas);
-        }
-    };
-    ReplicaRange::new(replicas.min(1), most).unwrap_or(ReplicaRange::exactly(replicas))
-}
-
 /// One worker of a parameter-server job is its chief, unless the manifest has one of its own.
 fn split_off_chief(roles: &mut Vec<Role>) {
     if roles.iter().any(|role| role.kind == RoleKind::Chief) {
         return;
     }
-    let Some(worker) = roles.iter_mut().find(|role| role.kind == RoleKind::Worker && role.replicas > 0) else {
-        return;
-    };
+    let worker = roles.iter_mut().find(|role| role.kind == RoleKind::Worker && role.size.initial() > 0);
+    let Some(worker) = worker else { return };
     let chief = Role {
         name: "chief".parse().expect("chief is a name"),
         kind: RoleKind::Chief,
-        replicas: 1,
-        range: ReplicaRange::exactly(1),
-        auto_scale: false,
-        naming: naming::of(RoleKind::Chief, Strategy::ParameterServer),
+        size: RoleSize::fixed(1),
+        priority: match &worker.priority {
+            RolePriority::Split(split) => {
+                let high = split.is_high(Rank(0), worker.size.initial());
+                RolePriority::Class(if high { "high" } else { "low" }.to_owned())
+            }
+            same => same.clone(),
+        },
+        service: Some(naming::service(RoleKind::Chief)),
         ..worker.clone()
     };
-    worker.replicas -= 1;
-    worker.range = ReplicaRange::new(worker.range.min() - 1, worker.range.max() - 1)
-        .expect("both ends of a range moved by one stay in order");
+    worker.size = one_less(worker.size);
+    if let RolePriority::Split(split) = &mut worker.priority {
+        split.before = 1;
+    }
     roles.push(chief);
+}
+
+/// The size of a role that has given one of its replicas away.
+fn one_less(size: RoleSize) -> RoleSize {
+    let less = |range: ReplicaRange| match range.max() {
+        Some(max) => ReplicaRange::new(range.min().saturating_sub(1), max - 1),
+        None => Ok(ReplicaRange::at_least(range.min().saturating_sub(1))),
+    };
+    let in_order = "both ends of a range moved by one stay in order";
+    let (initial, allowed) = (size.initial() - 1, less(size.allowed()).expect(in_order));
+    match size.automatically() {
+        Some(automatic) => RoleSize::automatic(initial, allowed, less(automatic).expect(in_order)),
+        None => RoleSize::manual(initial, allowed),
+    }
+    .expect("what lies inside moves with what is around it")
 }
 
 fn start_order(kind: RoleKind) -> u8 {
@@ -180,20 +231,27 @@ fn start_order(kind: RoleKind) -> u8 {
     }
 }
 
-fn priority(replica: &ReplicaSpec, replicas: u32) -> RolePriority {
+fn priority(replica: &ReplicaSpec) -> RolePriority {
     match replica.priority.as_deref() {
         None | Some("") => RolePriority::FromTemplate,
         Some(class @ ("high" | "low")) => RolePriority::Class(class.to_owned()),
-        Some(share) => {
-            let share: f64 = share.parse().unwrap_or(1.0);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32, rounded")]
-            let high = (share * f64::from(replicas)).round() as u32;
-            RolePriority::Split(PrioritySplit { high, order: SplitOrder::First })
-        }
+        Some(share) => RolePriority::Split(PrioritySplit {
+            share: share.parse().unwrap_or(1.0),
+            rounding: Rounding::Nearest,
+            order: SplitOrder::First,
+            before: 0,
+        }),
     }
 }
 
-/// `gpu` stands for whatever accelerator the templates ask for.
-fn ceiling(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Resources {
-    read_list(spec.resource_limits.as_ref(), "spec.resourceLimits", findings)
+/// The ceiling of the whole job, with `gpu` as the accelerator that its templates ask for.
+fn ceiling(spec: &ElasticJobSpec, roles: &[Role], findings: &mut Vec<Finding>) -> Result<Resources, Finding> {
+    let written = read_list(spec.resource_limits.as_ref(), "spec.resourceLimits", findings)?;
+    let asked = roles.iter().find_map(|role| {
+        let requests = role.template.requests();
+        requests.iter().map(|(name, _)| name.to_owned()).find(|name| is_accelerator(name))
+    });
+    let gpu = asked.unwrap_or_else(|| GPU.to_owned());
+    let known = written.iter().filter(|(name, _)| matches!(*name, "cpu" | "memory" | "gpu"));
+    Ok(known.map(|(name, quantity)| (if name == "gpu" { gpu.clone() } else { name.to_owned() }, quantity)).collect())
 }

@@ -8,8 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::JobCondition, flexor_options::FlexorOptions, pod_template::EnvVar, pod_template::PodTemplate,
-    schema::passed_on, wire_resources::ResourceList,
+    conditions::JobCondition,
+    flexor_options::FlexorOptions,
+    pod_template::{EnvVar, PodTemplate},
+    vocabulary::vocabulary,
+    wire_resources::ResourceList,
 };
 
 /// An elastic training job whose master sizes it.
@@ -36,7 +39,7 @@ use crate::{
 )]
 #[x_kube(
     validation = Rule::new("self.replicaSpecs.all(role, role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))")
-        .message("a role's name must begin with a letter and hold only lower-case letters, digits and `-`")
+        .message(Message::Expression("'role `' + self.replicaSpecs.filter(role, !role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))[0] + '`: a role must begin with a letter and hold only lower-case letters, digits and `-`'".into()))
         .field_path(".replicaSpecs"),
     validation = Rule::new("self.replicaSpecs.exists(role, role != 'dlrover-master')")
         .message("has nothing to run: add a role such as worker or ps")
@@ -45,21 +48,19 @@ use crate::{
         "self.replicaSpecs.all(role, role == 'dlrover-master' || has(self.replicaSpecs[role].template) \
          || (role in ['chief', 'evaluator'] && 'worker' in self.replicaSpecs && has(self.replicaSpecs['worker'].template)))"
     )
-        .message("a role has no containers: give it a template (only chief and evaluator borrow the worker's)")
+        .message(Message::Expression("'role `' + self.replicaSpecs.filter(role, !has(self.replicaSpecs[role].template) && role != 'dlrover-master')[0] + '` has no containers: give it a template (only chief and evaluator borrow the worker\\'s)'".into()))
         .field_path(".replicaSpecs"),
 )]
 pub struct ElasticJobSpec {
     /// How the processes share the work. Without it: ParameterServerStrategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "strategy")]
-    pub distribution_strategy: Option<String>,
+    pub distribution_strategy: Option<DistributionStrategy>,
     /// What all pods together may use when the job is sized for its user: cpu, memory, gpu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_limits: Option<ResourceList>,
     /// Who sizes the job: manual, single-job (its master) or cluster. Without it: single-job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "optimize_mode")]
-    pub optimize_mode: Option<String>,
+    pub optimize_mode: Option<OptimizeMode>,
     /// Address of DLRover's brain. Nothing uses it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brain_service: Option<String>,
@@ -74,7 +75,6 @@ pub struct ElasticJobSpec {
     pub replica_specs: BTreeMap<String, ReplicaSpec>,
     /// Variables for all pods. Nothing uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "passed_on")]
     pub envs: Option<BTreeMap<String, EnvVar>>,
     /// Hold the job back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,16 +129,30 @@ pub struct ReplicaSpec {
     pub critical_nodes: Option<String>,
 }
 
-fn strategy(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "string",
-        "nullable": true,
-        "enum": ["ParameterServerStrategy", "AllreduceStrategy", "CustomStrategy", "Local"],
-    })
+vocabulary! {
+    /// How the processes of a job share the work.
+    DistributionStrategy {
+        /// Workers push to and pull from servers.
+        ParameterServer = "ParameterServerStrategy",
+        /// Workers talk to each other.
+        Allreduce = "AllreduceStrategy",
+        /// The program knows.
+        Custom = "CustomStrategy",
+        /// One process.
+        Local = "Local",
+    }
 }
 
-fn optimize_mode(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "nullable": true, "enum": ["manual", "single-job", "cluster"]})
+vocabulary! {
+    /// Who sizes a job.
+    OptimizeMode {
+        /// Its user.
+        Manual = "manual",
+        /// Its master.
+        SingleJob = "single-job",
+        /// The cluster's planner.
+        Cluster = "cluster",
+    }
 }
 
 /// What became of a job.

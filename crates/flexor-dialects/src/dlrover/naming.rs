@@ -1,85 +1,99 @@
 //! How DLRover's users know their pods, services, labels and variables.
 //!
-//! Names and the old labels are those of v0.1, which its tutorials show; the labels of v0.2 and later stand beside them.
+//! Names and the old labels are those of v0.1, which its tutorials show; the labels of v0.2 and later stand beside
+//! them. Not carried over: the labels of rack groups, and v0.1's `RDZV_ENDPOINT`, which was the address of worker 0.
 
 use std::collections::BTreeMap;
 
-use flexor_model::{EnvRule, EnvValue, IdRule, Pattern, RoleKind, RoleNaming, ServiceRule, ServiceScope, Strategy};
+use flexor_model::{
+    EnvRule, EnvValue, IdRule, NamedPort, Pattern, ReplicaRange, RoleKind, RoleName, RoleNaming, ServiceRule,
+    ServiceScope, Strategy, ports,
+};
 
-const MASTER_PORT: u16 = 50001;
-const SERVER_PORT: u16 = 2222;
+use crate::torchrun_env::{self, Rendezvous};
+
+/// The role of the job's master.
+pub(super) const MASTER: &str = "dlrover-master";
+/// What TensorFlow's workers listen on.
 const WORKER_PORT: u16 = 3333;
 
-/// The naming rules of one role.
-pub(super) fn of(kind: RoleKind, strategy: Strategy) -> RoleNaming {
+/// The names of a role's pods.
+pub(super) fn of(kind: RoleKind, strategy: Strategy, restart_count: u32) -> RoleNaming {
+    let mut labels = labels();
+    let count = Pattern::number(restart_count);
+    labels.insert("restart-count".to_owned(), count);
     if kind == RoleKind::Master {
-        return RoleNaming {
-            pod: Pattern::of("elasticjob-{job}-dlrover-master"),
-            ids: IdRule::Rank,
-            service: Some(ServiceRule {
-                name: Pattern::of("elasticjob-{job}-dlrover-master"),
-                scope: ServiceScope::Rank,
-                port: Some(MASTER_PORT),
-            }),
-            labels: labels("dlrover-master"),
-            ports: Vec::new(),
-            env: vec![pod_field("POD_IP", "status.podIP")],
-        };
+        labels.insert("app.kubernetes.io/name".to_owned(), Pattern::of("elasticjob"));
+        return RoleNaming { pod: Pattern::of("elasticjob-{job}-dlrover-master"), ids: IdRule::Rank, labels };
     }
-    let port = if kind == RoleKind::ParameterServer { SERVER_PORT } else { WORKER_PORT };
-    RoleNaming {
-        pod: Pattern::of("{job}-edljob-{role}-{id}"),
-        // Ranks of an all-reduce job are handed out at each rendezvous, so a replacement may have the old name.
-        ids: if strategy == Strategy::AllReduce { IdRule::Rank } else { IdRule::Increasing },
-        service: Some(ServiceRule {
-            name: Pattern::of("{job}-edljob-{role}-{rank}"),
-            scope: ServiceScope::Rank,
-            port: Some(port),
-        }),
-        labels: labels("{role}"),
-        ports: Vec::new(),
-        env: environment(strategy),
+    // Ranks of an all-reduce job are handed out at each rendezvous, so a replacement may have the old name.
+    let ids = if strategy == Strategy::AllReduce { IdRule::Rank } else { IdRule::Increasing };
+    RoleNaming { pod: Pattern::of("{job}-edljob-{role}-{id}"), ids, labels }
+}
+
+/// The service in front of each rank of a role.
+pub(super) fn service(kind: RoleKind) -> ServiceRule {
+    let port = if kind == RoleKind::ParameterServer { ports::PARAMETER_SERVER } else { WORKER_PORT };
+    ServiceRule {
+        name: Pattern::of("{job}-edljob-{role}-{rank}"),
+        scope: ServiceScope::Rank,
+        selector: ["elasticjob-name", "replica-type", "rank-index"].map(str::to_owned).into(),
+        ports: vec![NamedPort::of("grpc", port)],
     }
 }
 
-fn labels(role: &'static str) -> BTreeMap<String, Pattern> {
+/// The service in front of the master.
+pub(super) fn master_service() -> ServiceRule {
+    crate::master::service("elasticjob-{job}-dlrover-master", &["elasticjob-name", "replica-type"])
+}
+
+fn labels() -> BTreeMap<String, Pattern> {
     [
         ("app", "dlrover"),
         ("elasticjob-name", "{job}"),
-        ("replica-type", role),
+        ("replica-type", "{role}"),
         ("replica-index", "{id}"),
         ("rank-index", "{rank}"),
         ("elasticjob.dlrover/name", "{job}"),
-        ("elasticjob.dlrover/replica-type", role),
+        ("elasticjob.dlrover/replica-type", "{role}"),
         ("elasticjob.dlrover/replica-index", "{id}"),
         ("elasticjob.dlrover/rank-index", "{rank}"),
+        ("elasticjob.dlrover/relaunch-count", "{relaunches}"),
     ]
-    .into_iter()
     .map(|(key, value)| (key.to_owned(), Pattern::of(value)))
-    .collect()
+    .into()
 }
 
-fn environment(strategy: Strategy) -> Vec<EnvRule> {
+/// The variables of pods other than the master's. `nodes` is between which numbers the workers may move.
+pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Vec<EnvRule> {
+    let master: RoleName = MASTER.parse().expect("the master's role has a good name");
+    let grpc = "grpc".parse().expect("grpc is the name of a port");
     let mut rules = vec![
-        text("DLROVER_MASTER_ADDR", "elasticjob-{job}-dlrover-master:50001"),
-        text("ELASTIC_JOB_NAME", "{job}"),
-        text("JOB_UID", "{uid}"),
-        text("NODE_TYPE", "{role}"),
-        text("NODE_ID", "{id}"),
-        text("NODE_RANK", "{rank}"),
-        text("NODE_NUM", "{replicas:worker}"),
-        text("WORKER_TYPE", "{role}"),
-        text("WORKER_ID", "{id}"),
-        text("WORKER_RANK", "{rank}"),
-        text("WORKER_NUM", "{replicas:worker}"),
-        text("GRPC_ENABLE_FORK_SUPPORT", "false"),
-        pod_field("POD_NAME", "metadata.name"),
-        pod_field("POD_IP", "status.podIP"),
-        pod_field("NODE_IP", "status.hostIP"),
+        EnvRule::address("DLROVER_MASTER_ADDR", master.clone(), grpc),
+        EnvRule::literal("DLROVER_MASTER_SERVICE_TYPE", "grpc"),
+        EnvRule::literal("DLROVER_TRAINING_ELASTIC_MODE", "base"),
+        EnvRule::text("ELASTIC_JOB_NAME", "{job}"),
+        EnvRule::text("JOB_UID", "{uid}"),
+        EnvRule::text("NODE_TYPE", "{role}"),
+        EnvRule::text("NODE_ID", "{id}"),
+        EnvRule::text("NODE_RANK", "{rank}"),
+        // The chief is one of the workers that the user asked for.
+        EnvRule::text("NODE_NUM", "{replicas:chief+worker}"),
+        EnvRule::text("WORKER_TYPE", "{role}"),
+        EnvRule::text("WORKER_ID", "{id}"),
+        EnvRule::text("WORKER_RANK", "{rank}"),
+        EnvRule::text("WORKER_NUM", "{replicas:chief+worker}"),
+        EnvRule::literal("GRPC_ENABLE_FORK_SUPPORT", "false"),
+        EnvRule::literal("MONITOR_ENABLED", "true"),
+        EnvRule::pod_field("POD_NAME", "metadata.name"),
+        EnvRule::pod_field("POD_IP", "status.podIP"),
+        EnvRule::pod_field("NODE_IP", "status.hostIP"),
     ];
     match strategy {
         Strategy::AllReduce => {
-            rules.extend([text("RANK", "{rank}"), text("WORLD_SIZE", "{replicas:worker}")]);
+            rules.extend([EnvRule::text("RANK", "{rank}"), EnvRule::text("WORLD_SIZE", "{replicas:chief+worker}")]);
+            let nodes = nodes.unwrap_or(ReplicaRange::exactly(1));
+            rules.extend(torchrun_env::of(nodes, Rendezvous::Master(master)));
         }
         Strategy::ParameterServer => {
             rules.push(EnvRule { name: "TF_CONFIG".to_owned(), value: EnvValue::TfConfig });
@@ -87,12 +101,4 @@ fn environment(strategy: Strategy) -> Vec<EnvRule> {
         Strategy::Local | Strategy::Custom => {}
     }
     rules
-}
-
-fn text(name: &str, value: &'static str) -> EnvRule {
-    EnvRule { name: name.to_owned(), value: EnvValue::Text(Pattern::of(value)) }
-}
-
-fn pod_field(name: &str, field: &str) -> EnvRule {
-    EnvRule { name: name.to_owned(), value: EnvValue::PodField(field.to_owned()) }
 }

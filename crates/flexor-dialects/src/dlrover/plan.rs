@@ -2,50 +2,54 @@
 
 use std::collections::BTreeMap;
 
-use flexor_model::{NodeId, Plan, PlanOrigin, PodChange, Rank, Reason, RoleChange, RoleName};
+use flexor_model::{CreatePod, MigratePod, NodeId, ObjectName, Plan, PlanOrigin, Rank, Reason, RoleChange, RoleName};
 
 use super::{PodMeta, ScalePlan};
-use crate::{Finding, metadata, wire_resources::read_list};
+use crate::{Finding, Reading, finding::quoted, object_meta, resource_hints::read_list};
 
 /// Labels that say which job a plan is for; `ownerJob` decides.
 const JOB_LABELS: [&str; 2] = ["elasticjob-name", "elasticjob.dlrover/name"];
 
-/// The neutral plan.
-pub(super) fn to_plan(plan: &ScalePlan, findings: &mut Vec<Finding>) -> Result<Plan, Finding> {
+/// The neutral plan that a `ScalePlan` describes.
+pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
     let spec = &plan.spec;
-    let job = spec.owner_job.parse().map_err(|error| {
-        Finding::new(Reason::InvalidValue, "spec.ownerJob", format!("`{}` {error}", spec.owner_job))
-    })?;
-    let labels = plan.metadata.labels.iter().flatten();
-    for (key, value) in labels.filter(|(key, value)| JOB_LABELS.contains(&key.as_str()) && **value != spec.owner_job) {
-        findings.push(
-            Finding::new(
-                Reason::ValueReplaced,
-                format!("metadata.labels[\"{key}\"]"),
-                format!("says `{value}`, but the plan is for `{}`", spec.owner_job),
-            )
-            .help("ownerJob decides; write the same name in both"),
-        );
-    }
+    let mut findings = other_job_named(plan);
     let mut roles = BTreeMap::new();
     for (name, change) in spec.replica_resource_specs.iter().flatten() {
         let path = format!("spec.replicaResourceSpecs.{name}");
-        let role = role_name(name, &path)?;
-        let resources = read_list(change.resource.as_ref(), &format!("{path}.resource"), findings);
-        let replicas = change.replicas.and_then(|n| u32::try_from(n).ok());
-        roles.insert(role, RoleChange { replicas, resources });
+        let resources = read_list(change.resource.as_ref(), &format!("{path}.resource"), &mut findings)?;
+        let replicas = number(change.replicas, &format!("{path}.replicas"))?;
+        roles.insert(parsed::<RoleName>(name, &path)?, RoleChange { replicas, resources });
     }
-    Ok(Plan {
-        name: plan.metadata.name.clone().unwrap_or_default(),
-        namespace: metadata::namespace(&plan.metadata)?,
-        job,
+    let subject = Plan {
+        name: parsed(plan.metadata.name.as_deref().unwrap_or_default(), "metadata.name")?,
+        namespace: object_meta::namespace(&plan.metadata)?,
+        job: parsed(&spec.owner_job, "spec.ownerJob")?,
         origin: origin(plan)?,
         roles,
-        create: pods(spec.create_pods.as_ref(), "spec.createPods", findings)?,
-        remove: pods(spec.remove_pods.as_ref(), "spec.removePods", findings)?,
-        migrate: pods(spec.migrate_pods.as_ref(), "spec.migratePods", findings)?,
+        create: pods(spec.create_pods.as_ref(), "spec.createPods", &mut findings, create)?,
+        remove: pods(spec.remove_pods.as_ref(), "spec.removePods", &mut findings, |pod, path, _| pod_name(pod, path))?,
+        migrate: pods(spec.migrate_pods.as_ref(), "spec.migratePods", &mut findings, migrate)?,
         server_addresses: spec.ps_hosts.clone().unwrap_or_default(),
-    })
+    };
+    if subject.roles.is_empty() && subject.create.is_empty() && subject.remove.is_empty() && subject.migrate.is_empty()
+    {
+        findings.push(Finding::new(Reason::FieldUnused, "spec", "the plan changes nothing"));
+    }
+    Ok(Reading { subject, findings })
+}
+
+fn other_job_named(plan: &ScalePlan) -> Vec<Finding> {
+    let owner = &plan.spec.owner_job;
+    let labels = plan.metadata.labels.iter().flatten();
+    let others = labels.filter(|(key, value)| JOB_LABELS.contains(&key.as_str()) && *value != owner);
+    others
+        .map(|(key, value)| {
+            let message = format!("says {}, but the plan is for {}", quoted(value), quoted(owner));
+            Finding::new(Reason::ValueReplaced, format!("metadata.labels[\"{key}\"]"), message)
+                .help("ownerJob decides; write the same name in both")
+        })
+        .collect()
 }
 
 /// A plan without the label was written by a person.
@@ -55,31 +59,50 @@ fn origin(plan: &ScalePlan) -> Result<PlanOrigin, Finding> {
         None | Some("manual") => Ok(PlanOrigin::Manual),
         Some("auto") => Ok(PlanOrigin::Auto),
         Some(other) => {
-            Err(Finding::new(Reason::InvalidValue, "metadata.labels.scale-type", format!("cannot be `{other}`"))
+            let message = format!("cannot be {}", quoted(other));
+            Err(Finding::new(Reason::InvalidValue, "metadata.labels.scale-type", message)
                 .help("write manual for a plan of your own"))
         }
     }
 }
 
-fn role_name(name: &str, path: &str) -> Result<RoleName, Finding> {
-    name.parse().map_err(|error| Finding::new(Reason::InvalidValue, path, format!("the role's name {error}")))
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, path: &str) -> Result<T, Finding> {
+    text.parse().map_err(|error| Finding::new(Reason::InvalidValue, path, format!("{} {error}", quoted(text))))
 }
 
-fn pods(list: Option<&Vec<PodMeta>>, path: &str, findings: &mut Vec<Finding>) -> Result<Vec<PodChange>, Finding> {
-    let number = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
-    list.into_iter()
-        .flatten()
-        .enumerate()
-        .map(|(i, pod)| {
-            let path = format!("{path}[{i}]");
-            Ok(PodChange {
-                name: pod.name.clone(),
-                role: pod.type_.as_deref().map(|role| role_name(role, &format!("{path}.type"))).transpose()?,
-                id: number(pod.id).map(NodeId),
-                rank: number(pod.rank_index).map(Rank),
-                service: pod.service.clone(),
-                resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), findings),
-            })
-        })
-        .collect()
+fn number(number: Option<i32>, path: &str) -> Result<Option<u32>, Finding> {
+    number.map(|n| object_meta::count(Some(n), 0, path)).transpose()
+}
+
+type MakePod<T> = fn(&PodMeta, &str, &mut Vec<Finding>) -> Result<T, Finding>;
+
+fn pods<T>(
+    list: Option<&Vec<PodMeta>>,
+    path: &str,
+    findings: &mut Vec<Finding>,
+    make: MakePod<T>,
+) -> Result<Vec<T>, Finding> {
+    list.into_iter().flatten().enumerate().map(|(i, pod)| make(pod, &format!("{path}[{i}]"), findings)).collect()
+}
+
+fn pod_name(pod: &PodMeta, path: &str) -> Result<ObjectName, Finding> {
+    parsed(pod.name.as_deref().unwrap_or_default(), &format!("{path}.name"))
+}
+
+fn create(pod: &PodMeta, path: &str, findings: &mut Vec<Finding>) -> Result<CreatePod, Finding> {
+    Ok(CreatePod {
+        role: parsed(pod.type_.as_deref().unwrap_or_default(), &format!("{path}.type"))?,
+        name: pod.name.as_ref().map(|_| pod_name(pod, path)).transpose()?,
+        id: number(pod.id, &format!("{path}.id"))?.map(NodeId),
+        rank: number(pod.rank_index, &format!("{path}.rankIndex"))?.map(Rank),
+        service: pod.service.clone(),
+        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), findings)?,
+    })
+}
+
+fn migrate(pod: &PodMeta, path: &str, findings: &mut Vec<Finding>) -> Result<MigratePod, Finding> {
+    Ok(MigratePod {
+        pod: pod_name(pod, path)?,
+        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), findings)?,
+    })
 }

@@ -29,6 +29,9 @@ use crate::wire_resources::ResourceList;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(
+    validation = Rule::new("!has(self.replicaResourceSpecs) || self.replicaResourceSpecs.all(role, role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))")
+        .message("a role must begin with a letter and hold only lower-case letters, digits and `-`")
+        .field_path(".replicaResourceSpecs"),
     validation = Rule::new("!has(self.migratePods) || self.migratePods.all(pod, has(pod.name))")
         .message("each needs the name of the pod to replace")
         .field_path(".migratePods"),
@@ -82,9 +85,12 @@ pub struct ReplicaResourceSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodMeta {
-    /// Its name.
+    /// Its name. Must be made of lower-case letters, digits, `-` and `.`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub name: Option<String>,
     /// Its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,13 @@
-//! What DLRover accepts in an `ElasticJob` and nothing uses.
+//! What DLRover accepts in an `ElasticJob` and nothing uses, and what is hardly meant.
 
 use flexor_model::Reason;
 
-use super::{ElasticJobSpec, ReplicaSpec};
-use crate::Finding;
+use super::{DistributionStrategy, ElasticJobSpec, ReplicaSpec, naming};
+use crate::{Finding, suggest};
 
-/// A warning for each field without effect.
+const ROLES: [&str; 5] = ["ps", "worker", "chief", "evaluator", naming::MASTER];
+
+/// A warning for each.
 pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unused = |there: bool, field: String, help: &str| {
@@ -29,8 +31,43 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         let known = matches!(key.as_str(), "cpu" | "memory" | "gpu");
         unused(!known, format!("spec.resourceLimits.{key}"), "the ceiling is read for cpu, memory and gpu");
     }
+    findings.extend(roles(spec));
     for (name, replica) in &spec.replica_specs {
         findings.extend(of_replica(&format!("spec.replicaSpecs.{name}"), replica));
+    }
+    if let Some(template) = spec.replica_specs.get(naming::MASTER).and_then(|master| master.template.as_ref()) {
+        let main = template.spec.containers.first();
+        if main.is_some_and(|main| main.image.is_some() || main.command.is_some()) {
+            findings.push(
+                Finding::new(
+                    Reason::ValueReplaced,
+                    format!("spec.replicaSpecs.{}.template", naming::MASTER),
+                    "image and command are replaced: the master is Flexor's own program",
+                )
+                .help("its resources, variables and placement are kept"),
+            );
+        }
+    }
+    findings
+}
+
+fn roles(spec: &ElasticJobSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in spec.replica_specs.keys().filter(|name| !ROLES.contains(&name.as_str())) {
+        let message = "is not a role that DLRover knows; its pods are kept running, and that is all";
+        let meant = if name == "master" { Some(naming::MASTER) } else { suggest::closest(name, ROLES) };
+        let finding = Finding::new(Reason::UnknownRole, format!("spec.replicaSpecs.{name}"), message);
+        findings.push(match meant {
+            Some(meant) => finding.help(format!("did you mean `{meant}`?")),
+            None => finding,
+        });
+    }
+    let servers = matches!(spec.distribution_strategy, None | Some(DistributionStrategy::ParameterServer));
+    if servers && !spec.replica_specs.contains_key("ps") {
+        findings.push(
+            Finding::new(Reason::MissingRole, "spec.replicaSpecs", "a parameter-server job without the role ps")
+                .help("write distributionStrategy: AllreduceStrategy if its workers talk to each other"),
+        );
     }
     findings
 }

@@ -1,175 +1,158 @@
 //! From a `TrainingJob` to the neutral job.
 
-use flexor_model::{
-    EndPolicy, EnvRule, Job, Quantity, Reason, ReplicaRange, Resources, Role, RoleKind, RoleNaming, RolePriority,
-    Sizing, Strategy,
-};
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-use super::{NAME, TrainingJob, TrainingJobSpec, naming};
+use flexor_model::{
+    CriticalNodes, EndPolicy, EnvRule, FailureBudget, Job, PodTemplate, Program, Reason, ReplicaRange, Resources, Role,
+    RoleKind, RolePriority, RoleSize, Sizing, Strategy,
+};
+use serde_json::{Map, Value, json};
+
+use super::{NAME, TrainingJob, TrainingJobSpec, environment, naming, warnings};
 use crate::{
-    Finding,
-    command_hints::Launcher,
-    metadata::{self, in_range},
-    pod_template::{Container, PodSpec, PodTemplate},
-    wire_resources::{ResourceRequirements, read_list},
+    Finding, Reading, master,
+    object_meta::{self, count},
+    pod_fields, resource_hints,
+    wire_resources::{ResourceList, ResourceRequirements},
 };
 
 const IMAGE: &str = "paddlepaddle/paddlecloud-job";
-const PORT: u32 = 7164;
 /// Failures of the program that each node is forgiven.
 const RESTARTS: u32 = 3;
 /// The name accelerators had until Kubernetes 1.10, and the one they have.
 const ALPHA_GPU: &str = "alpha.kubernetes.io/nvidia-gpu";
 const GPU: &str = "nvidia.com/gpu";
 
-/// The neutral job. Total for manifests that fit their schema and keep its rules.
-pub(super) fn to_job(job: &TrainingJob, findings: &mut Vec<Finding>) -> Result<Job, Finding> {
+/// The neutral job that a `TrainingJob` describes.
+pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
+    let mut findings = warnings::of_job(spec);
     let fault_tolerant = spec.fault_tolerant.unwrap_or(false);
-    let env = environment(spec, findings);
-    let resources = spec.master.as_ref().and_then(|master| master.resources.as_ref());
-    let naming = naming::of_master(env.clone());
-    let master = role(spec, "master", resources, ReplicaRange::exactly(1), "start_master", naming, findings);
-    let mut roles = vec![master];
+    let trainer = template(spec, "trainer", spec.trainer.resources.as_ref(), &mut findings)?;
+    let env = environment::of(spec, trainer.main());
+    let mut roles = vec![master_role(spec, env.clone(), &mut findings)?];
     if let Some(pserver) = &spec.pserver {
-        let program = if fault_tolerant { "start_new_pserver" } else { "start_pserver" };
+        let pod = template(spec, "pserver", pserver.resources.as_ref(), &mut findings)?;
+        let program = if fault_tolerant { &["start_new_pserver"][..] } else { &["start_pserver"] };
         // The planner never moves servers, so the upper bound has no effect.
-        let range = ReplicaRange::exactly(in_range(Some(pserver.min_instance), 1));
-        let naming = naming::of_role("paddle-job-pserver", ports(spec), env.clone());
-        roles.push(role(spec, "pserver", pserver.resources.as_ref(), range, program, naming, findings));
+        let size = RoleSize::fixed(count(Some(pserver.min_instance), 1, "spec.pserver.min-instance")?);
+        roles.push(role(spec, RoleKind::ParameterServer, size, with_command(pod, program)?, env.clone()));
     }
-    let trainer = &spec.trainer;
-    let range = ReplicaRange::new(in_range(Some(trainer.min_instance), 1), in_range(Some(trainer.max_instance), 1))
-        .map_err(|error| Finding::new(Reason::RuleBroken, "spec.trainer.min-instance", error.to_string()))?;
-    let program = if fault_tolerant { "start_new_trainer" } else { "start_trainer v2" };
-    let naming = naming::of_role("paddle-job", ports(spec), env);
-    roles.push(role(spec, "trainer", trainer.resources.as_ref(), range, program, naming, findings));
-    Ok(Job {
-        name: metadata::job_name(&job.metadata)?,
-        namespace: metadata::namespace(&job.metadata)?,
+    let program = if fault_tolerant { &["start_new_trainer"][..] } else { &["start_trainer", "v2"] };
+    roles.push(role(spec, RoleKind::Worker, trainer_size(spec)?, with_command(trainer, program)?, env));
+    let automatic = roles.iter().any(|role| role.size.automatically().is_some());
+    let subject = Job {
+        name: object_meta::job_name(&job.metadata)?,
+        namespace: object_meta::namespace(&job.metadata)?,
         dialect: NAME.to_owned(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
         strategy: if spec.pserver.is_some() { Strategy::ParameterServer } else { Strategy::Custom },
         roles,
-        sizing: Sizing::Cluster,
+        sizing: if automatic { Sizing::Cluster } else { Sizing::Manual },
         ceiling: Resources::default(),
         end: EndPolicy::default(),
         suspended: false,
+    };
+    Ok(Reading { subject, findings })
+}
+
+fn trainer_size(spec: &TrainingJobSpec) -> Result<RoleSize, Finding> {
+    let field = "spec.trainer.min-instance";
+    let broken = |error: String| Finding::new(Reason::RuleBroken, field, error);
+    let (min, max) =
+        (count(Some(spec.trainer.min_instance), 1, field)?, count(Some(spec.trainer.max_instance), 1, field)?);
+    let range = ReplicaRange::new(min, max).map_err(|error| broken(error.to_string()))?;
+    if !range.is_elastic() {
+        return Ok(RoleSize::fixed(min));
+    }
+    RoleSize::automatic(min, range, range).map_err(|error| broken(error.to_string()))
+}
+
+fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTemplate, env: Vec<EnvRule>) -> Role {
+    let (name, selector) = match kind {
+        RoleKind::ParameterServer => ("pserver", "paddle-job-pserver"),
+        RoleKind::Master => ("master", "paddle-job-master"),
+        RoleKind::Worker | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => ("trainer", "paddle-job"),
+    };
+    Role {
+        name: name.parse().expect("the three roles have good names"),
+        kind,
+        size,
+        program: Program::Template,
+        template,
+        priority: RolePriority::FromTemplate,
+        failures: FailureBudget::PerNode(RESTARTS),
+        critical: CriticalNodes::Usual,
+        naming: naming::of(selector),
+        service: None,
+        ports: naming::ports(spec),
+        env,
+    }
+}
+
+/// Every job has one; the original's held an etcd beside it, which Flexor's does not need.
+fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
+    let resources = spec.master.as_ref().and_then(|master| master.resources.as_ref());
+    let pod = template(spec, "master", resources, findings)?;
+    Ok(Role {
+        program: Program::FlexorMaster,
+        service: Some(naming::master_service()),
+        ports: master::ports(),
+        ..role(spec, RoleKind::Master, RoleSize::fixed(1), pod, env)
     })
 }
 
-fn role(
+/// The pod of a role, made of the job's image, volumes and the role's resources.
+fn template(
     spec: &TrainingJobSpec,
     name: &str,
     resources: Option<&ResourceRequirements>,
-    range: ReplicaRange,
-    program: &str,
-    naming: RoleNaming,
     findings: &mut Vec<Finding>,
-) -> Role {
-    let container = Container {
-        name: name.to_owned(),
-        image: Some(spec.image.clone().unwrap_or_else(|| IMAGE.to_owned())),
-        command: Some(["paddle_k8s"].into_iter().chain(program.split(' ')).map(str::to_owned).collect()),
-        rest: fields([("volumeMounts", list(spec.volume_mounts.as_ref()))]),
-        ..Container::default()
-    };
-    let host_network = spec.host_network.or(spec.host_network_2017).filter(|on| *on).map(Value::Bool);
-    let pod = PodTemplate {
-        spec: PodSpec {
-            containers: vec![container],
-            rest: fields([
-                ("volumes", list(spec.volumes.as_ref())),
-                ("imagePullSecrets", list(spec.image_pull_secrets.as_ref())),
-                ("hostNetwork", host_network),
-            ]),
-            ..PodSpec::default()
-        },
-        rest: Map::new(),
-    };
-    let path = format!("spec.{name}.resources");
-    let limits = read_list(resources.and_then(|r| r.limits.as_ref()), &format!("{path}.limits"), findings);
-    let asked = read_list(resources.and_then(|r| r.requests.as_ref()), &format!("{path}.requests"), findings);
-    // The pod is made of the manifest's own volumes, so what is strange about it is said about the manifest.
-    let mut template = pod.read("spec", name, Launcher::Any, &mut Vec::new()).template;
-    let limits = todays_gpu(&limits);
-    let requests: Resources = limits.iter().chain(todays_gpu(&asked).iter()).collect();
-    template.json["spec"]["containers"][0]["resources"] = serde_json::json!({"limits": limits, "requests": requests});
-    Role {
-        name: name.parse().expect("the three roles have good names"),
-        kind: match name {
-            "master" => RoleKind::Master,
-            "pserver" => RoleKind::ParameterServer,
-            _ => RoleKind::Worker,
-        },
-        replicas: range.min(),
-        range,
-        auto_scale: range.is_elastic(),
-        requests,
-        limits,
-        restart_limit: RESTARTS,
-        priority: RolePriority::FromTemplate,
-        template,
-        naming,
+) -> Result<PodTemplate, Finding> {
+    let resources = resources.cloned().unwrap_or_default();
+    resource_hints::look_at(&resources, &format!("spec.{name}.resources"), findings)?;
+    let volumes = spec.volumes.as_ref().or(spec.volumes_2017.as_ref());
+    let mut container = json!({
+        "name": name,
+        "image": spec.image.as_deref().unwrap_or(IMAGE),
+        "resources": {"limits": todays_gpu(resources.limits), "requests": todays_gpu(resources.requests)},
+    });
+    if name == "trainer" {
+        container["imagePullPolicy"] = "Always".into();
+    }
+    set(&mut container, "volumeMounts", spec.volume_mounts.as_ref());
+    let mut pod = json!({ "containers": [container] });
+    set(&mut pod, "volumes", volumes);
+    set(&mut pod, "imagePullSecrets", spec.image_pull_secrets.as_ref());
+    if spec.host_network.or(spec.host_network_2017) == Some(true) {
+        pod["hostNetwork"] = true.into();
+    }
+    let json = json!({ "spec": pod });
+    // What is wrong with the pod comes from the job's volumes and secrets, so it is said about the job.
+    let about_job = |finding: Finding| Finding { field: "spec".to_owned(), ..finding };
+    if name == "trainer" {
+        findings.extend(pod_fields::look_at(&json, "pod").map_err(about_job)?.into_iter().map(about_job));
+    }
+    PodTemplate::new(json, name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
+}
+
+fn with_command(template: PodTemplate, program: &[&str]) -> Result<PodTemplate, Finding> {
+    let mut json = template.json().clone();
+    let words: Vec<&str> = ["paddle_k8s"].into_iter().chain(program.iter().copied()).collect();
+    json["spec"]["containers"][0]["command"] = json!(words);
+    let name = template.main().name().to_owned();
+    PodTemplate::new(json, &name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
+}
+
+fn set(object: &mut Value, key: &str, list: Option<&Vec<Value>>) {
+    if let Some(list) = list {
+        object[key] = Value::Array(list.clone());
     }
 }
 
-fn list(items: Option<&Vec<Value>>) -> Option<Value> {
-    items.map(|items| Value::Array(items.clone()))
-}
-
-fn fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
-    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
-}
-
-fn todays_gpu(resources: &Resources) -> Resources {
-    resources.iter().map(|(name, quantity)| (if name == ALPHA_GPU { GPU } else { name }, quantity)).collect()
-}
-
-fn ports(spec: &TrainingJobSpec) -> Vec<u16> {
-    let first = in_range(spec.port, PORT);
-    let count = in_range(spec.ports_num, 1) + in_range(spec.ports_num_for_sparse, 1);
-    (first..first + count).filter_map(|port| u16::try_from(port).ok()).collect()
-}
-
-/// The variables that programs written for EDL read.
-fn environment(spec: &TrainingJobSpec, findings: &mut Vec<Finding>) -> Vec<EnvRule> {
-    let trainer = &spec.trainer;
-    let entry = trainer.entrypoint.clone().unwrap_or_default();
-    let resources = trainer.resources.clone().unwrap_or_default();
-    // What is strange about them is said where the role is read.
-    let mut unsaid = Vec::new();
-    let limits = read_list(resources.limits.as_ref(), "", &mut unsaid);
-    let requests = read_list(resources.requests.as_ref(), "", &mut unsaid);
-    let gpus = limits.gpu().map_or(0, |(_, count)| count.ceil());
-    let cores = requests.cpu().or(limits.cpu()).map_or(1, Quantity::ceil);
-    if limits.get(ALPHA_GPU).is_some() || requests.get(ALPHA_GPU).is_some() {
-        let part = if limits.get(ALPHA_GPU).is_some() { "limits" } else { "requests" };
-        findings.push(
-            Finding::new(
-                Reason::ValueReplaced,
-                format!("spec.trainer.resources.{part}[\"{ALPHA_GPU}\"]"),
-                format!("Kubernetes has no {ALPHA_GPU} any more; {GPU} is asked for instead"),
-            )
-            .help(format!("write {GPU}")),
-        );
-    }
-    vec![
-        naming::pattern("PADDLE_JOB_NAME", "{job}"),
-        naming::value("TRAINERS", trainer.min_instance),
-        naming::value("PSERVERS", spec.pserver.as_ref().map_or(0, |pserver| pserver.min_instance)),
-        naming::value("ENTRY", &entry),
-        naming::value("TOPOLOGY", &entry),
-        naming::value("TRAINER_PACKAGE", trainer.workspace.as_deref().unwrap_or_default()),
-        naming::value("PADDLE_INIT_PORT", in_range(spec.port, PORT)),
-        naming::value("PADDLE_INIT_TRAINER_COUNT", if gpus > 0 { gpus } else { cores }),
-        naming::value("PADDLE_INIT_PORTS_NUM", in_range(spec.ports_num, 1)),
-        naming::value("PADDLE_INIT_PORTS_NUM_FOR_SPARSE", in_range(spec.ports_num_for_sparse, 1)),
-        naming::value("PADDLE_INIT_NUM_GRADIENT_SERVERS", trainer.min_instance),
-        naming::value("PADDLE_INIT_NUM_PASSES", in_range(spec.passes.or(trainer.passes), 1)),
-        naming::value("PADDLE_INIT_USE_GPU", i32::from(gpus > 0)),
-        naming::value("LD_LIBRARY_PATH", "/usr/local/cuda/lib64"),
-        naming::pod_field("NAMESPACE", "metadata.namespace"),
-        naming::pod_field("POD_IP", "status.podIP"),
-    ]
+/// The quantities as they were written, with today's name for accelerators.
+fn todays_gpu(list: Option<ResourceList>) -> Map<String, Value> {
+    let pairs = list.into_iter().flatten();
+    pairs.map(|(name, quantity)| (if name == ALPHA_GPU { GPU.to_owned() } else { name }, quantity.0)).collect()
 }

@@ -70,6 +70,10 @@ pub struct TrainingJobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "list_passed_on")]
     pub volumes: Option<Vec<Value>>,
+    /// Volumes of all pods, as 2017 spelt it.
+    #[serde(default, rename = "Volumes", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "list_passed_on")]
+    pub volumes_2017: Option<Vec<Value>>,
     /// Where they are mounted.
     #[serde(default, rename = "VolumeMounts", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "list_passed_on")]

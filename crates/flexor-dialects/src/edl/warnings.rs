@@ -1,6 +1,8 @@
 //! What EDL accepts in a `TrainingJob` and nothing uses, and what stands in the wrong place.
 
-use flexor_model::Reason;
+use std::collections::BTreeMap;
+
+use flexor_model::{Reason, is_accelerator};
 
 use super::TrainingJobSpec;
 use crate::Finding;
@@ -45,12 +47,18 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
         };
         findings.push(finding.help("write it as spec.passes"));
     }
-    if spec.host_network_2017.is_some() {
-        findings.push(
-            Finding::new(Reason::FieldMisplaced, "spec.HostNetwork", "is read, but is spelt as in 2017")
-                .help("write host_network"),
-        );
+    for (there, old, new) in [
+        (spec.host_network_2017.is_some(), "HostNetwork", "host_network"),
+        (spec.volumes_2017.is_some(), "Volumes", "volumes"),
+    ] {
+        if there {
+            findings.push(
+                Finding::new(Reason::FieldMisplaced, format!("spec.{old}"), "is read, but is spelt as in 2017")
+                    .help(format!("write {new}")),
+            );
+        }
     }
+    findings.extend(gpus(spec));
     for (name, resources) in [
         ("trainer", Some(spec.trainer.resources.as_ref())),
         ("pserver", pserver.map(|pserver| pserver.resources.as_ref())),
@@ -60,6 +68,37 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
             findings.push(
                 Finding::new(Reason::NoResources, format!("spec.{name}"), "asks for no resources")
                     .help("the planner can only size what says how large it is: set resources.requests"),
+            );
+        }
+    }
+    findings
+}
+
+/// Accelerators are given out whole and for good, so what is asked for is what may be used.
+fn gpus(spec: &TrainingJobSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let resources = spec.trainer.resources.clone().unwrap_or_default();
+    let lists = [("limits", &resources.limits), ("requests", &resources.requests)];
+    for (part, name) in lists.iter().flat_map(|(part, list)| {
+        list.iter().flat_map(BTreeMap::keys).filter(|name| is_accelerator(name)).map(move |name| (part, name))
+    }) {
+        let field = format!("spec.trainer.resources.{part}[\"{name}\"]");
+        if name == "alpha.kubernetes.io/nvidia-gpu" {
+            findings.push(
+                Finding::new(
+                    Reason::ValueReplaced,
+                    field,
+                    "this name is gone from Kubernetes; nvidia.com/gpu is asked for instead",
+                )
+                .help("write nvidia.com/gpu"),
+            );
+        } else if *part == "requests"
+            && resources.limits.as_ref().and_then(|l| l.get(name))
+                != resources.requests.as_ref().and_then(|r| r.get(name))
+        {
+            findings.push(
+                Finding::new(Reason::SuspiciousQuantity, field, "accelerators must be requested and limited alike")
+                    .help("write the same number in limits"),
             );
         }
     }

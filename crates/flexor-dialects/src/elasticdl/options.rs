@@ -4,9 +4,11 @@
 //! This is the union of three releases. Defaults are those of 0.2.0rc2 where it has the option.
 
 mod data;
+mod group;
 mod ignored;
 mod model;
 mod pods;
+mod spec;
 mod submission;
 mod training;
 mod zoo;
@@ -15,11 +17,12 @@ pub use data::DataOptions;
 pub use ignored::IgnoredOptions;
 pub use model::ModelOptions;
 pub use pods::PodOptions;
+pub use spec::{Arity, Fate, Generation, OptionSpec, Presence};
 pub use submission::SubmissionOptions;
 pub use training::TrainingOptions;
 pub use zoo::{ZooBuildOptions, ZooInitOptions};
 
-use super::command::CommandName;
+use super::command_line::CommandName;
 
 /// The commands that make a job.
 const JOBS: &[CommandName] = &[CommandName::Train, CommandName::Evaluate, CommandName::Predict];

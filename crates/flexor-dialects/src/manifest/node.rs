@@ -11,14 +11,21 @@ use serde::{
 use serde_json::Number;
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
-use super::path::{FieldPath, Segment};
-use crate::{Finding, Position};
+use super::{
+    path::{FieldPath, Segment},
+    yaml_trouble,
+};
+use crate::{
+    Finding, Position,
+    finding::{quoted, shortened},
+};
 
-/// Larger files are no manifests.
-const LARGEST_FILE: usize = 4 << 20;
-/// Twice as deep as the deepest field of a pod in a role. Reading takes up to 30 KB of stack for each level in a build
-/// without optimisation, and threads have 2 MiB.
-const DEEPEST: usize = 32;
+/// Nesting that no manifest reaches: a definition that embeds a Job with a pod in it has about 40 levels.
+const DEEPEST: usize = 64;
+/// Reading takes up to 30 KB of stack for each level in a build without optimisation.
+const STACK: usize = 16 << 20;
+/// Values in one document, aliases followed. A file is at most 4 MiB, so only aliases get there.
+const MOST_VALUES: usize = 1_000_000;
 
 /// One value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,50 +53,68 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// Reads all documents of a file. Empty documents are left out.
-pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Node>, Finding> {
-    if bytes.len() > LARGEST_FILE {
-        return Err(Finding::new(
-            Reason::InvalidYaml,
-            "",
-            format!("the file has {} bytes; a manifest has at most {LARGEST_FILE}", bytes.len()),
-        ));
+/// Reads one document, which begins in line `first_line` of its file. Nothing, if it is empty.
+pub(crate) fn read(text: &str, first_line: u32, duplicates: Duplicates) -> Result<Option<Node>, Finding> {
+    let policy = match duplicates {
+        Duplicates::Refused => DuplicateKeyPolicy::Error,
+        Duplicates::LastWins => DuplicateKeyPolicy::LastWins,
+    };
+    let mut node = on_large_stack(|| parse(text, policy)).map_err(|error| unreadable(&error, text))?;
+    if let Some(node) = &mut node {
+        node.move_down(first_line - 1);
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1;
-        Finding::new(Reason::InvalidYaml, "", "the file is not UTF-8 text")
-            .at(Some(Position { line: u32::try_from(line).unwrap_or(u32::MAX), column: 1 }))
-    })?;
-    parse(text, DuplicateKeyPolicy::Error).map_err(|error| unreadable(&error, text))
+    Ok(node)
 }
 
-fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, serde_saphyr::Error> {
+/// What becomes of a key that stands twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    Refused,
+    /// As kubectl has it.
+    LastWins,
+}
+
+/// The parser recurses, and nobody knows how small the caller's stack is.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(STACK)
+            .spawn_scoped(scope, work)
+            .expect("a thread can be started")
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Option<Node>, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         legacy_octal_numbers: true,
         duplicate_keys: duplicate_keys,
-        budget: serde_saphyr::budget! { max_depth: DEEPEST },
+        budget: serde_saphyr::budget! { max_depth: DEEPEST, max_nodes: MOST_VALUES, max_events: 3 * MOST_VALUES },
     };
     let documents = serde_saphyr::from_multiple_with_options::<Spanned<Value>>(text, options)?;
-    Ok(documents.into_iter().map(Node::from).collect())
+    Ok(documents.into_iter().next().map(Node::from))
 }
 
-/// Says in our words what the parser found.
+/// Says in our words what the parser found; lines count from the document's first.
 fn unreadable(error: &serde_saphyr::Error, text: &str) -> Finding {
     let position = error.location().map(position);
     let whole = error.to_string();
-    let message = whole.split(" at line ").next().unwrap_or(&whole).to_owned();
+    let message = whole.split(" at line ").next().unwrap_or(&whole);
     if let Some(rest) = message.strip_prefix("duplicate mapping key: ") {
-        let key = rest.split(", set ").next().unwrap_or(rest).to_owned();
-        let field = position.and_then(|at| path_of_key(text, at)).unwrap_or(key);
-        return Finding::new(Reason::DuplicateKey, field, "stands twice in one mapping")
-            .help("keep one of the two; kubectl would silently drop the other")
+        let key = rest.split(", set ").next().unwrap_or(rest);
+        let field = position.and_then(|at| path_of_key(text, at)).unwrap_or_else(|| shortened(key));
+        return Finding::new(Reason::DuplicateKey, field, "duplicate key")
+            .help("keep one of the two; kubectl silently drops the other")
             .at(position);
     }
-    Finding::new(Reason::InvalidYaml, "", message).at(position)
+    let line = position.and_then(|at| text.lines().nth(at.line as usize - 1)).unwrap_or_default();
+    let (message, help) = yaml_trouble::explain(message, line);
+    Finding { help, ..Finding::new(Reason::InvalidYaml, "", message) }.at(position)
 }
 
-/// The way to the key that stands at a place, in a file where keys may stand twice.
+/// The way to the key that stands at a place, in a document where keys may stand twice.
 fn path_of_key(text: &str, at: Position) -> Option<String> {
     fn search(node: &Node, at: Position, path: &FieldPath) -> Option<String> {
         match &node.value {
@@ -101,8 +126,8 @@ fn path_of_key(text: &str, at: Position) -> Option<String> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => None,
         }
     }
-    let documents = parse(text, DuplicateKeyPolicy::LastWins).ok()?;
-    documents.iter().find_map(|document| search(document, at, &FieldPath::default()))
+    let document = on_large_stack(|| parse(text, DuplicateKeyPolicy::LastWins)).ok()??;
+    search(&document, at, &FieldPath::default())
 }
 
 fn position(location: Location) -> Position {
@@ -111,6 +136,21 @@ fn position(location: Location) -> Position {
 }
 
 impl Node {
+    /// Moves every position down by so many lines.
+    fn move_down(&mut self, lines: u32) {
+        self.at.line += lines;
+        match &mut self.value {
+            Value::Map(entries) => {
+                for entry in entries {
+                    entry.key_at.line += lines;
+                    entry.node.move_down(lines);
+                }
+            }
+            Value::List(items) => items.iter_mut().for_each(|item| item.move_down(lines)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {}
+        }
+    }
+
     /// The value behind a key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
@@ -124,6 +164,21 @@ impl Node {
         match &self.get(key)?.value {
             Value::Text(text) => Some(text),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// The number behind a path, if it is one.
+    pub(crate) fn number(&self, path: &FieldPath) -> Option<&Number> {
+        let mut node = self;
+        for segment in path.segments() {
+            match segment {
+                Segment::Key(key) => node = node.get(key)?,
+                Segment::Index(_) => return None,
+            }
+        }
+        match &node.value {
+            Value::Number(number) => Some(number),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
         }
     }
 
@@ -173,10 +228,9 @@ impl Value {
             Value::Null => "nothing".to_owned(),
             Value::Bool(b) => format!("the boolean {b}"),
             Value::Number(n) => format!("the number {n}"),
-            Value::Text(text) if text.chars().count() > 40 => "a text".to_owned(),
-            Value::Text(text) => format!("the text `{text}`"),
+            Value::Text(text) => format!("the string {}", quoted(text)),
             Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a mapping".to_owned(),
+            Value::Map(_) => "a map".to_owned(),
         }
     }
 }
@@ -227,6 +281,13 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
+        /// Up to here every whole number is exact.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        // kubectl sends 2.0 and 2e1 as whole numbers.
+        if n.fract() == 0.0 && n.abs() <= EXACT {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number that an i64 holds")]
+            return Ok(Value::Number((n as i64).into()));
+        }
         // Infinities have been refused by the parser; what is left fits.
         Ok(Number::from_f64(n).map_or(Value::Null, Value::Number))
     }
@@ -257,15 +318,18 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Node {
-        read(text.as_bytes()).unwrap().remove(0)
+        read(text, 1, Duplicates::Refused).unwrap().unwrap()
+    }
+
+    fn refusal(text: &str) -> Finding {
+        read(text, 1, Duplicates::Refused).unwrap_err()
     }
 
     #[test]
-    fn lines_are_counted_through_the_whole_file() {
-        let documents = read(b"a: 1\n---\n# only a remark\n---\nb:\n  - c: x\n").unwrap();
-        let path: FieldPath = "b[0].c".parse().unwrap();
-        assert_eq!(documents.len(), 2);
-        assert_eq!(documents[1].locate(&path), Position { line: 6, column: 5 });
+    fn every_value_knows_its_line_in_the_file() {
+        let node = read("b:\n  - c: x\n", 5, Duplicates::Refused).unwrap().unwrap();
+        assert_eq!(node.locate(&"b[0].c".parse().unwrap()), Position { line: 6, column: 5 });
+        assert_eq!(read("# only a remark\n", 1, Duplicates::Refused).unwrap(), None);
     }
 
     #[test]
@@ -276,28 +340,29 @@ mod tests {
 
     #[test]
     fn scalars_are_read_as_kubectl_reads_them() {
-        let node = one("[n, yes, 'n', 0x10, 0777, 1.5, ~, text]");
-        assert_eq!(node.to_json(), serde_json::json!([false, true, "n", 16, 511, 1.5, null, "text"]));
+        let node = one("[n, yes, 'n', 0x10, 0777, 1.5, 2.0, 1e1, ~, text]");
+        assert_eq!(node.to_json(), serde_json::json!([false, true, "n", 16, 511, 1.5, 2, 10, null, "text"]));
     }
 
     #[test]
     fn a_duplicate_key_is_refused_where_it_stands_again() {
-        let finding = read(b"s:\n  a: 1\n  b: 2\n  a: 3\n").unwrap_err();
+        let text = "s:\n  a: 1\n  b: 2\n  a: 3\n";
+        let finding = refusal(text);
         assert_eq!((finding.reason, finding.field.as_str()), (Reason::DuplicateKey, "s.a"));
         assert_eq!(finding.at.unwrap().line, 4);
+        let node = read(text, 1, Duplicates::LastWins).unwrap().unwrap();
+        assert_eq!(node.to_json(), serde_json::json!({"s": {"b": 2, "a": 3}}));
     }
 
     #[test]
     fn input_without_bound_is_refused() {
-        assert!(read(&vec![b' '; LARGEST_FILE + 1]).is_err());
-        assert!(read("[".repeat(1000).as_bytes()).is_err());
         let deep = |n: usize| format!("{}1{}", "{a: ".repeat(n), "}".repeat(n));
-        assert!(read(deep(DEEPEST - 1).as_bytes()).is_ok());
-        assert!(read(deep(DEEPEST + 1).as_bytes()).is_err());
-        assert!(read(b"a: \xff").unwrap_err().message.contains("UTF-8"));
+        assert!(read(&deep(DEEPEST - 1), 1, Duplicates::Refused).is_ok());
+        assert!(refusal(&deep(DEEPEST + 1)).message.contains("nested"));
+        assert!(refusal(&"[".repeat(100_000)).is_error());
         let bombs = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n\
-                     d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\
-                     g: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]";
-        assert!(read(bombs.as_bytes()).is_err());
+                     d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n\
+                     f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]";
+        assert!(refusal(bombs).is_error());
     }
 }

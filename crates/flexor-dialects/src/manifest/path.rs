@@ -2,6 +2,8 @@
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
+use crate::finding::shortened;
+
 /// A way from the root of a document to one of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FieldPath(Vec<Segment>);
@@ -66,9 +68,11 @@ impl fmt::Display for FieldPath {
         for (i, segment) in self.0.iter().enumerate() {
             match segment {
                 Segment::Index(index) => write!(f, "[{index}]")?,
-                Segment::Key(key) if key.contains(['.', '[', ']', '/']) || key.is_empty() => write!(f, "[\"{key}\"]")?,
-                Segment::Key(key) if i == 0 => f.write_str(key)?,
-                Segment::Key(key) => write!(f, ".{key}")?,
+                Segment::Key(key) if key.contains(['.', '[', ']', '/']) || key.is_empty() => {
+                    write!(f, "[\"{}\"]", shortened(key))?;
+                }
+                Segment::Key(key) if i == 0 => f.write_str(&shortened(key))?,
+                Segment::Key(key) => write!(f, ".{}", shortened(key))?,
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ impl Rules {
     /// Compiles the rules of a schema.
     pub(crate) fn of(schema: &Value) -> Self {
         let compiled = compile_schema(&with_doubled_underscores(schema));
-        debug_assert!(!compiled.has_errors(), "rules that do not compile: {:?}", compiled.compilation_errors());
+        assert!(!compiled.has_errors(), "rules that do not compile: {:?}", compiled.compilation_errors());
         Self { compiled, validator: Validator::new() }
     }
 
@@ -67,9 +67,9 @@ fn collect_underscored(schema: &Value, names: &mut BTreeSet<String>) {
 fn rewrite_rules(schema: &mut Value, names: &BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
-            if let Some(Value::String(rule)) = fields.get_mut("rule") {
-                for name in names {
-                    *rule = rule.replace(&format!(".{name}"), &format!(".{}", name.replace('_', "__")));
+            for key in ["rule", "messageExpression"] {
+                if let Some(Value::String(text)) = fields.get_mut(key) {
+                    *text = double_underscores(text, names);
                 }
             }
             fields.values_mut().for_each(|value| rewrite_rules(value, names));
@@ -79,10 +79,38 @@ fn rewrite_rules(schema: &mut Value, names: &BTreeSet<String>) {
     }
 }
 
+/// Doubles the underscores of those words behind a dot that are names of fields.
+fn double_underscores(rule: &str, names: &BTreeSet<String>) -> String {
+    let mut pieces = rule.split('.');
+    let mut rewritten = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(piece.len());
+        let (word, rest) = piece.split_at(end);
+        rewritten.push('.');
+        rewritten.push_str(&if names.contains(word) { word.replace('_', "__") } else { word.to_owned() });
+        rewritten.push_str(rest);
+    }
+    rewritten
+}
+
 /// A rule about the name stands at the root, where the API server takes no path; its message begins with the field.
 fn split_field<'a>(field: &'a str, message: &'a str) -> (&'a str, &'a str) {
     match message.split_once(": ") {
         Some((named, rest)) if field.is_empty() && named.starts_with("metadata.") => (named, rest),
         _ => (field, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_names_of_fields_are_rewritten() {
+        let names = ["ports_num", "ports_num_for_sparse"].map(str::to_owned).into();
+        assert_eq!(
+            double_underscores("has(self.ports_num_for_sparse) || self.ports_num > size(self.other_one)", &names),
+            "has(self.ports__num__for__sparse) || self.ports__num > size(self.other_one)"
+        );
     }
 }

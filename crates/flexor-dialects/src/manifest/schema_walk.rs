@@ -3,17 +3,26 @@
 //! Only the keywords that structural schemas of ours use are known. Types, required and unknown fields, bounds,
 //! patterns and enumerations are judged here; rules between fields are judged by [`super::rules`].
 
-use std::{collections::BTreeMap, sync::LazyLock, sync::Mutex};
+mod type_help;
+
+use std::{
+    collections::BTreeMap,
+    sync::{LazyLock, Mutex, PoisonError},
+};
 
 use flexor_model::{Quantity, Reason};
 use regex::Regex;
-use serde_json::Value as Schema;
+use serde_json::{Map, Value as Schema};
 
 use super::{
     node::{Entry, Node, Value},
     path::FieldPath,
 };
-use crate::{Finding, suggest};
+use crate::{
+    Finding,
+    finding::{quoted, shortened},
+    suggest,
+};
 
 /// Everything in `node` that its schema does not allow.
 pub(crate) fn walk(schema: &Schema, node: &Node) -> Vec<Finding> {
@@ -26,125 +35,93 @@ struct Walk {
     findings: Vec<Finding>,
 }
 
+/// What a bound counts.
+struct Counted {
+    min: &'static str,
+    max: &'static str,
+    one: &'static str,
+    many: &'static str,
+}
+
+const ENTRIES: Counted = Counted { min: "minProperties", max: "maxProperties", one: "entry", many: "entries" };
+const ITEMS: Counted = Counted { min: "minItems", max: "maxItems", one: "item", many: "items" };
+const CHARACTERS: Counted = Counted { min: "minLength", max: "maxLength", one: "character", many: "characters" };
+
 impl Walk {
     fn value(&mut self, schema: &Schema, node: &Node, path: &FieldPath) {
-        let kind = schema["type"].as_str();
-        let fits = match (&node.value, kind) {
-            (Value::Map(entries), Some("object")) => {
-                self.object(schema, node, entries, path);
-                true
+        match (&node.value, schema["type"].as_str()) {
+            (Value::Map(entries), Some("object")) => self.object(schema, node, entries, path),
+            (Value::List(items), Some("array")) => self.list(schema, node, items, path),
+            (Value::Text(text), Some("string") | None) => self.text(schema, node, text, path),
+            (Value::Number(n), Some("integer")) if n.is_i64() || n.is_u64() => self.number(schema, node, n, path),
+            (Value::Number(n), Some("number") | None) => self.number(schema, node, n, path),
+            (Value::Bool(_), Some("boolean")) => {}
+            (_, None) if !is_quantity(schema) => {}
+            (_, wanted) => {
+                let finding = Finding::new(
+                    Reason::WrongType,
+                    path.to_string(),
+                    format!("must be {}, got {}", type_help::name(wanted), node.value.describe()),
+                );
+                let help = type_help::instead(&node.value, wanted, path);
+                self.findings.push(Finding { help, ..finding }.at(Some(node.at)));
             }
-            (Value::List(items), Some("array")) => {
-                self.list(schema, node, items, path);
-                true
-            }
-            (Value::Text(text), Some("string")) => {
-                self.text(schema, node, text, path);
-                true
-            }
-            (Value::Number(n), Some("integer")) if n.is_i64() || n.is_u64() => {
-                self.number(schema, node, n, path);
-                true
-            }
-            (Value::Number(n), Some("number")) => {
-                self.number(schema, node, n, path);
-                true
-            }
-            (Value::Bool(_), Some("boolean")) => true,
-            (Value::Null, _) => schema["nullable"] == true,
-            (Value::Text(text), None) => {
-                self.text(schema, node, text, path);
-                true
-            }
-            (Value::Number(n), None) => {
-                self.number(schema, node, n, path);
-                true
-            }
-            (_, None) => schema["x-kubernetes-preserve-unknown-fields"] == true && !is_quantity(schema),
-            (_, Some(_)) => false,
-        };
-        if !fits {
-            self.wrong_type(schema, node, path);
         }
-    }
-
-    fn wrong_type(&mut self, schema: &Schema, node: &Node, path: &FieldPath) {
-        let wanted = match schema["type"].as_str() {
-            Some("object") => "a mapping",
-            Some("array") => "a list",
-            Some("string") => "a text",
-            Some("integer") => "a whole number",
-            Some("number") => "a number",
-            Some("boolean") => "true or false",
-            _ => "a quantity",
-        };
-        let finding = Finding::new(
-            Reason::WrongType,
-            path.to_string(),
-            format!("must be {wanted}, not {}", node.value.describe()),
-        );
-        let help = match (&node.value, schema["type"].as_str()) {
-            (Value::Text(text), Some("integer")) if text.parse::<i64>().is_ok() => {
-                Some(format!("write {text} without quotes"))
-            }
-            (Value::Text(text), Some("boolean")) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {
-                Some(format!("write {} without quotes", text.to_ascii_lowercase()))
-            }
-            (Value::Bool(_), Some("string")) => {
-                Some("put it in quotes: without them, y, n, yes, no, on, off, true and false are booleans".to_owned())
-            }
-            (Value::Number(n), Some("string")) => Some(format!("write \"{n}\" in quotes")),
-            (Value::Map(_), Some("array")) => Some("begin each item with `- `".to_owned()),
-            _ => None,
-        };
-        self.findings.push(Finding { help, ..finding }.at(Some(node.at)));
     }
 
     fn object(&mut self, schema: &Schema, node: &Node, entries: &[Entry], path: &FieldPath) {
         let properties = schema["properties"].as_object();
         let others = schema.get("additionalProperties").filter(|others| others.is_object());
-        let open = schema["x-kubernetes-preserve-unknown-fields"] == true
-            || schema["additionalProperties"] == true
-            || schema["x-kubernetes-embedded-resource"] == true;
         for entry in entries {
             let here = path.key(&entry.key);
+            if let Some(keys) = schema.get("propertyNames") {
+                let key = Node { at: entry.key_at, value: Value::Text(entry.key.clone()) };
+                self.value(keys, &key, &here);
+            }
             match (properties.and_then(|known| known.get(&entry.key)), others) {
                 // The API server drops a key with nothing behind it.
                 (Some(_), _) | (_, Some(_)) if entry.node.value == Value::Null => {}
                 (Some(known), _) => self.value(known, &entry.node, &here),
                 (None, Some(others)) => self.value(others, &entry.node, &here),
-                (None, None) if open => {}
+                (None, None) if keeps_unknown(schema) => {}
                 (None, None) => self.unknown_field(properties, entry, &here),
             }
         }
         for required in schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str) {
-            let there = entries.iter().any(|entry| entry.key == required && entry.node.value != Value::Null);
-            if !there {
-                let what = first_sentence(&schema["properties"][required]).map(|what| format!(" ({what})"));
-                self.findings.push(
-                    Finding::new(Reason::MissingField, path.key(required).to_string(), "is missing")
-                        .help(format!("add `{required}:`{}", what.unwrap_or_default()))
-                        .at(Some(node.at)),
-                );
+            if !entries.iter().any(|entry| entry.key == required && entry.node.value != Value::Null) {
+                self.missing_field(schema, required, node, entries, path);
             }
         }
-        self.count(schema, node, path, entries.len(), ("minProperties", "maxProperties"), "entries");
+        self.count(schema, node, path, entries.len(), &ENTRIES);
     }
 
-    fn unknown_field(&mut self, known: Option<&serde_json::Map<String, Schema>>, entry: &Entry, path: &FieldPath) {
-        let names = || known.into_iter().flat_map(|known| known.keys().map(String::as_str));
-        let help = match suggest::closest(&entry.key, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None if names().next().is_none() => "nothing can be set here".to_owned(),
-            None => format!("known here are {}", names().collect::<Vec<_>>().join(", ")),
+    fn missing_field(&mut self, schema: &Schema, required: &str, node: &Node, entries: &[Entry], path: &FieldPath) {
+        let known = |key: &str| schema["properties"].get(key).is_some();
+        let unknown = entries.iter().map(|entry| entry.key.as_str()).filter(|key| !known(key));
+        let slip = suggest::closest(required, unknown);
+        // Where unknown fields are refused, the slip itself has been named with what was meant.
+        if slip.is_some() && !keeps_unknown(schema) {
+            return;
+        }
+        let about = first_sentence(&schema["properties"][required]).map(|about| format!(" ({about})"));
+        let help = match slip {
+            Some(slip) => format!("did you mean `{required}:` by `{slip}:`?"),
+            None => format!("add `{required}:`{}", about.unwrap_or_default()),
         };
-        self.findings.push(
-            Finding::new(Reason::UnknownField, path.to_string(), "is not known").help(help).at(Some(entry.key_at)),
-        );
+        let field = path.key(required).to_string();
+        self.findings.push(Finding::new(Reason::MissingField, field, "is missing").help(help).at(Some(node.at)));
+    }
+
+    fn unknown_field(&mut self, known: Option<&Map<String, Schema>>, entry: &Entry, path: &FieldPath) {
+        let names: Vec<&str> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+        let help =
+            if names.is_empty() { "nothing can be set here".to_owned() } else { suggest::instead(&entry.key, names) };
+        let finding = Finding::new(Reason::UnknownField, path.to_string(), "unknown field");
+        self.findings.push(finding.help(help).at(Some(entry.key_at)));
     }
 
     fn list(&mut self, schema: &Schema, node: &Node, items: &[Node], path: &FieldPath) {
-        self.count(schema, node, path, items.len(), ("minItems", "maxItems"), "items");
+        self.count(schema, node, path, items.len(), &ITEMS);
         for (i, item) in items.iter().enumerate() {
             self.value(&schema["items"], item, &path.index(i));
         }
@@ -159,24 +136,23 @@ impl Walk {
             schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Schema::as_str).collect();
         let mut seen = BTreeMap::new();
         for (i, item) in items.iter().enumerate() {
-            let identity: Vec<String> = keys
-                .iter()
-                .map(|key| item.get(key).map(|node| node.to_json().to_string()).unwrap_or_default())
-                .collect();
+            let value = |key: &&str| item.get(key).map(|node| node.to_json().to_string()).unwrap_or_default();
+            let identity: Vec<String> = keys.iter().map(value).collect();
             if let Some(first) = seen.insert(identity.clone(), i) {
-                let message = format!("has the same {} {} as item {first}", keys.join(", "), identity.join(", "));
-                self.findings
-                    .push(Finding::new(Reason::InvalidValue, path.index(i).to_string(), message).at(Some(item.at)));
+                let shown = shortened(&identity.join(", "));
+                let message = format!("has the same {} {shown} as item {first}", keys.join(", "));
+                let finding = Finding::new(Reason::InvalidValue, path.index(i).to_string(), message);
+                self.findings.push(finding.at(Some(item.at)));
             }
         }
     }
 
-    fn count(&mut self, schema: &Schema, node: &Node, path: &FieldPath, n: usize, bounds: (&str, &str), what: &str) {
-        let (min, max) = (schema[bounds.0].as_u64(), schema[bounds.1].as_u64());
+    fn count(&mut self, schema: &Schema, node: &Node, path: &FieldPath, n: usize, counted: &Counted) {
         let n = n as u64;
-        let message = match (min, max) {
-            (Some(min), _) if n < min => format!("has {n} {what}; at least {min} needed"),
-            (_, Some(max)) if n > max => format!("has {n} {what}; at most {max} are possible"),
+        let message = match (schema[counted.min].as_u64(), schema[counted.max].as_u64()) {
+            (Some(1), _) if n == 0 => format!("needs at least one {}", counted.one),
+            (Some(min), _) if n < min => format!("has {n} {}; needs at least {min}", counted.many),
+            (_, Some(max)) if n > max => format!("has {n} {}; at most {max} are possible", counted.many),
             _ => return,
         };
         self.findings.push(Finding::new(Reason::InvalidValue, path.to_string(), message).at(Some(node.at)));
@@ -187,34 +163,32 @@ impl Walk {
         if let Some(allowed) = schema["enum"].as_array() {
             let names: Vec<&str> = allowed.iter().filter_map(Schema::as_str).collect();
             if !names.contains(&text) {
-                let help = match suggest::closest(text, names.iter().copied()) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("possible are {}", names.join(", ")),
-                };
-                self.findings.push(invalid(format!("cannot be `{text}`")).help(help));
+                let help = suggest::instead(text, names);
+                self.findings.push(invalid(format!("cannot be {}", quoted(text))).help(help));
             }
             return;
         }
-        self.count(schema, node, path, text.chars().count(), ("minLength", "maxLength"), "characters");
-        let Some(pattern) = schema["pattern"].as_str() else {
+        self.count(schema, node, path, text.chars().count(), &CHARACTERS);
+        let Some(pattern) = schema["pattern"].as_str() else { return };
+        // That there is nothing has been said already.
+        let nothing = text.is_empty() && schema["minLength"].is_u64();
+        if nothing || matches(pattern, text) {
             return;
-        };
-        if !matches(pattern, text) {
-            let message = if is_quantity(schema) {
-                match text.parse::<Quantity>() {
-                    Ok(_) => Some(format!("`{text}` is negative; write 0 or more")),
-                    Err(error) => Some(error.to_string()),
-                }
-            } else {
-                schema["description"].as_str().and_then(|d| d.split("Must be ").nth(1)).map(|rest| {
-                    format!(
-                        "`{text}` does not fit: must be {}",
-                        rest.split(". ").next().unwrap_or(rest).trim_end_matches('.')
-                    )
-                })
-            };
-            self.findings.push(invalid(message.unwrap_or_else(|| format!("`{text}` does not match {pattern}"))));
         }
+        if is_quantity(schema) {
+            let message = match text.parse::<Quantity>() {
+                Ok(_) => format!("{} is negative; write 0 or more", quoted(text)),
+                Err(error) => error.to_string(),
+            };
+            self.findings.push(invalid(message));
+            return;
+        }
+        let message = match wanted(schema) {
+            Some(wanted) => format!("{} does not fit: must be {wanted}", quoted(text)),
+            None => format!("{} does not match {pattern}", quoted(text)),
+        };
+        let better = suggest::better_name(text).filter(|name| matches(pattern, name));
+        self.findings.push(Finding { help: better.map(|name| format!("write `{name}`")), ..invalid(message) });
     }
 
     fn number(&mut self, schema: &Schema, node: &Node, n: &serde_json::Number, path: &FieldPath) {
@@ -228,9 +202,19 @@ impl Walk {
     }
 }
 
+fn keeps_unknown(schema: &Schema) -> bool {
+    schema["x-kubernetes-preserve-unknown-fields"] == true
+}
+
 /// What a field is about, from its description.
 fn first_sentence(schema: &Schema) -> Option<&str> {
     schema["description"].as_str().and_then(|text| text.split('.').next()).filter(|text| !text.is_empty())
+}
+
+/// What a field wants, from the sentence of its description that says so.
+fn wanted(schema: &Schema) -> Option<&str> {
+    let rest = schema["description"].as_str()?.split("Must be ").nth(1)?;
+    Some(rest.split(". ").next().unwrap_or(rest).trim_end_matches('.'))
 }
 
 /// Quantities are the only values with a pattern and no type.
@@ -240,8 +224,10 @@ fn is_quantity(schema: &Schema) -> bool {
 
 /// Whether the text matches. Patterns come from our own schemas, so each is compiled once and kept.
 fn matches(pattern: &str, text: &str) -> bool {
-    static COMPILED: LazyLock<Mutex<BTreeMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
-    let mut compiled = COMPILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let regex = compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok());
-    regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    static COMPILED: LazyLock<Mutex<BTreeMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let regex = compiled
+        .entry(pattern.to_owned())
+        .or_insert_with(|| Regex::new(pattern).expect("patterns stand in our own schemas, which tests compile"));
+    regex.is_match(text)
 }

@@ -1,15 +1,20 @@
 //! From an `ElasticJob` to the neutral job.
 
+use std::collections::BTreeMap;
+
 use flexor_model::{
-    CleanPods, EndPolicy, Job, Reason, ReplicaRange, Resources, Role, RoleKind, RolePriority, Sizing, Strategy,
+    CleanPods, CriticalNodes, EndPolicy, FailureBudget, Job, Program, Reason, ReplicaRange, Resources, Role, RoleKind,
+    RolePriority, RoleSize, Sizing, Strategy,
 };
 
-use super::{ElasticJob, ElasticJobSpec, NAME, naming};
+use super::{CleanPodPolicy, ElasticJob, ElasticJobSpec, NAME, RestartPolicy, naming, warnings};
 use crate::{
-    Finding,
+    Finding, Reading,
     command_hints::Launcher,
-    metadata::{self, in_range},
-    pod_template::{Container, PodTemplate},
+    master,
+    object_meta::{self, count},
+    pod_template::of_flexor,
+    torchrun_env::{self, Rendezvous},
 };
 
 /// Failures of the program that a job is forgiven, where the manifest does not say.
@@ -17,72 +22,90 @@ const FAILURES: u32 = 3;
 /// The container that the original looks at.
 const MAIN_CONTAINER: &str = "elasticjob-worker";
 
-/// The neutral job. Total for manifests that fit their schema and keep its rules.
-pub(super) fn to_job(job: &ElasticJob, findings: &mut Vec<Finding>) -> Result<Job, Finding> {
+/// The neutral job that an `ElasticJob` describes.
+pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
+    let mut findings = warnings::of_job(spec);
     let mut roles = Vec::new();
     if spec.rdzv_endpoint.is_none() {
-        roles.push(master());
+        roles.push(master_role());
     }
-    roles.push(worker(spec, findings)?);
-    Ok(Job {
-        name: metadata::job_name(&job.metadata)?,
-        namespace: metadata::namespace(&job.metadata)?,
+    roles.push(worker(spec, &mut findings)?);
+    let seconds = |n: i32, field| count(Some(n), 0, field);
+    let subject = Job {
+        name: object_meta::job_name(&job.metadata)?,
+        namespace: object_meta::namespace(&job.metadata)?,
         dialect: NAME.to_owned(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
         strategy: Strategy::AllReduce,
         roles,
         sizing: Sizing::Manual,
         ceiling: Resources::default(),
         end: EndPolicy {
-            clean_pods: match spec.clean_pod_policy.as_deref() {
-                Some("All") => CleanPods::All,
-                Some("Running") => CleanPods::Running,
-                _ => CleanPods::None,
+            clean_pods: match spec.clean_pod_policy {
+                Some(CleanPodPolicy::All) => CleanPods::All,
+                Some(CleanPodPolicy::Running) => CleanPods::Running,
+                None | Some(CleanPodPolicy::None) => CleanPods::None,
             },
-            remove_after_seconds: spec.ttl_seconds_after_finished.and_then(|s| u32::try_from(s).ok()),
-            deadline_seconds: spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()),
-            failure_limit: Some(in_range(spec.backoff_limit, FAILURES)),
+            remove_after_seconds: spec
+                .ttl_seconds_after_finished
+                .map(|n| seconds(n, "spec.ttlSecondsAfterFinished"))
+                .transpose()?,
+            deadline_seconds: spec.active_deadline_seconds.and_then(|n| u64::try_from(n).ok()),
         },
         suspended: false,
-    })
+    };
+    Ok(Reading { subject, findings })
 }
 
 fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
     let worker = &spec.replica_specs.worker;
-    let replicas = in_range(worker.replicas, 1);
-    let range = ReplicaRange::new(in_range(spec.min_replicas, replicas), in_range(spec.max_replicas, replicas))
-        .map_err(|error| Finding::new(Reason::RuleBroken, "spec.minReplicas", error.to_string()))?;
+    let replicas = count(worker.replicas, 1, "spec.replicaSpecs.Worker.replicas")?;
+    let min = count(spec.min_replicas, replicas, "spec.minReplicas")?;
+    let max = count(spec.max_replicas, replicas, "spec.maxReplicas")?;
+    let broken = |error: String| Finding::new(Reason::RuleBroken, "spec.minReplicas", error);
+    let range = ReplicaRange::new(min, max).map_err(|error| broken(error.to_string()))?;
+    let failures = match worker.restart_policy {
+        Some(RestartPolicy::Never) => 0,
+        None | Some(RestartPolicy::Always | RestartPolicy::OnFailure | RestartPolicy::ExitCode) => {
+            count(spec.backoff_limit, FAILURES, "spec.backoffLimit")?
+        }
+    };
+    let rendezvous = match &spec.rdzv_endpoint {
+        Some(endpoint) => Rendezvous::Etcd(endpoint),
+        None => Rendezvous::Master(naming::MASTER.parse().expect("master is the name of a role")),
+    };
     let path = "spec.replicaSpecs.Worker.template";
-    let read = worker.template.read(path, MAIN_CONTAINER, Launcher::Torchrun, findings);
     Ok(Role {
-        name: "Worker".parse().expect("Worker is a name"),
+        name: "Worker".parse().expect("Worker is the name of a role"),
         kind: RoleKind::Worker,
-        replicas,
-        range,
-        auto_scale: false,
-        requests: read.requests,
-        limits: read.limits,
-        restart_limit: in_range(spec.backoff_limit, FAILURES),
+        size: RoleSize::manual(replicas, range).map_err(|error| broken(error.to_string()))?,
+        program: Program::Template,
+        template: worker.template.read(path, MAIN_CONTAINER, Launcher::Torchrun, findings)?,
         priority: RolePriority::FromTemplate,
-        template: read.template,
-        naming: naming::of_worker(range, spec.rdzv_endpoint.as_deref()),
+        failures: FailureBudget::PerRole(failures),
+        critical: CriticalNodes::Usual,
+        naming: naming::of_worker(),
+        service: Some(naming::worker_service()),
+        ports: Vec::new(),
+        env: torchrun_env::of(range, rendezvous),
     })
 }
 
-fn master() -> Role {
-    let container = Container { name: "master".to_owned(), ..Container::default() };
-    let read = PodTemplate::of(container).read("", "master", Launcher::Any, &mut Vec::new());
+fn master_role() -> Role {
     Role {
-        name: "master".parse().expect("master is a name"),
+        name: naming::MASTER.parse().expect("master is the name of a role"),
         kind: RoleKind::Master,
-        replicas: 1,
-        range: ReplicaRange::exactly(1),
-        auto_scale: false,
-        requests: read.requests,
-        limits: read.limits,
-        restart_limit: FAILURES,
+        size: RoleSize::fixed(1),
+        program: Program::FlexorMaster,
+        template: of_flexor("master"),
         priority: RolePriority::FromTemplate,
-        template: read.template,
+        failures: FailureBudget::PerNode(FAILURES),
+        critical: CriticalNodes::Usual,
         naming: naming::of_master(),
+        service: Some(naming::master_service()),
+        ports: master::ports(),
+        env: Vec::new(),
     }
 }

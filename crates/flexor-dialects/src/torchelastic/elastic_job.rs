@@ -7,7 +7,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::JobCondition, flexor_options::FlexorOptions, pod_template::PodTemplate};
+use crate::{
+    conditions::JobCondition, flexor_options::FlexorOptions, pod_template::PodTemplate, vocabulary::vocabulary,
+};
 
 /// An elastic job of stock torchrun.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
@@ -69,8 +71,7 @@ pub struct ElasticJobSpec {
     pub replica_specs: ReplicaSpecs,
     /// Which pods are deleted once the job has ended: All, Running or None. Without it: None.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "clean_pod_policy")]
-    pub clean_pod_policy: Option<String>,
+    pub clean_pod_policy: Option<CleanPodPolicy>,
     /// After how many seconds the ended job is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
@@ -107,10 +108,9 @@ pub struct WorkerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100_000))]
     pub replicas: Option<i32>,
-    /// Always, OnFailure, Never or ExitCode; failed nodes are retried up to backoffLimit whichever it is.
+    /// Never: a failed node fails the job. Always, OnFailure, ExitCode or nothing: retried up to backoffLimit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "restart_policy")]
-    pub restart_policy: Option<String>,
+    pub restart_policy: Option<RestartPolicy>,
     /// The pod. Its launcher is the container called elasticjob-worker, else the first.
     pub template: PodTemplate,
 }
@@ -124,12 +124,30 @@ pub struct SchedulingPolicy {
     pub min_available: Option<i32>,
 }
 
-fn clean_pod_policy(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "nullable": true, "enum": ["All", "Running", "None"]})
+vocabulary! {
+    /// Which pods are deleted once a job has ended.
+    CleanPodPolicy {
+        /// All.
+        All = "All",
+        /// Those that still run.
+        Running = "Running",
+        /// None.
+        None = "None",
+    }
 }
 
-fn restart_policy(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "nullable": true, "enum": ["Always", "OnFailure", "Never", "ExitCode"]})
+vocabulary! {
+    /// What becomes of a node whose program failed.
+    RestartPolicy {
+        /// It is tried again.
+        Always = "Always",
+        /// It is tried again.
+        OnFailure = "OnFailure",
+        /// The job fails.
+        Never = "Never",
+        /// It is tried again, whatever the code.
+        ExitCode = "ExitCode",
+    }
 }
 
 /// What became of a job.

@@ -2,7 +2,7 @@
 
 use flexor_model::Reason;
 
-use super::ElasticJobSpec;
+use super::{ElasticJobSpec, RestartPolicy};
 use crate::Finding;
 
 /// A warning for each field without effect.
@@ -12,6 +12,12 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         findings.push(
             Finding::new(Reason::FieldUnused, "spec.schedulingPolicy", "nothing uses this field")
                 .help("minReplicas says below how many nodes the job waits"),
+        );
+    }
+    if let (Some(_), Some(RestartPolicy::Never)) = (spec.backoff_limit, spec.replica_specs.worker.restart_policy) {
+        findings.push(
+            Finding::new(Reason::FieldUnused, "spec.backoffLimit", "nothing is tried again with restartPolicy Never")
+                .help("leave one of the two out"),
         );
     }
     let worker = &spec.replica_specs.worker;

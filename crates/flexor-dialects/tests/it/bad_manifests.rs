@@ -17,7 +17,8 @@ fn every_bad_manifest_is_refused_with_line_field_and_reason() {
         let _ = writeln!(said, "{}\n  # {}", file.path, file.headline());
         for finding in report.findings().filter(|finding| finding.is_error()) {
             let at = finding.at.unwrap_or_else(|| panic!("{}: no line: {finding}", file.path));
-            if finding.reason != Reason::InvalidYaml {
+            let about_the_whole = matches!(finding.reason, Reason::InvalidYaml | Reason::NotAnObject);
+            if !about_the_whole {
                 assert!(!finding.field.is_empty(), "{}: no field: {finding}", file.path);
             }
             let _ = writeln!(said, "  {}:{} {finding} [{}]", at.line, at.column, finding.reason);
@@ -34,14 +35,52 @@ fn every_bad_manifest_says_who_refuses_it() {
     }
 }
 
-/// A document that is refused says nothing about a job, so that nobody can use half of it.
+const GOOD: &str = "apiVersion: paddlepaddle.org/v1\nkind: TrainingJob\nmetadata: {name: a}\nspec:\n  trainer: {min-instance: 1, max-instance: 1}\n";
+
+fn verdicts(file: &str) -> Vec<&'static str> {
+    let documents = manifest::check(file.as_bytes()).documents;
+    let word = |document: manifest::Document| match document.verdict {
+        Verdict::Skipped => "skipped",
+        Verdict::Refused { .. } => "refused",
+        Verdict::Accepted { .. } => "accepted",
+    };
+    documents.into_iter().map(word).collect()
+}
+
 #[test]
-fn a_refused_document_means_nothing() {
-    for file in manifest_files::below("testdata/bad") {
-        for document in manifest::check(&file.bytes).documents {
-            if let Verdict::Accepted { findings, .. } = document.verdict {
-                assert!(findings.iter().all(|finding| !finding.is_error()), "{}", file.path);
-            }
-        }
-    }
+fn one_broken_document_does_not_hide_the_others() {
+    let file = format!("{GOOD}---\nbroken: [\n---\n{GOOD}");
+    assert_eq!(verdicts(&file), ["accepted", "refused", "accepted"]);
+    assert_eq!(
+        manifest::check(file.as_bytes()).findings().filter_map(|f| f.at).find(|at| at.line == 7).map(|at| at.line),
+        Some(7)
+    );
+}
+
+#[test]
+fn a_duplicate_key_matters_only_in_a_kind_of_ours() {
+    let foreign = "apiVersion: v1\nkind: ConfigMap\ndata: {a: x, a: y}\n";
+    assert_eq!(
+        verdicts(&format!("{foreign}---\n{}", GOOD.replace("{name: a}", "{name: a, name: b}"))),
+        ["skipped", "refused"]
+    );
+}
+
+#[test]
+fn the_objects_of_a_list_are_judged_each_by_itself() {
+    let item: String = GOOD.lines().map(|line| format!("  {line}\n")).collect::<String>().replacen("  ", "- ", 1);
+    assert_eq!(verdicts(&format!("apiVersion: v1\nkind: List\nitems:\n{item}{item}")), ["accepted", "accepted"]);
+    assert_eq!(verdicts("apiVersion: example.com/v1\nkind: AllowList\nitems: [{a: b}]\n"), ["skipped"]);
+}
+
+#[test]
+fn a_kind_of_the_same_name_may_belong_to_somebody_else() {
+    assert_eq!(verdicts(&GOOD.replace("paddlepaddle.org", "sagemaker.aws.amazon.com")), ["skipped"]);
+    assert_eq!(verdicts(&GOOD.replace("paddlepaddle.org", "padlepaddle.org")), ["refused"]);
+}
+
+#[test]
+fn a_name_may_be_left_to_the_api_server() {
+    assert_eq!(verdicts(&GOOD.replace("{name: a}", "{generateName: a-}")), ["accepted"]);
+    assert_eq!(verdicts(&GOOD.replace("{name: a}", "{labels: {a: b}}")), ["refused"]);
 }

@@ -1,6 +1,6 @@
 //! The checked-in inputs of the fuzz targets, each held to what its target claims (`fuzz/fuzz_targets/`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flexor_dialects::{
     elasticdl::{self, Command},
@@ -10,7 +10,7 @@ use flexor_model::Quantity;
 
 /// Calls `claim` with every input of a target.
 fn replay(target: &str, claim: impl Fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let folder = crate::manifest_files::root().join("fuzz/corpus").join(target);
     let mut inputs: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     inputs.sort();
     assert!(!inputs.is_empty(), "{} is empty", folder.display());

@@ -1,10 +1,10 @@
 //! `docs/tutorials/listings.md` against the naming rules: what is listed there is what the examples' jobs are called.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use flexor_model::{Job, RoleKind};
 
-use crate::examples;
+use crate::{examples, manifest_files};
 
 /// One row of a table whose last command lists pods.
 struct Listing {
@@ -13,8 +13,7 @@ struct Listing {
 }
 
 fn listings() -> Vec<Listing> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorials/listings.md");
-    let text = fs::read_to_string(page).unwrap();
+    let text = fs::read_to_string(manifest_files::root().join("docs/tutorials/listings.md")).unwrap();
     let cells =
         |line: &str| -> Vec<String> { line.trim_matches('|').split(" | ").map(|c| c.trim().to_owned()).collect() };
     let entries = |cell: &str| -> Vec<String> {
@@ -116,7 +115,7 @@ fn a_job_is_first_listed_with_the_pods_it_starts_with() {
                 .filter(|(found, _)| *found == stem)
                 .map(|(_, ids)| ids.len().max(1))
                 .sum();
-            assert_eq!(listed, role.replicas as usize, "{name}: {}", role.name);
+            assert_eq!(listed, role.size.initial() as usize, "{name}: {}", role.name);
         }
     }
 }

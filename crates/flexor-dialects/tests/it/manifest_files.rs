@@ -20,9 +20,16 @@ impl ManifestFile {
     }
 }
 
+/// The root of the repository. Asked for at run time: a shared target folder may hold a program that was compiled in
+/// another checkout.
+pub fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).join("../..")
+}
+
 /// All `.yaml` files below a folder of the repository, by name. There must be some.
 pub fn below(folder: &str) -> Vec<ManifestFile> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let mut paths = Vec::new();
     collect(&root.join(folder), &mut paths);
     paths.sort();

@@ -1,7 +1,10 @@
 //! Parsers take anything.
 
 use flexor_dialects::manifest;
-use proptest::prelude::*;
+use proptest::{
+    prelude::*,
+    test_runner::{FailurePersistence, FileFailurePersistence},
+};
 
 use crate::manifest_files;
 
@@ -90,8 +93,13 @@ fn apply(mut bytes: Vec<u8>, mutations: &[Mutation]) -> Vec<u8> {
     bytes
 }
 
+/// Failures that were found once are kept beside this file and tried first.
+fn regressions() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+    #![proptest_config(ProptestConfig { failure_persistence: regressions(), ..ProptestConfig::with_cases(512) })]
 
     #[test]
     fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {

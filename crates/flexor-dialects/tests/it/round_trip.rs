@@ -2,8 +2,11 @@
 //! they describe is always the same.
 
 use flexor_dialects::manifest::{self, Subject, Verdict};
-use flexor_model::LABEL_MAX;
-use proptest::prelude::*;
+use flexor_model::Job;
+use proptest::{
+    prelude::*,
+    test_runner::{FailurePersistence, FileFailurePersistence},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::random_specs;
@@ -20,8 +23,9 @@ fn judge<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(object: 
     match report.documents.remove(0).verdict {
         Verdict::Accepted { subject, .. } => {
             if let Subject::Job(job) = &*subject {
-                prop_assert!(job.longest_name() <= LABEL_MAX, "{}", job.longest_name());
-                prop_assert!(job.roles.iter().all(|role| role.range.contains(role.replicas)), "{:?}", job.roles);
+                prop_assert_eq!(job.contradictions(), Vec::<String>::new());
+                let json = serde_json::to_string(job).unwrap();
+                prop_assert_eq!(&serde_json::from_str::<Job>(&json).unwrap(), job);
             }
         }
         verdict => prop_assert!(false, "{:?}\n{}", verdict, yaml),
@@ -29,8 +33,13 @@ fn judge<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(object: 
     Ok(())
 }
 
+/// Failures that were found once are kept beside this file and tried first.
+fn regressions() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #![proptest_config(ProptestConfig { failure_persistence: regressions(), ..ProptestConfig::with_cases(96) })]
 
     #[test]
     fn a_dlrover_job_survives_yaml(job in random_specs::dlrover_job()) {

@@ -61,7 +61,6 @@ fn build_into(
         fs::write(&file, text).map_err(io("write", &file))?;
     }
     for program in module.programs {
-        eprintln!("building {} … (first time only, {} for {})", program.name, module.first_build, module.name);
         build_program(&sources, program, &programs.join(program.name))?;
     }
     fs::rename(&programs, place).map_err(io("move into place", place))

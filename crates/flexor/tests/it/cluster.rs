@@ -4,5 +4,7 @@ mod definitions;
 mod examples;
 mod installed;
 mod listings;
+mod manifests;
+mod mutations;
 mod overlays;
 mod verdicts;

@@ -1,5 +1,10 @@
 //! The program by itself, on this machine.
 
 mod crd;
+mod documents;
+mod exit_codes;
 mod help;
+mod json;
+mod manifests;
+mod sources;
 mod validate;

@@ -1,19 +1,24 @@
 //! The `flexor` program, started as a user starts it.
 
 use std::{
+    env,
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
 /// The root of the repository, where users stand who try the examples.
+///
+/// Asked for when the test runs: a target folder that several checkouts share may hold a test program that was built
+/// from another one.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    let package = env::var("CARGO_MANIFEST_DIR").expect("cargo tells tests where their package is");
+    Path::new(&package).join("../..").canonicalize().unwrap()
 }
 
 /// `flexor` with arguments, in the root of the repository.
 pub fn flexor(args: &[&str]) -> Command {
-    let bin = std::env::var_os(flexor_model::env::BIN.name).unwrap_or_else(|| env!("CARGO_BIN_EXE_flexor").into());
+    let bin = env::var_os(flexor_model::env::BIN.name).unwrap_or_else(|| env!("CARGO_BIN_EXE_flexor").into());
     let mut command = Command::new(bin);
     command.args(args).current_dir(root()).stdin(Stdio::null());
     command
@@ -33,7 +38,11 @@ pub fn run(args: &[&str]) -> Ran {
 
 /// Runs `flexor` with something on its standard input.
 pub fn run_with_input(args: &[&str], input: &[u8]) -> Ran {
-    let mut command = flexor(args);
+    feed(flexor(args), input)
+}
+
+/// Runs a command to its end with something on its standard input.
+pub fn feed(mut command: Command, input: &[u8]) -> Ran {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap().into()

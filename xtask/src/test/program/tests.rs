@@ -20,6 +20,7 @@ fn run(script: &str) -> (Result<Vec<Outcome>>, Vec<String>) {
         kind: ProgramKind::Integration,
         executable,
         folder: folder.path().to_owned(),
+        checkout: "/the/checkout".into(),
     };
     let mut said = Vec::new();
     let tests = ["local::a".to_owned(), "local::b".to_owned()];
@@ -43,6 +44,12 @@ fn tests_are_chosen_by_exact_path_and_get_the_binary() {
     let skipped = Verdict::Skipped("needs root".to_owned());
     assert_eq!(verdicts(&outcomes.unwrap()), [("local::a", &Verdict::Passed), ("local::b", &skipped)]);
     assert!(said[0].starts_with("/bin/flexor ") && said[0].ends_with("--test-threads=4 --exact local::a local::b"));
+}
+
+#[test]
+fn a_program_learns_where_its_package_and_its_checkout_are() {
+    let (_, said) = run(r#"echo "$INSTA_WORKSPACE_ROOT $([ "$CARGO_MANIFEST_DIR" = "$PWD" ] && echo at home)""#);
+    assert_eq!(said[0], "/the/checkout at home");
 }
 
 #[test]

@@ -2,44 +2,46 @@
 
 use std::num::NonZeroU32;
 
-use super::{JOBS, TRAIN};
-use crate::elasticdl::{
-    command::CommandName::{Evaluate, Predict, Train},
-    option::{
+use super::{
+    JOBS, TRAIN,
+    group::option_group,
+    spec::{
         ALWAYS,
         Fate::Kept,
         Presence::{Optional, Required, RequiredIn},
     },
-    option_group::option_group,
-    params::Params,
+};
+use crate::elasticdl::{
+    command_line::CommandName::{Evaluate, Predict, Train},
+    values::Params,
 };
 
 option_group! {
     /// Data in and out.
     pub struct DataOptions {
-        /// RecordIO folder, CSV file or table to train on
+        /// RecordIO directory, CSV file or table to train on
         training_data: String = "", TRAIN, Optional, ALWAYS, Kept;
-        /// RecordIO folder, CSV file or table to evaluate on
+        /// RecordIO directory, CSV file or table to evaluate on
         validation_data: String = "", &[Train, Evaluate], RequiredIn(&[Evaluate]), ALWAYS, Kept;
-        /// RecordIO folder, CSV file or table to predict
+        /// RecordIO directory, CSV file or table to predict
         prediction_data: String = "", &[Predict], Required, ALWAYS, Kept;
         /// Keyword arguments for the data reader
         data_reader_params: Params = "", JOBS, Optional, ALWAYS, Kept;
-        /// Records in a batch of one worker
+        /// Records in a minibatch of one worker
         minibatch_size: NonZeroU32 = "64", JOBS, Optional, ALWAYS, Kept;
-        /// Batches in the portion that a worker is given at a time
+        /// Minibatches in one task that the master hands to a worker
         num_minibatches_per_task: NonZeroU32 = "8", JOBS, Optional, ALWAYS, Kept;
-        /// How often the training data is gone through; 0 for without end
+        /// Number of passes over the training data; 0 for no end
         num_epochs: u32 = "1", TRAIN, Optional, ALWAYS, Kept;
-        /// Folder that the trained model is exported to
+        /// Directory that the trained model is exported to
         output: String = "", JOBS, Optional, ALWAYS, Kept;
-        /// Checkpoint that the parameters start from
+        /// Checkpoint to start from
         checkpoint_dir_for_init: String = "", JOBS, RequiredIn(&[Evaluate, Predict]), ALWAYS, Kept;
-        /// Folder for checkpoints
+        /// Directory for checkpoints
         checkpoint_dir: String = "", JOBS, Optional, ALWAYS, Kept;
-        /// A checkpoint is written every so many versions of the model; 0 for never
+        /// Write a checkpoint every N model versions; 0 for never
         checkpoint_steps: u32 = "0", JOBS, Optional, ALWAYS, Kept;
-        /// How many checkpoints are kept; 0 for all
+        /// Number of checkpoints to keep; 0 for all
         keep_checkpoint_max: u32 = "0", JOBS, Optional, ALWAYS, Kept;
     }
 }

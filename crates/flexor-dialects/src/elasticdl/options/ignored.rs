@@ -3,74 +3,70 @@
 //! They are typed and kept like all others, so that a wrong value is refused and a command line can be printed back.
 //! Each says in the warning that it gives why nothing reads it.
 
-use super::{JOBS, TRAIN};
-use crate::elasticdl::{
-    option::{ALWAYS, Fate::Unused, Presence::Optional, RC2, SINCE_HEAD, SINCE_V1},
-    option_group::option_group,
-    priority::PodPriority,
-    resource_string::ResourceString,
+use super::{
+    JOBS, TRAIN,
+    group::option_group,
+    spec::{ALWAYS, Fate::Unused, Presence::Optional, RC2, SINCE_HEAD, SINCE_V1},
 };
+use crate::elasticdl::values::{PodPriority, ResourceString};
 
-const NO_CHIEF: &str = "no job has a chief beside its workers";
-const NO_EVALUATOR: &str = "no job has evaluators; workers evaluate between portions of training data";
-const ALWAYS_ON: &str = "the master always has this part";
+const NO_CHIEF: &str = "ElasticDL jobs have no chief";
+const NO_EVALUATOR: &str = "ElasticDL jobs have no evaluators; workers evaluate between training tasks";
+const ALWAYS_ON: &str = "this part of the master is always on";
 
 option_group! {
     /// Accepted without effect.
     pub struct IgnoredOptions {
-        /// Package index of `zoo init`
+        /// Extra package index for `zoo init`
         extra_pypi_index: String =
-            "", JOBS, Optional, ALWAYS, Unused("images are built by `elasticdl zoo`; write it there");
-        /// Python file that changes pods
+            "", JOBS, Optional, ALWAYS, Unused("images are built by `elasticdl zoo`; use the option there");
+        /// Python file that modifies pods
         cluster_spec: String =
-            "", JOBS, Optional, ALWAYS, Unused("Python is not run here; write --cluster_spec_json instead");
-        /// Folder that a TensorBoard in the master would show
+            "", JOBS, Optional, ALWAYS, Unused("Python files are not executed; use --cluster_spec_json instead");
+        /// Log directory for TensorBoard
         tensorboard_log_dir: String =
-            "", TRAIN, Optional, RC2, Unused("the master starts no TensorBoard; start one on that folder");
-        /// Which of two parameter server programs is used
-        use_go_ps: bool = "True", JOBS, Optional, RC2, Unused("there is one parameter server");
-        /// Pattern of the master's variables that other pods get
+            "", TRAIN, Optional, RC2, Unused("the master does not start TensorBoard; start it on that directory yourself");
+        /// Use the parameter server written in Go
+        use_go_ps: bool = "True", JOBS, Optional, RC2, Unused("there is only one parameter server implementation");
+        /// Regular expression of the master's variables that other pods get
         populate_env_names: String =
-            "", JOBS, Optional, SINCE_HEAD, Unused("the master makes no pods; write the variables into --envs");
-        /// Whether ElasticDL's own training loop is used
+            "", JOBS, Optional, SINCE_HEAD, Unused("the master does not create pods; list the variables in --envs");
+        /// Use ElasticDL's own training loop
         need_elasticdl_job_service: bool = "False", TRAIN, Optional, SINCE_HEAD, Unused(ALWAYS_ON);
-        /// Whether the master hands out data
+        /// Let the master hand out tasks
         need_task_manager: bool = "True", TRAIN, Optional, SINCE_HEAD, Unused(ALWAYS_ON);
-        /// Whether lost pods are replaced
+        /// Replace lost pods
         need_pod_manager: bool = "True", TRAIN, Optional, SINCE_HEAD, Unused("lost pods are always replaced");
-        /// Whether data of lost workers is handed out again
+        /// Hand out the tasks of lost workers again
         task_fault_tolerance: bool =
-            "True", TRAIN, Optional, SINCE_HEAD, Unused("data of lost workers is always handed out again");
-        /// Whether a worker that hangs is replaced
+            "True", TRAIN, Optional, SINCE_HEAD, Unused("tasks of lost workers are always handed out again");
+        /// Replace workers that hang
         relaunch_timeout_worker: bool =
-            "False", TRAIN, Optional, SINCE_HEAD, Unused("the master looks for workers that hang by itself");
-        /// Whether the job fails when a parameter server does
-        ps_is_critical: bool =
-            "True", TRAIN, Optional, SINCE_V1, Unused("--ps_relaunch_max_num says how often one is forgiven");
+            "False", TRAIN, Optional, SINCE_HEAD, Unused("workers that hang are always detected");
         /// Workers without which the job fails
         critical_worker_index: String =
-            "default", TRAIN, Optional, SINCE_V1, Unused("no worker is more critical than another");
-        /// Whether workers wait for the parameter servers
+            "default", TRAIN, Optional, SINCE_V1, Unused("critical workers cannot be chosen");
+        /// Start workers after the parameter servers
         launch_worker_after_ps_running: String =
-            "default", TRAIN, Optional, SINCE_V1, Unused("pods are started in the order master, servers, workers");
-        /// Whether the workers' memory is taken from what the first one used
+            "default", TRAIN, Optional, SINCE_V1, Unused("pods are always started in the order master, parameter servers, workers");
+        /// Set the memory of workers from what the first one used
         enable_automate_memory: bool =
-            "True", TRAIN, Optional, SINCE_V1, Unused("workers get the memory that --worker_resource_request says");
-        /// What a chief asks for
+            "True", TRAIN, Optional, SINCE_V1, Unused("workers get the memory of --worker_resource_request");
+        /// Resource requests of the chief
         chief_resource_request: ResourceString =
             "cpu=1,memory=4096Mi", JOBS, Optional, SINCE_V1, Unused(NO_CHIEF);
-        /// What a chief may not exceed
+        /// Resource limits of the chief
         chief_resource_limit: ResourceString = "", JOBS, Optional, SINCE_V1, Unused(NO_CHIEF);
-        /// PriorityClass of a chief
+        /// PriorityClass of the chief
         chief_pod_priority: PodPriority = "", JOBS, Optional, SINCE_V1, Unused(NO_CHIEF);
-        /// What each evaluator asks for
+        /// Resource requests of each evaluator
         evaluator_resource_request: ResourceString =
             "cpu=1,memory=4096Mi", JOBS, Optional, SINCE_V1, Unused(NO_EVALUATOR);
-        /// What each evaluator may not exceed
+        /// Resource limits of each evaluator
         evaluator_resource_limit: ResourceString = "", JOBS, Optional, SINCE_V1, Unused(NO_EVALUATOR);
         /// PriorityClass of the evaluators
         evaluator_pod_priority: PodPriority = "", JOBS, Optional, SINCE_V1, Unused(NO_EVALUATOR);
-        /// How many evaluators the job has
+        /// Number of evaluators
         num_evaluators: u32 = "0", JOBS, Optional, SINCE_V1, Unused(NO_EVALUATOR);
     }
 }

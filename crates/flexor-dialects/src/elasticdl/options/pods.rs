@@ -4,75 +4,73 @@ use std::num::NonZeroU32;
 
 use flexor_model::{DnsLabel, JobName};
 
-use super::{JOBS, TRAIN};
-use crate::elasticdl::{
-    choice::{ImagePullPolicy, RestartPolicy},
-    cluster_spec::ClusterSpec,
-    envs::Envs,
-    option::{
+use super::{
+    JOBS, TRAIN,
+    group::option_group,
+    spec::{
         ALWAYS,
         Fate::Shapes,
         Presence::{Optional, Required},
         SINCE_HEAD, SINCE_V1,
     },
-    option_group::option_group,
-    params::AuxParams,
-    priority::{PodPriority, WorkerPriority},
-    resource_string::ResourceString,
-    volume::Volumes,
+};
+use crate::elasticdl::values::{
+    AuxParams, ClusterSpec, Envs, ImagePullPolicy, PodPriority, ResourceString, RestartPolicy, Volumes, WorkerPriority,
 };
 
 option_group! {
     /// The pods.
     pub struct PodOptions {
-        /// What the job is called; pods are named after it
+        /// Name of the job; pod names are derived from it
         job_name: JobName = "", JOBS, Required, ALWAYS, Shapes;
         /// Namespace of all pods
         namespace: DnsLabel = "default", JOBS, Optional, ALWAYS, Shapes;
         /// Image of all pods
         image_name: String = "", JOBS, Optional, ALWAYS, Shapes;
-        /// Image of the workers, where it is another
+        /// Image of the workers; --image_name if empty
         worker_image: String = "", JOBS, Optional, SINCE_HEAD, Shapes;
-        /// Image of the parameter servers, where it is another
+        /// Image of the parameter servers; --image_name if empty
         ps_image: String = "", JOBS, Optional, SINCE_V1, Shapes;
-        /// How many workers the job starts with, and the most it ever has
+        /// Number of workers at the start, and the maximum
         num_workers: NonZeroU32 = "2", JOBS, Optional, ALWAYS, Shapes;
-        /// How many parameter servers the job has
+        /// Number of parameter servers
         num_ps_pods: u32 = "1", JOBS, Optional, ALWAYS, Shapes;
-        /// What the master asks for
+        /// Resource requests of the master
         master_resource_request: ResourceString = "cpu=0.1,memory=1024Mi", JOBS, Optional, ALWAYS, Shapes;
-        /// What the master may not exceed; as requested when empty
+        /// Resource limits of the master; the requests if empty
         master_resource_limit: ResourceString = "", JOBS, Optional, ALWAYS, Shapes;
-        /// What each worker asks for
+        /// Resource requests of each worker
         worker_resource_request: ResourceString = "cpu=1,memory=4096Mi", JOBS, Optional, ALWAYS, Shapes;
-        /// What each worker may not exceed; as requested when empty
+        /// Resource limits of each worker; the requests if empty
         worker_resource_limit: ResourceString = "", JOBS, Optional, ALWAYS, Shapes;
-        /// What each parameter server asks for
+        /// Resource requests of each parameter server
         ps_resource_request: ResourceString = "cpu=1,memory=4096Mi", JOBS, Optional, ALWAYS, Shapes;
-        /// What each parameter server may not exceed; as requested when empty
+        /// Resource limits of each parameter server; the requests if empty
         ps_resource_limit: ResourceString = "", JOBS, Optional, ALWAYS, Shapes;
         /// PriorityClass of the master
         master_pod_priority: PodPriority = "", JOBS, Optional, ALWAYS, Shapes;
-        /// PriorityClass of the workers, or which share of them is `high` while the others are `low`
+        /// PriorityClass of the workers, or the share of them that is `high`; the rest is `low`
         worker_pod_priority: WorkerPriority = "", JOBS, Optional, ALWAYS, Shapes;
         /// PriorityClass of the parameter servers
         ps_pod_priority: PodPriority = "", JOBS, Optional, ALWAYS, Shapes;
-        /// What is mounted into all pods
+        /// Volumes of all pods
         volume: Volumes = "", JOBS, Optional, ALWAYS, Shapes;
-        /// When nodes fetch the image
+        /// When the image is pulled
         image_pull_policy: ImagePullPolicy = "Always", JOBS, Optional, ALWAYS, Shapes;
-        /// When a container is started again in its pod
+        /// Restart policy of all pods; values other than Never are replaced by Never
         restart_policy: RestartPolicy = "Never", JOBS, Optional, ALWAYS, Shapes;
-        /// Variables of all pods
+        /// Environment variables of all pods
         envs: Envs = "", JOBS, Optional, ALWAYS, Shapes;
         /// Additions to pods: pod_spec, master_pod_spec, ps_pod_spec, worker_pod_spec
         cluster_spec_json: ClusterSpec = "", JOBS, Optional, SINCE_HEAD, Shapes;
-        /// Give pods TF_CONFIG and workers addresses that stay
+        /// Set TF_CONFIG, and give workers addresses that their replacements inherit
         need_tf_config: bool = "False", TRAIN, Optional, SINCE_HEAD, Shapes;
-        /// How many failures of its program a worker is forgiven
+        /// Number of times a failed worker is replaced
         relaunch_on_worker_failure: u32 = "1", TRAIN, Optional, SINCE_HEAD, Shapes;
-        /// How many failures a parameter server is forgiven
+        /// Number of times a failed parameter server is replaced
         ps_relaunch_max_num: u32 = "1", TRAIN, Optional, SINCE_V1, Shapes;
+        /// Fail the job when a parameter server cannot be replaced
+        ps_is_critical: bool = "True", TRAIN, Optional, SINCE_V1, Shapes;
         /// Auxiliary parameters: disable_relaunch
         aux_params: AuxParams = "", JOBS, Optional, ALWAYS, Shapes;
     }

@@ -1,11 +1,11 @@
 //! What the client does with the job, and where its processes log.
 
-use super::JOBS;
-use crate::elasticdl::{
-    choice::LogLevel,
-    option::{ALWAYS, Fate::Kept, Presence::Optional},
-    option_group::option_group,
+use super::{
+    JOBS,
+    group::option_group,
+    spec::{ALWAYS, Fate::Kept, Presence::Optional},
 };
+use crate::elasticdl::values::LogLevel;
 
 option_group! {
     /// Submitting and logging.
@@ -14,7 +14,7 @@ option_group! {
         yaml: String = "", JOBS, Optional, ALWAYS, Kept;
         /// Use the kubeconfig file even inside a cluster
         force_use_kube_config_file: bool = "False", JOBS, Optional, ALWAYS, Kept;
-        /// How much the processes of the job log
+        /// Log level of all processes of the job
         log_level: LogLevel = "INFO", JOBS, Optional, ALWAYS, Kept;
         /// File that each process also logs to
         log_file_path: String = "", JOBS, Optional, ALWAYS, Kept;

@@ -1,31 +1,31 @@
 //! The options of `elasticdl zoo`. `zoo push` has none.
 
-use crate::elasticdl::{
-    command::CommandName::{self, ZooBuild, ZooInit},
-    option::{
+use super::{
+    group::option_group,
+    spec::{
         ALWAYS,
         Fate::{Kept, Unused},
         Presence::{Optional, Required},
         SINCE_HEAD,
     },
-    option_group::option_group,
 };
+use crate::elasticdl::command_line::CommandName::{self, ZooBuild, ZooInit};
 
 const INIT: &[CommandName] = &[ZooInit];
 
 option_group! {
     /// `zoo init`: what the image of a model zoo is made from.
     pub struct ZooInitOptions {
-        /// Image that the zoo's image builds on
+        /// Base image of the zoo's image
         base_image: String = "python:3.6", INIT, Optional, ALWAYS, Kept;
-        /// Package index beside pip's own; the public one when empty
+        /// Extra package index; only the public one if empty
         extra_pypi_index: String = "", INIT, Optional, ALWAYS, Kept;
-        /// Python file that changes pods
+        /// Python file that modifies pods
         cluster_spec: String =
-            "", INIT, Optional, ALWAYS, Unused("Python is not run here; give --cluster_spec_json to the job instead");
-        /// Folder with wheels to install instead of the released packages
+            "", INIT, Optional, ALWAYS, Unused("Python files are not executed; use --cluster_spec_json on the job instead");
+        /// Directory of wheels to install instead of the released packages
         local_pkg_dir: String = "", INIT, Optional, SINCE_HEAD, Kept;
-        /// Folder that becomes the model zoo of the image
+        /// Directory that becomes the model zoo of the image
         model_zoo: String = ".", INIT, Optional, SINCE_HEAD, Kept;
     }
 }

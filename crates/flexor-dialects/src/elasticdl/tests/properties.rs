@@ -1,5 +1,6 @@
 //! What holds for every command line.
 
+use flexor_model::Job;
 use proptest::{prelude::*, sample::select};
 
 use super::TRAIN;
@@ -15,7 +16,7 @@ fn value(spec: &OptionSpec) -> BoxedStrategy<String> {
         (name, expects) if expects.starts_with("cpu=") => {
             if name.ends_with("_limit") { Just("cpu=99,memory=9Ti,gpu=2".to_owned()).boxed() } else { resources(0..40) }
         }
-        (_, "TEXT") => ".{1,12}".boxed(),
+        (_, "STRING") => ".{1,12}".boxed(),
         (_, "NUMBER") => (1_u32..100_000).prop_map(|number| number.to_string()).boxed(),
         (_, "CLASS") => "[a-z]{1,8}".boxed(),
         (_, "CLASS|high=SHARE|SHARE") => "(high=)?0\\.[0-9]{1,5}|[a-z]{1,5}|1|".boxed(),
@@ -48,6 +49,14 @@ fn job_args() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
+/// The job of a command line that makes one.
+fn job(args: &[String]) -> Job {
+    match parse(args).map(|parsed| parsed.command) {
+        Ok(Command::Train(options) | Command::Evaluate(options) | Command::Predict(options)) => options.to_job(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Anything that looks a little like a command line.
 fn wild_args() -> impl Strategy<Value = Vec<String>> {
     let names = || select(CommandName::Train.options().map(|spec| spec.name).collect::<Vec<_>>());
@@ -74,16 +83,19 @@ proptest! {
 
     #[test]
     fn the_same_options_always_give_the_same_job(args in job_args()) {
-        let options = || match parse(&args).map(|parsed| parsed.command) {
-            Ok(Command::Train(options) | Command::Evaluate(options) | Command::Predict(options)) => options,
-            other => panic!("{other:?}"),
-        };
-        let job = options().to_job();
-        prop_assert_eq!(&options().to_job(), &job);
-        prop_assert!(job.longest_name() <= flexor_model::LABEL_MAX);
-        prop_assert!(job.roles.iter().all(|role| role.range.contains(role.replicas)));
+        prop_assert_eq!(job(&args), job(&args));
+    }
+
+    #[test]
+    fn no_job_contradicts_itself(args in job_args()) {
+        prop_assert_eq!(job(&args).contradictions(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_job_is_stored_as_json_and_read_back_the_same(args in job_args()) {
+        let job = job(&args);
         let text = serde_json::to_string(&job).unwrap();
-        prop_assert_eq!(serde_json::from_str::<flexor_model::Job>(&text).unwrap(), job);
+        prop_assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
     }
 
     #[test]

@@ -14,11 +14,11 @@ fn refused(more: &[&str]) -> (Reason, String, String) {
 #[test]
 fn without_a_command_the_possible_ones_are_named() {
     let said = |args: &[&str]| errors(args)[0].to_string();
-    assert_eq!(said(&[]), "elasticdl: needs a command; write one of zoo, train, evaluate, predict");
-    assert_eq!(said(&["zoo"]), "elasticdl zoo: needs a command; write one of init, build, push");
-    assert_eq!(said(&["trian"]), "elasticdl: has no command `trian`; did you mean `elasticdl train`?");
-    assert_eq!(said(&["zoo", "psuh"]), "elasticdl zoo: has no command `psuh`; did you mean `elasticdl zoo push`?");
-    assert_eq!(said(&["fit"]), "elasticdl: has no command `fit`; write one of zoo, train, evaluate, predict");
+    assert_eq!(said(&[]), "elasticdl: a command is required; expected one of zoo, train, evaluate, predict");
+    assert_eq!(said(&["zoo"]), "elasticdl zoo: a command is required; expected one of init, build, push");
+    assert_eq!(said(&["trian"]), "elasticdl: unknown command `trian`; did you mean `train`?");
+    assert_eq!(said(&["zoo", "psuh"]), "elasticdl zoo: unknown command `psuh`; did you mean `push`?");
+    assert_eq!(said(&["fit"]), "elasticdl: unknown command `fit`; expected one of zoo, train, evaluate, predict");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn an_option_without_its_value_or_with_an_unclear_name_is_refused() {
     let (reason, field, text) = refused(&["--num_workers"]);
     assert_eq!((reason, field.as_str()), (Reason::MissingField, "--num_workers"), "{text}");
     let (_, _, text) = refused(&["--worker_resource=cpu=1"]);
-    assert!(text.contains("can mean --worker_resource_request, --worker_resource_limit"), "{text}");
+    assert!(text.contains("could be --worker_resource_request, --worker_resource_limit"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The commands of the tutorial, as they stand there.
 
-use flexor_model::{DnsLabel, IdRule, NodeId, Rank, RoleKind, RolePriority, Seat};
+use flexor_model::{DnsLabel, IdRule, JobUid, NodeId, Rank, RoleKind, RolePriority, Seat};
 
 use super::parsed;
 use crate::elasticdl::{Command, JobType};
@@ -49,18 +49,20 @@ fn the_pods_have_the_names_of_the_listing() {
     let Command::Train(options) = parsed(&TRAIN).command else { panic!("not a training job") };
     let job = options.to_job();
     let namespace: DnsLabel = job.namespace.clone().expect("there is a default namespace");
-    let replicas = job.roles.iter().map(|role| (role.name.clone(), role.replicas)).collect();
+    let replicas = job.roles.iter().map(|role| (role.name.clone(), role.size.initial())).collect();
+    let uid = JobUid::from("u");
     let mut names = Vec::new();
     for role in &job.roles {
-        for i in 0..role.replicas {
+        for i in 0..role.size.initial() {
             let (id, rank) = (NodeId(i), Rank(i));
             let seat = Seat {
                 job: &job.name,
                 namespace: &namespace,
-                uid: "u",
+                uid: &uid,
                 role: &role.name,
                 id,
                 rank,
+                relaunches: 0,
                 replicas: &replicas,
             };
             names.push(role.naming.pod.fill(&seat));
@@ -87,8 +89,8 @@ fn the_pods_have_the_names_of_the_listing() {
 fn workers_give_way_down_to_one_while_master_and_servers_stay() {
     let Command::Train(options) = parsed(&TRAIN).command else { panic!("not a training job") };
     let seen = Vec::from_iter(options.to_job().roles.into_iter().map(|role| {
-        assert!(!role.auto_scale);
-        (role.range.to_string(), role.priority)
+        assert_eq!(role.size.automatically(), None);
+        (role.size.allowed().to_string(), role.priority)
     }));
     let class = |name: &str| RolePriority::Class(name.to_owned());
     assert_eq!(

@@ -3,7 +3,7 @@
 use flexor_model::Reason;
 
 use super::{parsed, train};
-use crate::elasticdl::{Command, DistributionStrategy, JobType};
+use crate::elasticdl::{Command, DistributionStrategy, JobType, RestartPolicy};
 
 fn warned(more: &[&str]) -> (Reason, String) {
     let (_, warnings) = train(more);
@@ -19,11 +19,11 @@ fn an_unknown_option_is_ignored_with_what_was_probably_meant() {
         assert_eq!(reason, Reason::FieldUnused);
         assert!(text.contains(said), "{text}");
     };
-    unused(&["--num_worker_s=4"], "did you mean --num_workers?");
-    unused(&["--records_per_task", "100"], "is no option of `elasticdl train`");
+    unused(&["--num_worker_s=4"], "did you mean `--num_workers`?");
+    unused(&["--records_per_task", "100"], "unknown option of `elasticdl train`");
     unused(&["--prediction_outputs_processor=P"], "it belongs to `elasticdl predict`");
-    unused(&["stray"], "belongs to no option");
-    unused(&["-v"], "is no option");
+    unused(&["stray"], "unexpected argument");
+    unused(&["-v"], "unknown option");
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn evaluate_takes_the_options_of_train_that_scripts_give_it() {
 fn options_that_nothing_reads_say_so_unless_they_are_at_their_default() {
     for (more, said) in [
         (["--cluster_spec=spec.py"], "--cluster_spec_json"),
-        (["--use_go_ps=False"], "one parameter server"),
-        (["--use_go_ps"], "one parameter server"),
-        (["--tensorboard_log_dir=/tb"], "no TensorBoard"),
-        (["--num_evaluators=1"], "no job has evaluators"),
+        (["--use_go_ps=False"], "only one parameter server"),
+        (["--use_go_ps"], "only one parameter server"),
+        (["--tensorboard_log_dir=/tb"], "does not start TensorBoard"),
+        (["--num_evaluators=1"], "have no evaluators"),
         (["--extra_pypi_index=http://localhost/simple"], "elasticdl zoo"),
     ] {
         let (reason, text) = warned(&more);
@@ -61,7 +61,7 @@ fn a_bare_switch_is_the_opposite_of_its_default() {
     assert!(!train(&["--need_pod_manager"]).0.ignored.need_pod_manager);
     let (options, warnings) = train(&["--use_async", "1"]);
     assert!(!options.training.use_async);
-    assert!(warnings[0].message.contains("`1` means false"));
+    assert!(warnings[0].message.contains("`1` is read as false"));
 }
 
 #[test]
@@ -72,6 +72,19 @@ fn values_that_elasticdl_forces_are_forced_here() {
     assert_eq!((options.training.get_model_steps.get(), warnings[0].reason), (1, Reason::ValueReplaced));
     assert_eq!(train(&["--use_async=true", "--get_model_steps=4"]).1, []);
     assert_eq!(train(&["--grads_to_wait=4"]).1, []);
+}
+
+#[test]
+fn no_pod_is_restarted_in_place() {
+    assert_eq!(
+        warned(&["--restart_policy=Always"]),
+        (
+            Reason::ValueReplaced,
+            "--restart_policy: `Always` is replaced by Never: pods are replaced, not restarted in place".to_owned()
+        )
+    );
+    assert_eq!(train(&["--restart_policy=OnFailure"]).0.pods.restart_policy, RestartPolicy::Never);
+    assert_eq!(train(&["--restart_policy=Never"]).1, []);
 }
 
 #[test]
@@ -93,7 +106,7 @@ fn the_last_of_several_values_counts() {
 }
 
 #[test]
-fn steps_without_their_folder_or_data_have_no_effect() {
+fn steps_without_their_directory_or_data_have_no_effect() {
     assert!(warned(&["--checkpoint_steps=10"]).1.contains("--checkpoint_dir"));
     assert!(warned(&["--evaluation_steps=10"]).1.contains("--validation_data"));
 }

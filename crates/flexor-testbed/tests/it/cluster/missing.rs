@@ -24,6 +24,8 @@ async fn without_go_a_test_is_skipped_and_says_what_to_install() {
     assert!(child.status.success(), "{said}");
     assert!(said.contains("skipped: needs Go 1.26"), "{said}");
     assert!(said.contains("https://go.dev/dl"), "{said}");
+    let announced = String::from_utf8(child.stderr).unwrap();
+    assert!(!announced.contains("building"), "nothing is announced that cannot be done: {announced}");
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use flexor_testbed::{ClusterConfig, cluster_or_skip};
 
-use super::installed::{in_repository, install, succeed, with_all_kinds};
+use super::{
+    installed::{install, succeed, with_all_kinds},
+    manifests::{definitions, example_of},
+};
 
 /// Ages depend on when one looks.
 fn without_age(table: &str) -> String {
@@ -23,23 +26,17 @@ fn without_age(table: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_overlay_shows_its_users_the_columns_they_know() {
     let mut shown = String::new();
-    for (overlay, examples, kinds) in [
-        ("dlrover", &["torch-mnist", "scaleplan-0-workers"][..], &["elasticjob", "scaleplan", "dej", "dsp"][..]),
-        ("torchelastic", &["imagenet"], &["elasticjob", "tej"]),
-        ("edl", &["mnist1"], &["trainingjob", "tj"]),
-    ] {
+    for (overlay, definitions) in definitions() {
         let cluster = cluster_or_skip!(ClusterConfig::default());
         install(&cluster, &format!("deploy/{overlay}")).await;
-        for example in examples {
-            succeed(&mut cluster.kubectl([
-                "apply",
-                "-f",
-                &in_repository(format!("examples/{overlay}/{example}.yaml")),
-            ]));
-        }
-        for kind in kinds {
-            let table = succeed(&mut cluster.kubectl(["get", kind, "--all-namespaces"]));
-            let _ = writeln!(shown, "deploy/{overlay}$ kubectl get {kind} -A\n{}\n", without_age(&table));
+        for definition in &definitions {
+            let example = example_of(overlay, definition).path;
+            succeed(&mut cluster.kubectl(["apply", "-f", example.to_str().unwrap()]));
+            let names = &definition.spec.names;
+            for name in names.singular.iter().chain(names.short_names.iter().flatten()) {
+                let table = succeed(&mut cluster.kubectl(["get", name, "--all-namespaces"]));
+                let _ = writeln!(shown, "deploy/{overlay}$ kubectl get {name} -A\n{}\n", without_age(&table));
+            }
         }
         let objects =
             succeed(&mut cluster.kubectl(["get", "deployment,serviceaccount", "--all-namespaces", "-o", "name"]));
@@ -53,23 +50,21 @@ async fn with_all_kinds_installed_full_names_tell_them_apart() {
     let cluster = with_all_kinds(cluster_or_skip!()).await;
     let namespace = cluster.namespace("columns").await.unwrap();
     let mut shown = String::new();
-    for file in ["dlrover/torch-mnist", "dlrover/scaleplan-0-workers", "torchelastic/imagenet", "edl/mnist1"] {
-        let text = std::fs::read_to_string(in_repository(format!("examples/{file}.yaml"))).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let copy = folder.path().join("manifest.yaml");
-        let anywhere: Vec<&str> = text.lines().filter(|line| !line.starts_with("  namespace: ")).collect();
-        std::fs::write(&copy, anywhere.join("\n")).unwrap();
-        succeed(&mut namespace.kubectl(["apply", "-f", copy.to_str().unwrap()]));
+    // The short name that two dialects share comes last.
+    let mut names = Vec::new();
+    for (dialect, definitions) in definitions() {
+        for definition in definitions {
+            let folder = tempfile::tempdir().unwrap();
+            let copy = folder.path().join("manifest.yaml");
+            std::fs::write(&copy, example_of(dialect, &definition).without_namespace()).unwrap();
+            succeed(&mut namespace.kubectl(["apply", "-f", copy.to_str().unwrap()]));
+            names.extend(definition.metadata.name);
+        }
     }
-    for kind in [
-        "elasticjobs.elastic.iml.github.io",
-        "scaleplans.elastic.iml.github.io",
-        "elasticjobs.elastic.pytorch.org",
-        "trainingjobs.paddlepaddle.org",
-        "elasticjob",
-    ] {
-        let table = succeed(&mut namespace.kubectl(["get", kind]));
-        let _ = writeln!(shown, "kubectl get {kind}\n{}\n", without_age(&table));
+    names.push("elasticjob".to_owned());
+    for name in names {
+        let table = succeed(&mut namespace.kubectl(["get", &name]));
+        let _ = writeln!(shown, "kubectl get {name}\n{}\n", without_age(&table));
     }
     insta::assert_snapshot!(shown);
 }

@@ -4,38 +4,23 @@
 //! verdict is held against ours.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
     thread,
 };
 
 use flexor_testbed::{TestNamespace, cluster_or_skip};
 
-use super::installed::{in_repository, with_all_kinds};
+use super::{
+    installed::with_all_kinds,
+    manifests::{ManifestFile, manifests_below},
+};
 
 /// kubectl is started once per file; more at a time than this only queue for the two cores.
 const AT_ONCE: usize = 4;
 
-struct Manifest {
-    path: PathBuf,
-    headline: String,
-}
-
-fn below(folder: &str) -> Vec<Manifest> {
-    let mut found = Vec::new();
-    for dialect in ["dlrover", "torchelastic", "edl"] {
-        for entry in fs::read_dir(in_repository(format!("testdata/{folder}/{dialect}"))).unwrap() {
-            let path = entry.unwrap().path();
-            let headline = fs::read_to_string(&path).unwrap().lines().next().unwrap_or_default().to_owned();
-            found.push(Manifest { path, headline });
-        }
-    }
-    found
-}
-
 /// What kubectl says to each manifest: nothing, or why it was refused.
-fn ask(namespace: &TestNamespace<'_>, manifests: &[Manifest]) -> Vec<Option<String>> {
+fn ask(namespace: &TestNamespace<'_>, manifests: &[ManifestFile]) -> Vec<Option<String>> {
     let answers = Arc::new(Mutex::new(vec![None; manifests.len()]));
     thread::scope(|scope| {
         for first in 0..AT_ONCE {
@@ -60,12 +45,13 @@ fn refusal(namespace: &TestNamespace<'_>, path: &Path) -> Option<String> {
 async fn the_api_server_refuses_every_bad_manifest_that_we_say_it_does() {
     let cluster = with_all_kinds(cluster_or_skip!()).await;
     let namespace = cluster.namespace("bad").await.unwrap();
-    let manifests: Vec<Manifest> = below("bad").into_iter().filter(|m| m.headline.starts_with("# both: ")).collect();
+    let mut manifests = manifests_below("testdata/bad");
+    manifests.retain(|manifest| manifest.headline().starts_with("# both: "));
     assert!(manifests.len() > 60, "only {} manifests", manifests.len());
     let answers = ask(&namespace, &manifests);
     for (manifest, answer) in manifests.iter().zip(answers) {
         let Some(answer) = answer else {
-            panic!("{}: accepted, though {}", manifest.path.display(), manifest.headline)
+            panic!("{}: accepted, though {}", manifest.path.display(), manifest.headline())
         };
         // It must be the manifest that is wrong, and not the cluster.
         let judged = [
@@ -88,7 +74,7 @@ async fn the_api_server_refuses_every_bad_manifest_that_we_say_it_does() {
 async fn the_api_server_accepts_what_we_accept() {
     let cluster = with_all_kinds(cluster_or_skip!()).await;
     let namespace = cluster.namespace("good").await.unwrap();
-    let manifests: Vec<Manifest> = ["warned", "published"].into_iter().flat_map(below).collect();
+    let manifests: Vec<_> = ["testdata/warned", "testdata/published"].into_iter().flat_map(manifests_below).collect();
     for (manifest, answer) in manifests.iter().zip(ask(&namespace, &manifests)) {
         assert_eq!(answer, None, "{}", manifest.path.display());
     }

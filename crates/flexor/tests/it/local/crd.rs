@@ -23,6 +23,17 @@ fn all_definitions_are_printed_or_those_of_one_dialect() {
 }
 
 #[test]
+fn every_dialect_with_definitions_can_be_chosen() {
+    let offered = run(&["crd", "--help"]).stdout;
+    for (dialect, crd) in flexor_dialects::crds() {
+        let list = run(&["crd", "--dialect", dialect]);
+        assert_eq!(list.code, 0, "{dialect}");
+        assert!(list.stdout.contains(&crd.spec.names.plural), "{dialect}");
+        assert!(offered.contains(dialect) && offered.contains(&crd.spec.names.kind), "{offered}");
+    }
+}
+
+#[test]
 fn definitions_as_json_are_one_list() {
     let ran = run(&["crd", "-o", "json", "--dialect", "dlrover"]);
     let list: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();

@@ -1,12 +1,9 @@
-//! `flexor validate`, as people and scripts see it.
+//! `flexor validate`, as people see it.
 
-use std::{fs, process::Stdio};
+use std::fs;
 
-use serde_json::Value;
-
-use crate::program::{flexor, run, run_with_input};
-
-const GOOD: &str = "apiVersion: elastic.pytorch.org/v1alpha1\nkind: ElasticJob\nmetadata: {name: a}\nspec:\n  replicaSpecs:\n    Worker:\n      replicas: 2\n      template: {spec: {containers: [{name: main, image: x}]}}\n";
+use super::manifests::{GOOD, WARNED, bad};
+use crate::program::{feed, flexor, root, run, run_with_input};
 
 #[test]
 fn the_readmes_command_accepts_the_examples() {
@@ -17,11 +14,8 @@ fn the_readmes_command_accepts_the_examples() {
 
 #[test]
 fn several_documents_are_judged_each_by_itself() {
-    let file = format!(
-        "{GOOD}---\nkind: Deployment\napiVersion: apps/v1\nmetadata: {{name: web}}\n---\n{}",
-        GOOD.replace("replicas", "replica")
-    );
-    let ran = run_with_input(&["validate", "-"], file.as_bytes());
+    let other = "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: web}\n";
+    let ran = run_with_input(&["validate", "-"], format!("{GOOD}---\n{other}---\n{}", bad()).as_bytes());
     assert_eq!(ran.code, 1);
     insta::assert_snapshot!(format!("{}---\n{}", ran.stdout, ran.stderr));
 }
@@ -37,55 +31,36 @@ fn the_objects_of_a_list_are_judged_each_by_itself() {
 }
 
 #[test]
-fn warnings_alone_are_no_failure() {
-    let ran = run(&["validate", "testdata/warned/dlrover/rdzv-backend-of-a-patched-image.yaml"]);
-    assert_eq!(ran.code, 0);
-    insta::assert_snapshot!(ran.stdout);
+fn a_warning_names_its_place_and_what_to_write() {
+    insta::assert_snapshot!(run(&["validate", WARNED]).stdout);
 }
 
 #[test]
-fn every_bad_manifest_ends_with_1() {
-    for entry in fs::read_dir(crate::program::root().join("testdata/bad/edl")).unwrap() {
+fn every_step_of_a_plan_is_a_line() {
+    let plan = "\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ScalePlan
+metadata: {name: p, labels: {scale-type: manual}}
+spec:
+  ownerJob: mnist
+  replicaResourceSpecs:
+    worker: {replicas: 1, resource: {cpu: \"2\", memory: 4Gi}}
+    ps: {replicas: 2}
+  removePods:
+    - {name: mnist-edljob-worker-7}
+  migratePods:
+    - {name: mnist-edljob-ps-0, resource: {cpu: \"2\", memory: 8Gi}}
+";
+    let ran = run_with_input(&["validate", "-"], plan.as_bytes());
+    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout, ran.stderr));
+}
+
+#[test]
+fn every_bad_manifest_is_refused() {
+    for entry in fs::read_dir(root().join("testdata/bad/edl")).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(run(&["validate", path.to_str().unwrap()]).code, 1, "{}", path.display());
     }
-}
-
-#[test]
-fn machines_get_the_same_as_json() {
-    let ran = run(&["validate", "-o", "json", "examples/torchelastic", "testdata/bad/edl/two-problems.yaml"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
-    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(json["summary"]["accepted"], 2);
-    assert_eq!(json["summary"]["refused"], 1);
-    let files = json["files"].as_array().unwrap();
-    let refused = &files.last().unwrap()["documents"][0];
-    assert_eq!(refused["verdict"]["verdict"], "refused");
-    assert_eq!(refused["verdict"]["findings"][0]["reason"], "InvalidValue");
-    assert_eq!(refused["verdict"]["findings"][0]["at"]["line"], 8);
-    let job = &files[1]["documents"][0]["verdict"]["subject"]["job"];
-    assert_eq!((&job["name"], &job["roles"][1]["range"]["max"]), (&"imagenet".into(), &2.into()));
-}
-
-#[test]
-fn what_cannot_be_read_is_said_and_the_rest_is_judged() {
-    let empty = tempfile::tempdir().unwrap();
-    let ran =
-        run(&["validate", "no-such-file.yaml", empty.path().to_str().unwrap(), "examples/torchelastic/imagenet.yaml"]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.stdout.contains("no-such-file.yaml: error: No such file"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("holds no .yaml, .yml or .json file"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("ElasticJob imagenet (torchelastic)"), "{}", ran.stdout);
-}
-
-/// A folder may hold other YAML; a file that is named must be a manifest.
-#[test]
-fn yaml_that_is_no_manifest_fails_only_where_it_was_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let other = folder.path().join("values.yaml");
-    fs::write(&other, "replicas: 3\n").unwrap();
-    assert_eq!(run(&["validate", folder.path().to_str().unwrap()]).code, 0);
-    assert_eq!(run(&["validate", other.to_str().unwrap()]).code, 1);
 }
 
 #[test]
@@ -98,9 +73,10 @@ fn output_that_nobody_sees_has_no_colours() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
-    let mut child = flexor(&["crd"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+fn a_manifest_cannot_steer_the_terminal() {
+    let other = "apiVersion: v1\nkind: Pod\nmetadata: {name: \"a\\e[2J\\nb\"}\n";
+    let mut coloured = flexor(&["validate", "-"]);
+    coloured.env("CLICOLOR_FORCE", "1");
+    let ran = feed(coloured, other.as_bytes());
+    assert!(ran.stdout.contains("Pod a\\u{1b}[2J\\nb: skipped"), "{:?}", ran.stdout);
 }

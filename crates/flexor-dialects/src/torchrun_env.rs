@@ -1,0 +1,39 @@
+//! The variables that stock torchrun is steered by, for every dialect whose pods run it.
+//!
+//! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone.
+
+use flexor_model::{EnvRule, Pattern, PortName, ReplicaRange, RoleName};
+
+/// Where the workers meet.
+pub(crate) enum Rendezvous<'a> {
+    /// At the store of the job's master.
+    Master(RoleName),
+    /// At an etcd of the user's own.
+    Etcd(&'a str),
+}
+
+/// The variables of a job with so many nodes.
+pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
+    let most = nodes.max().map_or_else(|| nodes.min().to_string(), |max| max.to_string());
+    let mut env = vec![
+        EnvRule::literal("PET_NNODES", format!("{}:{most}", nodes.min().max(1))),
+        // Not the job's name: a job made anew must not meet what its predecessor left behind.
+        EnvRule { name: "PET_RDZV_ID".to_owned(), value: flexor_model::EnvValue::Text(Pattern::of("{uid}")) },
+    ];
+    match rendezvous {
+        Rendezvous::Master(role) => env.extend([
+            EnvRule::literal("PET_RDZV_BACKEND", "c10d"),
+            EnvRule::address("PET_RDZV_ENDPOINT", role, store_port()),
+            // Without it torch keeps the address of a rank 0 that has died.
+            EnvRule::literal("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
+        ]),
+        Rendezvous::Etcd(endpoint) => {
+            env.extend([EnvRule::literal("PET_RDZV_BACKEND", "etcd"), EnvRule::literal("PET_RDZV_ENDPOINT", endpoint)]);
+        }
+    }
+    env
+}
+
+fn store_port() -> PortName {
+    "store".parse().expect("store is the name of a port")
+}
