@@ -32,15 +32,21 @@ fn hint(written: &str, value: &str, launcher: Launcher, field: String) -> Option
     let name = written.replace('_', "-");
     if name == "--rdzv-backend" && value == "dlrover-master" {
         let message = "the rendezvous backend dlrover-master exists only in images patched by DLRover";
-        return Some(Finding::new(Reason::BackendUnavailable, field, message).help(
-            "write --rdzv_backend=c10d; Flexor sets the endpoint and the id in PET_RDZV_ENDPOINT and PET_RDZV_ID",
-        ));
+        let help = match launcher {
+            Launcher::Torchrun => {
+                "write --rdzv_backend=c10d; Flexor sets the endpoint and the id in PET_RDZV_ENDPOINT and PET_RDZV_ID"
+            }
+            Launcher::Any => "write --rdzv_backend=c10d, and distributionStrategy: AllreduceStrategy in the job",
+        };
+        return Some(Finding::new(Reason::BackendUnavailable, field, message).help(help));
     }
     if launcher != Launcher::Torchrun {
         return None;
     }
     let (consequence, help) = match name.as_str() {
-        "--rdzv-endpoint" => ("leads the workers past the job's master", "leave it out: Flexor sets PET_RDZV_ENDPOINT"),
+        "--rdzv-endpoint" => {
+            ("leads the workers past the rendezvous that Flexor sets", "leave it out: Flexor sets PET_RDZV_ENDPOINT")
+        }
         "--rdzv-id" => ("keeps the workers from meeting at the job's own id", "leave it out: Flexor sets PET_RDZV_ID"),
         "--nnodes" if !value.contains(':') => {
             ("fixes the number of nodes, so the job is not elastic", "leave it out: Flexor sets PET_NNODES to MIN:MAX")

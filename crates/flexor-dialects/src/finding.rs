@@ -67,16 +67,21 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// The same without backticks.
 pub(crate) fn shortened(text: &str) -> String {
-    const MOST: usize = 80;
+    const READABLE: usize = 80;
+    one_line(text, READABLE)
+}
+
+/// At most so many characters of a text, control characters escaped so that they cannot forge other lines.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
     let mut shown = String::new();
-    for c in text.chars().take(MOST) {
+    for c in text.chars().take(most) {
         if c.is_control() {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
         }
     }
-    if text.chars().nth(MOST).is_some() {
+    if text.chars().nth(most).is_some() {
         shown.push('…');
     }
     shown

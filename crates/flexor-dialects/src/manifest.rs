@@ -22,9 +22,12 @@ use self::{
     documents::Source,
     node::{Duplicates, Node},
 };
-use crate::{Finding, Position, finding::shortened};
+use crate::{Finding, Position, finding::one_line};
 
 pub(crate) use verdict::Judge;
+
+/// The longest name that an object can have.
+const LONGEST_NAME: usize = 253;
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,13 +131,22 @@ fn unreadable_document(source: Source<'_>, finding: Finding) -> Document {
     let verdict = Verdict::Refused { dialect: None, findings: vec![finding.at(Some(at))] };
     match node::read(source.text, source.first_line, Duplicates::LastWins) {
         Ok(Some(node)) => {
-            let document = check_document(&node);
-            if document.verdict == Verdict::Skipped { document } else { Document { verdict, ..document } }
+            let mut documents = unfold(&node).into_iter().map(check_document);
+            match documents.find(concerns_us) {
+                Some(document) => Document { verdict, ..document },
+                None => check_document(&node),
+            }
         }
         Ok(None) | Err(_) => {
             Document { at: begin, api_version: String::new(), kind: String::new(), name: String::new(), verdict }
         }
     }
+}
+
+/// Whether a document that was read leniently is one that we would judge.
+fn concerns_us(document: &Document) -> bool {
+    let nameless = document.api_version.is_empty() && document.kind.is_empty();
+    document.verdict != Verdict::Skipped && !nameless
 }
 
 /// The objects of a list such as `kubectl get -o yaml` prints; anything else is itself.
@@ -155,5 +167,11 @@ fn check_document(node: &Node) -> Document {
         Ok(None) => Verdict::Skipped,
         Err(finding) => Verdict::Refused { dialect: None, findings: vec![finding] },
     };
-    Document { at: node.at, api_version: shortened(api_version), kind: shortened(kind), name: shortened(name), verdict }
+    Document {
+        at: node.at,
+        api_version: one_line(api_version, LONGEST_NAME),
+        kind: one_line(kind, LONGEST_NAME),
+        name: one_line(name, LONGEST_NAME),
+        verdict,
+    }
 }

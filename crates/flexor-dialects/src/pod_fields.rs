@@ -6,7 +6,7 @@ use flexor_model::Reason;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-use crate::{Finding, suggest};
+use crate::{Finding, finding::shortened, suggest};
 
 /// A warning for each field of the template at `path` that this Kubernetes does not know. A template that it cannot
 /// read at all is an error: no pod could be made from it.
@@ -31,9 +31,11 @@ fn in_our_words(error: &str) -> String {
         "i32" | "i64" | "u32" | "u64" => "a whole number",
         "a sequence" => "a list",
         "a string" | "a boolean" | "a map" => wanted,
-        _ => "a mapping",
+        "Quantity" => "a quantity",
+        "IntOrString" => "a whole number or a string",
+        _ => "a map",
     };
-    format!("must be {wanted}, got {}", found.replace("floating point", "the number"))
+    format!("must be {wanted}, got {}", shortened(&found.replace("floating point", "the number")))
 }
 
 /// What went in and did not come out again was not understood.

@@ -104,7 +104,7 @@ impl PodTemplate {
         }
         let template = model::PodTemplate::new(json, main)
             .map_err(|error| Finding::new(Reason::UnreadablePod, format!("{path}.{}", error.path), error.problem))?;
-        let index = self.spec.containers.iter().position(|container| container.name == main).unwrap_or(0);
+        let index = template.main_index();
         for (i, container) in self.spec.containers.iter().enumerate() {
             // Only the container that trains is steered by the variables that its command line may override.
             let launcher = if i == index { launcher } else { Launcher::Any };

@@ -1,5 +1,7 @@
 //! "Did you mean …?"
 
+use flexor_model::LABEL_MAX;
+
 /// No name here is half as long; comparing longer ones costs time and memory that anybody could ask for.
 const LONGEST: usize = 64;
 
@@ -12,6 +14,7 @@ pub(crate) fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'
     let wanted = plain(written);
     candidates
         .into_iter()
+        .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(written.len()) / 5)
         .min_by_key(|(distance, _)| *distance)
@@ -35,7 +38,7 @@ pub(crate) fn better_name(written: &str) -> Option<String> {
         .chars()
         .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
         .skip_while(|c| !c.is_ascii_lowercase())
-        .take(LONGEST)
+        .take(LABEL_MAX)
         .collect();
     let name = plain.trim_matches('-');
     (!name.is_empty() && name != written).then(|| name.to_owned())

@@ -14,9 +14,10 @@ pub(crate) enum Rendezvous<'a> {
 
 /// The variables of a job with so many nodes.
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
-    let most = nodes.max().map_or_else(|| nodes.min().to_string(), |max| max.to_string());
+    let least = nodes.min().max(1);
+    let most = nodes.max().unwrap_or(least).max(least);
     let mut env = vec![
-        EnvRule::literal("PET_NNODES", format!("{}:{most}", nodes.min().max(1))),
+        EnvRule::literal("PET_NNODES", format!("{least}:{most}")),
         // Not the job's name: a job made anew must not meet what its predecessor left behind.
         EnvRule { name: "PET_RDZV_ID".to_owned(), value: flexor_model::EnvValue::Text(Pattern::of("{uid}")) },
     ];
@@ -36,4 +37,16 @@ pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule
 
 fn store_port() -> PortName {
     "store".parse().expect("store is the name of a port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn torchrun_is_never_asked_for_less_than_one_node() {
+        let first = |nodes| of(nodes, Rendezvous::Etcd("e:1")).remove(0);
+        assert_eq!(first(ReplicaRange::exactly(0)), EnvRule::literal("PET_NNODES", "1:1"));
+        assert_eq!(first(ReplicaRange::new(2, 4).unwrap()), EnvRule::literal("PET_NNODES", "2:4"));
+    }
 }

@@ -48,7 +48,7 @@ pub enum Strategy {
     Custom,
 }
 
-/// Who decides how large a job is. Where it is the user alone, no role may be scaled automatically.
+/// Who decides how large a job is: the user alone, if and only if no role may be scaled automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Sizing {
@@ -127,6 +127,10 @@ impl Job {
                     }
                 }
             }
+        }
+        let automatic = self.roles.iter().any(|role| role.size.automatically().is_some());
+        if self.sizing != Sizing::Manual && !automatic {
+            found.push("somebody sizes the job, but no role may be scaled automatically".to_owned());
         }
         if self.longest_name() > LABEL_MAX {
             found.push(format!("a name of {} characters would be made", self.longest_name()));

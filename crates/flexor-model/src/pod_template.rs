@@ -68,6 +68,11 @@ impl PodTemplate {
         &self.json
     }
 
+    /// The place of the container that trains in the list of containers.
+    pub fn main_index(&self) -> usize {
+        self.main
+    }
+
     /// The container that trains.
     pub fn main(&self) -> MainContainer<'_> {
         MainContainer(&self.json["spec"]["containers"][self.main])
@@ -76,11 +81,15 @@ impl PodTemplate {
     /// The same template with other resources for the main container.
     #[must_use]
     pub fn with_main_resources(mut self, requests: &Resources, limits: &Resources) -> Self {
-        self.json["spec"]["containers"][self.main]["resources"] = json!({"requests": requests, "limits": limits});
+        let resources = &mut self.json["spec"]["containers"][self.main]["resources"];
+        resources["requests"] = json!(requests);
+        resources["limits"] = json!(limits);
         self
     }
 
-    /// What the scheduler sets aside for one pod: its containers together, or more if starting it takes more.
+    /// What one pod asks for: its containers together, or more if starting it takes more.
+    ///
+    /// Overhead of a runtime class and resources of the pod as a whole are not looked at.
     pub fn requests(&self) -> Resources {
         let mut running = Resources::default();
         let mut starting = Resources::default();
@@ -97,11 +106,6 @@ impl PodTemplate {
             running = running.plus(&requests(container));
         }
         running.or_more(&starting)
-    }
-
-    /// The priority class of the pods, where the template names one.
-    pub fn priority_class(&self) -> Option<&str> {
-        self.json["spec"]["priorityClassName"].as_str()
     }
 
     /// How long a pod may take to stop, where the template says so.

@@ -57,7 +57,7 @@ reasons! {
     InvalidYaml: Error,
     /// A key stands twice in one mapping. kubectl would silently keep one of the two.
     DuplicateKey: Error,
-    /// The document is no Kubernetes object: `apiVersion`, `kind` or `metadata.name` is missing or no text.
+    /// The document is no Kubernetes object: it is no map, or `apiVersion` or `kind` is missing or no string.
     NotAnObject: Error,
     /// The kind belongs to a system Flexor takes over, but not in this API version.
     UnknownVersion: Error,
@@ -75,7 +75,7 @@ reasons! {
     RuleBroken: Error,
     /// Nothing reads this field: the original accepted it without effect, and so does Flexor.
     FieldUnused: Warning,
-    /// The field stands where the original ignored it. Flexor reads it, but it belongs elsewhere.
+    /// The field stands or is spelt as not every generation of the original reads it. Flexor does.
     FieldMisplaced: Warning,
     /// The quantity is possible but hardly meant, such as 128 thousandths of a byte.
     SuspiciousQuantity: Warning,

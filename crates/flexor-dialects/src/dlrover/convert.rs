@@ -1,8 +1,8 @@
 //! From an `ElasticJob` to the neutral job.
 
 use flexor_model::{
-    EndPolicy, FailureBudget, Job, PrioritySplit, Program, Rank, Reason, ReplicaRange, Resources, Role, RoleKind,
-    RoleName, RolePriority, RoleSize, Rounding, Sizing, SplitOrder, Strategy, is_accelerator,
+    CriticalNodes, EndPolicy, FailureBudget, Job, PrioritySplit, Program, Rank, Reason, ReplicaRange, Resources, Role,
+    RoleKind, RoleName, RolePriority, RoleSize, Rounding, Sizing, SplitOrder, Strategy, is_accelerator,
 };
 
 use super::{
@@ -14,7 +14,7 @@ use crate::{
     master,
     object_meta::{self, count},
     pod_template::of_flexor,
-    resource_hints::read_list,
+    resource_hints::{Asker, read_list},
 };
 
 /// Failures of the program that each node is forgiven, where the manifest does not say.
@@ -42,6 +42,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
     }
     roles.sort_by_key(|role| start_order(role.kind));
     let ceiling = ceiling(spec, &roles, &mut findings)?;
+    let automatic = roles.iter().any(|role| role.size.automatically().is_some());
     let subject = Job {
         name: object_meta::job_name(&job.metadata)?,
         namespace: object_meta::namespace(&job.metadata)?,
@@ -50,7 +51,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
         annotations: object_meta::carried(job.metadata.annotations.as_ref()),
         strategy: conversion.strategy,
         roles,
-        sizing: conversion.sizing,
+        sizing: if automatic { conversion.sizing } else { Sizing::Manual },
         ceiling,
         end: EndPolicy::default(),
         suspended: spec.suspend.unwrap_or(false),
@@ -117,7 +118,10 @@ impl Conversion<'_> {
             return Ok(RoleSize::fixed(1));
         }
         let replicas = count(replica.replicas, 1, &format!("{path}.replicas"))?;
-        let auto_scale = replica.auto_scale.unwrap_or(true) && self.sizing != Sizing::Manual;
+        // DLRover scales nothing but parameter-server jobs by itself.
+        let auto_scale = replica.auto_scale.unwrap_or(true)
+            && self.sizing != Sizing::Manual
+            && self.strategy == Strategy::ParameterServer;
         let few = replicas.min(1);
         let up_to = |most: u32| ReplicaRange::new(few, most.max(replicas));
         let size = match kind {
@@ -146,7 +150,8 @@ impl Conversion<'_> {
         replica: &ReplicaSpec,
         findings: &mut Vec<Finding>,
     ) -> Result<flexor_model::PodTemplate, Finding> {
-        let launcher = if self.strategy == Strategy::AllReduce { Launcher::Torchrun } else { Launcher::Any };
+        let torchrun = self.strategy == Strategy::AllReduce && name == "worker";
+        let launcher = if torchrun { Launcher::Torchrun } else { Launcher::Any };
         let path = |owner: &str| format!("spec.replicaSpecs.{owner}.template");
         if let Some(template) = &replica.template {
             let mut found = Vec::new();
@@ -188,6 +193,8 @@ fn split_off_chief(roles: &mut Vec<Role>) {
         name: "chief".parse().expect("chief is a name"),
         kind: RoleKind::Chief,
         size: RoleSize::fixed(1),
+        // What the manifest says about critical workers is about those that stay workers.
+        critical: CriticalNodes::Usual,
         priority: match &worker.priority {
             RolePriority::Split(split) => {
                 let high = split.is_high(Rank(0), worker.size.initial());
@@ -246,7 +253,7 @@ fn priority(replica: &ReplicaSpec) -> RolePriority {
 
 /// The ceiling of the whole job, with `gpu` as the accelerator that its templates ask for.
 fn ceiling(spec: &ElasticJobSpec, roles: &[Role], findings: &mut Vec<Finding>) -> Result<Resources, Finding> {
-    let written = read_list(spec.resource_limits.as_ref(), "spec.resourceLimits", findings)?;
+    let written = read_list(spec.resource_limits.as_ref(), "spec.resourceLimits", Asker::Job, findings)?;
     let asked = roles.iter().find_map(|role| {
         let requests = role.template.requests();
         requests.iter().map(|(name, _)| name.to_owned()).find(|name| is_accelerator(name))

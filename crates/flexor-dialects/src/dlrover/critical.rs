@@ -1,5 +1,7 @@
 //! `criticalNodes`: `all`, `none`, or pairs of rank and relaunches such as `0:3,1:2`.
 
+use std::collections::BTreeMap;
+
 use flexor_model::{CriticalNodes, Rank, Reason};
 
 use crate::Finding;
@@ -14,11 +16,14 @@ pub(super) fn read(text: Option<&str>, field: &str) -> Result<CriticalNodes, Fin
                 let (rank, relaunches) = pair.split_once(':')?;
                 Some((Rank(rank.parse().ok()?), relaunches.parse().ok()?))
             };
-            let ranks = pairs.split(',').map(pair).collect::<Option<_>>();
-            ranks.map(CriticalNodes::Ranks).ok_or_else(|| {
-                Finding::new(Reason::InvalidValue, field, "is not all, none or pairs of rank and relaunches")
-                    .help("write such as 0:3,1:2")
-            })
+            let ranks: Option<Vec<(Rank, u32)>> = pairs.split(',').map(pair).collect();
+            let invalid = |message| Finding::new(Reason::InvalidValue, field, message).help("write such as 0:3,1:2");
+            let ranks = ranks.ok_or_else(|| invalid("is not all, none or pairs of rank and relaunches"))?;
+            let distinct: BTreeMap<Rank, u32> = ranks.iter().copied().collect();
+            if distinct.len() < ranks.len() {
+                return Err(invalid("names a rank twice"));
+            }
+            Ok(CriticalNodes::Ranks(distinct))
         }
     }
 }
@@ -33,5 +38,6 @@ mod tests {
         assert_eq!(read(Some("all"), "f"), Ok(CriticalNodes::All));
         assert_eq!(read(None, "f"), Ok(CriticalNodes::Usual));
         assert!(read(Some("0:99999999999"), "f").is_err());
+        assert!(read(Some("0:1,0:2"), "f").is_err());
     }
 }

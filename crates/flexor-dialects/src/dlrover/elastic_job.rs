@@ -48,7 +48,7 @@ use crate::{
         "self.replicaSpecs.all(role, role == 'dlrover-master' || has(self.replicaSpecs[role].template) \
          || (role in ['chief', 'evaluator'] && 'worker' in self.replicaSpecs && has(self.replicaSpecs['worker'].template)))"
     )
-        .message(Message::Expression("'role `' + self.replicaSpecs.filter(role, !has(self.replicaSpecs[role].template) && role != 'dlrover-master')[0] + '` has no containers: give it a template (only chief and evaluator borrow the worker\\'s)'".into()))
+        .message(Message::Expression("'role `' + self.replicaSpecs.filter(role, role != 'dlrover-master' && !has(self.replicaSpecs[role].template) && !(role in ['chief', 'evaluator'] && 'worker' in self.replicaSpecs && has(self.replicaSpecs['worker'].template)))[0] + '` has no containers: give it a template (only chief and evaluator borrow the worker\\'s)'".into()))
         .field_path(".replicaSpecs"),
 )]
 pub struct ElasticJobSpec {

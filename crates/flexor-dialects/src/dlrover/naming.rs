@@ -64,7 +64,7 @@ fn labels() -> BTreeMap<String, Pattern> {
     .into()
 }
 
-/// The variables of pods other than the master's. `nodes` is between which numbers the workers may move.
+/// The variables of pods other than the master's. `nodes` is between which numbers the workers may move, if it is they.
 pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Vec<EnvRule> {
     let master: RoleName = MASTER.parse().expect("the master's role has a good name");
     let grpc = "grpc".parse().expect("grpc is the name of a port");
@@ -91,9 +91,11 @@ pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Ve
     ];
     match strategy {
         Strategy::AllReduce => {
-            rules.extend([EnvRule::text("RANK", "{rank}"), EnvRule::text("WORLD_SIZE", "{replicas:chief+worker}")]);
-            let nodes = nodes.unwrap_or(ReplicaRange::exactly(1));
-            rules.extend(torchrun_env::of(nodes, Rendezvous::Master(master)));
+            // Only workers have a seat in the rendezvous.
+            if let Some(nodes) = nodes {
+                rules.extend([EnvRule::text("RANK", "{rank}"), EnvRule::text("WORLD_SIZE", "{replicas:worker}")]);
+                rules.extend(torchrun_env::of(nodes, Rendezvous::Master(master)));
+            }
         }
         Strategy::ParameterServer => {
             rules.push(EnvRule { name: "TF_CONFIG".to_owned(), value: EnvValue::TfConfig });

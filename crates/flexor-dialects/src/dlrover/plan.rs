@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use flexor_model::{CreatePod, MigratePod, NodeId, ObjectName, Plan, PlanOrigin, Rank, Reason, RoleChange, RoleName};
 
 use super::{PodMeta, ScalePlan};
-use crate::{Finding, Reading, finding::quoted, object_meta, resource_hints::read_list};
+use crate::{
+    Finding, Reading,
+    finding::quoted,
+    object_meta,
+    resource_hints::{Asker, read_list},
+};
 
 /// Labels that say which job a plan is for; `ownerJob` decides.
 const JOB_LABELS: [&str; 2] = ["elasticjob-name", "elasticjob.dlrover/name"];
@@ -17,7 +22,7 @@ pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
     let mut roles = BTreeMap::new();
     for (name, change) in spec.replica_resource_specs.iter().flatten() {
         let path = format!("spec.replicaResourceSpecs.{name}");
-        let resources = read_list(change.resource.as_ref(), &format!("{path}.resource"), &mut findings)?;
+        let resources = read_list(change.resource.as_ref(), &format!("{path}.resource"), Asker::Pod, &mut findings)?;
         let replicas = number(change.replicas, &format!("{path}.replicas"))?;
         roles.insert(parsed::<RoleName>(name, &path)?, RoleChange { replicas, resources });
     }
@@ -32,8 +37,8 @@ pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
         migrate: pods(spec.migrate_pods.as_ref(), "spec.migratePods", &mut findings, migrate)?,
         server_addresses: spec.ps_hosts.clone().unwrap_or_default(),
     };
-    if subject.roles.is_empty() && subject.create.is_empty() && subject.remove.is_empty() && subject.migrate.is_empty()
-    {
+    let pods = subject.create.is_empty() && subject.remove.is_empty() && subject.migrate.is_empty();
+    if subject.roles.is_empty() && pods && subject.server_addresses.is_empty() {
         findings.push(Finding::new(Reason::FieldUnused, "spec", "the plan changes nothing"));
     }
     Ok(Reading { subject, findings })
@@ -96,13 +101,13 @@ fn create(pod: &PodMeta, path: &str, findings: &mut Vec<Finding>) -> Result<Crea
         id: number(pod.id, &format!("{path}.id"))?.map(NodeId),
         rank: number(pod.rank_index, &format!("{path}.rankIndex"))?.map(Rank),
         service: pod.service.clone(),
-        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), findings)?,
+        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), Asker::Pod, findings)?,
     })
 }
 
 fn migrate(pod: &PodMeta, path: &str, findings: &mut Vec<Finding>) -> Result<MigratePod, Finding> {
     Ok(MigratePod {
         pod: pod_name(pod, path)?,
-        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), findings)?,
+        resources: read_list(pod.resource.as_ref(), &format!("{path}.resource"), Asker::Pod, findings)?,
     })
 }

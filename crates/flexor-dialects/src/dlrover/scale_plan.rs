@@ -29,7 +29,7 @@ use crate::wire_resources::ResourceList;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(
-    validation = Rule::new("!has(self.replicaResourceSpecs) || self.replicaResourceSpecs.all(role, role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))")
+    validation = Rule::new("!has(self.replicaResourceSpecs) || self.replicaResourceSpecs.all(role, role.size() <= 63 && role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))")
         .message("a role must begin with a letter and hold only lower-case letters, digits and `-`")
         .field_path(".replicaResourceSpecs"),
     validation = Rule::new("!has(self.migratePods) || self.migratePods.all(pod, has(pod.name))")

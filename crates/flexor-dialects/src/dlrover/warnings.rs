@@ -2,8 +2,8 @@
 
 use flexor_model::Reason;
 
-use super::{DistributionStrategy, ElasticJobSpec, ReplicaSpec, naming};
-use crate::{Finding, suggest};
+use super::{DistributionStrategy, ElasticJobSpec, OptimizeMode, ReplicaSpec, naming};
+use crate::{Finding, finding::quoted, resource_hints::field_of, suggest};
 
 const ROLES: [&str; 5] = ["ps", "worker", "chief", "evaluator", naming::MASTER];
 
@@ -29,15 +29,17 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
     unused(spec.envs.is_some(), "spec.envs".into(), "set the variables in the env of each template's container");
     for (key, _) in spec.resource_limits.iter().flatten() {
         let known = matches!(key.as_str(), "cpu" | "memory" | "gpu");
-        unused(!known, format!("spec.resourceLimits.{key}"), "the ceiling is read for cpu, memory and gpu");
+        unused(!known, field_of("spec.resourceLimits", key), "the ceiling is read for cpu, memory and gpu");
     }
     findings.extend(roles(spec));
     for (name, replica) in &spec.replica_specs {
         findings.extend(of_replica(&format!("spec.replicaSpecs.{name}"), replica));
+        findings.extend(of_size(name, replica, spec));
     }
     if let Some(template) = spec.replica_specs.get(naming::MASTER).and_then(|master| master.template.as_ref()) {
-        let main = template.spec.containers.first();
-        if main.is_some_and(|main| main.image.is_some() || main.command.is_some()) {
+        let containers = &template.spec.containers;
+        let main = containers.iter().find(|container| container.name == "main").or(containers.first());
+        if main.is_some_and(|main| main.image.is_some() || main.command.is_some() || main.args.is_some()) {
             findings.push(
                 Finding::new(
                     Reason::ValueReplaced,
@@ -72,6 +74,24 @@ fn roles(spec: &ElasticJobSpec) -> Vec<Finding> {
     findings
 }
 
+/// What is said about the size of a role that has only one.
+fn of_size(name: &str, replica: &ReplicaSpec, spec: &ElasticJobSpec) -> Vec<Finding> {
+    let path = format!("spec.replicaSpecs.{name}");
+    let mut findings = Vec::new();
+    if name == naming::MASTER && replica.replicas.is_some_and(|replicas| replicas != 1) {
+        let finding = Finding::new(Reason::ValueReplaced, format!("{path}.replicas"), "a job has one master");
+        findings.push(finding.help("leave it out"));
+    }
+    let servers = matches!(spec.distribution_strategy, None | Some(DistributionStrategy::ParameterServer));
+    let scaled = servers && matches!(name, "worker" | "ps") && spec.optimize_mode != Some(OptimizeMode::Manual);
+    if replica.auto_scale == Some(true) && !scaled {
+        let finding =
+            Finding::new(Reason::FieldUnused, format!("{path}.autoScale"), "this role is not scaled automatically");
+        findings.push(finding.help("only ps and worker of parameter-server jobs are, unless optimizeMode is manual"));
+    }
+    findings
+}
+
 fn of_replica(path: &str, replica: &ReplicaSpec) -> Vec<Finding> {
     let fields = [
         (
@@ -90,7 +110,7 @@ fn of_replica(path: &str, replica: &ReplicaSpec) -> Vec<Finding> {
         Finding::new(
             Reason::ValueReplaced,
             format!("{path}.template.spec.restartPolicy"),
-            format!("`{policy}` is replaced by Never: pods are replaced, not restarted in place"),
+            format!("{} is replaced by Never: pods are replaced, not restarted in place", quoted(policy)),
         )
     });
     unused.chain(replaced).collect()

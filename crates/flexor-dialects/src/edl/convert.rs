@@ -20,7 +20,7 @@ const IMAGE: &str = "paddlepaddle/paddlecloud-job";
 /// Failures of the program that each node is forgiven.
 const RESTARTS: u32 = 3;
 /// The name accelerators had until Kubernetes 1.10, and the one they have.
-const ALPHA_GPU: &str = "alpha.kubernetes.io/nvidia-gpu";
+pub(super) const ALPHA_GPU: &str = "alpha.kubernetes.io/nvidia-gpu";
 const GPU: &str = "nvidia.com/gpu";
 
 /// The neutral job that a `TrainingJob` describes.
@@ -113,11 +113,10 @@ fn template(
     let resources = resources.cloned().unwrap_or_default();
     resource_hints::look_at(&resources, &format!("spec.{name}.resources"), findings)?;
     let volumes = spec.volumes.as_ref().or(spec.volumes_2017.as_ref());
-    let mut container = json!({
-        "name": name,
-        "image": spec.image.as_deref().unwrap_or(IMAGE),
-        "resources": {"limits": todays_gpu(resources.limits), "requests": todays_gpu(resources.requests)},
-    });
+    let mut asked = resources.rest;
+    asked.insert("limits".to_owned(), todays_gpu(resources.limits).into());
+    asked.insert("requests".to_owned(), todays_gpu(resources.requests).into());
+    let mut container = json!({"name": name, "image": spec.image.as_deref().unwrap_or(IMAGE), "resources": asked});
     if name == "trainer" {
         container["imagePullPolicy"] = "Always".into();
     }
@@ -129,12 +128,23 @@ fn template(
         pod["hostNetwork"] = true.into();
     }
     let json = json!({ "spec": pod });
-    // What is wrong with the pod comes from the job's volumes and secrets, so it is said about the job.
-    let about_job = |finding: Finding| Finding { field: "spec".to_owned(), ..finding };
-    if name == "trainer" {
-        findings.extend(pod_fields::look_at(&json, "pod").map_err(about_job)?.into_iter().map(about_job));
-    }
+    let noticed = pod_fields::look_at(&json, "pod").map_err(|finding| about_job(finding, spec, name))?;
+    // Volumes and secrets are the same for all pods, so what is strange about them is said once.
+    let own = |finding: &Finding| name == "trainer" || finding.field.contains(".resources");
+    findings.extend(noticed.into_iter().filter(own).map(|finding| about_job(finding, spec, name)));
     PodTemplate::new(json, name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
+}
+
+/// A finding about a pod, told about the fields of the job that the pod was made from.
+fn about_job(finding: Finding, spec: &TrainingJobSpec, name: &str) -> Finding {
+    let volumes = if spec.volumes.is_some() { "spec.volumes" } else { "spec.Volumes" };
+    let field = finding
+        .field
+        .replacen("pod.spec.containers[0].volumeMounts", "spec.VolumeMounts", 1)
+        .replacen("pod.spec.containers[0].resources", &format!("spec.{name}.resources"), 1)
+        .replacen("pod.spec.volumes", volumes, 1)
+        .replacen("pod.spec", "spec", 1);
+    Finding { field, ..finding }
 }
 
 fn with_command(template: PodTemplate, program: &[&str]) -> Result<PodTemplate, Finding> {

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use flexor_model::{Reason, is_accelerator};
 
-use super::TrainingJobSpec;
-use crate::Finding;
+use super::{TrainingJobSpec, convert::ALPHA_GPU};
+use crate::{
+    Finding,
+    resource_hints::field_of,
+    wire_resources::{ResourceList, ResourceRequirements},
+};
 
 /// A warning for each.
 pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
@@ -47,15 +51,20 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
         };
         findings.push(finding.help("write it as spec.passes"));
     }
-    for (there, old, new) in [
-        (spec.host_network_2017.is_some(), "HostNetwork", "host_network"),
-        (spec.volumes_2017.is_some(), "Volumes", "volumes"),
+    for (old, new, there, both) in [
+        ("HostNetwork", "host_network", spec.host_network_2017.is_some(), spec.host_network.is_some()),
+        ("Volumes", "volumes", spec.volumes_2017.is_some(), spec.volumes.is_some()),
     ] {
-        if there {
-            findings.push(
-                Finding::new(Reason::FieldMisplaced, format!("spec.{old}"), "is read, but is spelt as in 2017")
+        let field = format!("spec.{old}");
+        match (there, both) {
+            (false, _) => {}
+            (true, false) => findings.push(
+                Finding::new(Reason::FieldMisplaced, field, "is read, but is spelt as in 2017")
                     .help(format!("write {new}")),
-            );
+            ),
+            (true, true) => findings.push(
+                Finding::new(Reason::FieldUnused, field, format!("spec.{new} is used instead")).help("leave it out"),
+            ),
         }
     }
     findings.extend(gpus(spec));
@@ -63,7 +72,7 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
         ("trainer", Some(spec.trainer.resources.as_ref())),
         ("pserver", pserver.map(|pserver| pserver.resources.as_ref())),
     ] {
-        let asks = |r: &crate::ResourceRequirements| r.requests.is_some() || r.limits.is_some();
+        let asks = |r: &ResourceRequirements| r.requests.is_some() || r.limits.is_some();
         if resources.is_some_and(|resources| !resources.is_some_and(asks)) {
             findings.push(
                 Finding::new(Reason::NoResources, format!("spec.{name}"), "asks for no resources")
@@ -76,30 +85,32 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
 
 /// Accelerators are given out whole and for good, so what is asked for is what may be used.
 fn gpus(spec: &TrainingJobSpec) -> Vec<Finding> {
+    let roles = [
+        ("trainer", spec.trainer.resources.as_ref()),
+        ("pserver", spec.pserver.as_ref().and_then(|pserver| pserver.resources.as_ref())),
+        ("master", spec.master.as_ref().and_then(|master| master.resources.as_ref())),
+    ];
+    roles
+        .into_iter()
+        .filter_map(|(role, resources)| Some((role, resources?)))
+        .flat_map(|(role, r)| gpus_of(role, r))
+        .collect()
+}
+
+fn gpus_of(role: &str, resources: &ResourceRequirements) -> Vec<Finding> {
+    let quantity = |list: &Option<ResourceList>, name: &str| list.as_ref()?.get(name)?.parse().ok();
     let mut findings = Vec::new();
-    let resources = spec.trainer.resources.clone().unwrap_or_default();
-    let lists = [("limits", &resources.limits), ("requests", &resources.requests)];
-    for (part, name) in lists.iter().flat_map(|(part, list)| {
-        list.iter().flat_map(BTreeMap::keys).filter(|name| is_accelerator(name)).map(move |name| (part, name))
-    }) {
-        let field = format!("spec.trainer.resources.{part}[\"{name}\"]");
-        if name == "alpha.kubernetes.io/nvidia-gpu" {
-            findings.push(
-                Finding::new(
-                    Reason::ValueReplaced,
-                    field,
-                    "this name is gone from Kubernetes; nvidia.com/gpu is asked for instead",
-                )
-                .help("write nvidia.com/gpu"),
-            );
-        } else if *part == "requests"
-            && resources.limits.as_ref().and_then(|l| l.get(name))
-                != resources.requests.as_ref().and_then(|r| r.get(name))
-        {
-            findings.push(
-                Finding::new(Reason::SuspiciousQuantity, field, "accelerators must be requested and limited alike")
-                    .help("write the same number in limits"),
-            );
+    for (part, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+        for name in list.iter().flat_map(BTreeMap::keys).filter(|name| is_accelerator(name)) {
+            let field = field_of(&format!("spec.{role}.resources.{part}"), name);
+            if name == ALPHA_GPU {
+                let message = "this name is gone from Kubernetes; nvidia.com/gpu is asked for instead";
+                findings.push(Finding::new(Reason::ValueReplaced, field, message).help("write nvidia.com/gpu"));
+            } else if part == "requests" && quantity(&resources.limits, name) != quantity(list, name) {
+                let message = "accelerators must be requested and limited alike";
+                let finding = Finding::new(Reason::SuspiciousQuantity, field, message);
+                findings.push(finding.help("write the same number in limits"));
+            }
         }
     }
     findings

@@ -55,7 +55,8 @@ fn object_fields() -> Value {
                 },
                 "annotations": {
                     "type": "object",
-                    "propertyNames": qualified_name(),
+                    // Kubernetes looks at their keys without regard to case.
+                    "propertyNames": any_case(qualified_name()),
                     "additionalProperties": text,
                 },
                 "finalizers": {"type": "array", "items": qualified_name()},
@@ -88,6 +89,13 @@ fn qualified_name() -> Value {
         "pattern": format!("^({SUBDOMAIN}/)?{LABEL_NAME}$"),
         "description": "Must be at most 63 letters, digits, `-`, `_` and `.`, with an optional domain and `/` in front.",
     })
+}
+
+fn any_case(mut schema: Value) -> Value {
+    if let Some(pattern) = schema["pattern"].as_str() {
+        schema["pattern"] = format!("(?i){pattern}").into();
+    }
+    schema
 }
 
 fn open_object() -> Value {

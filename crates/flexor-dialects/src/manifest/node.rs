@@ -21,11 +21,11 @@ use crate::{
 };
 
 /// Nesting that no manifest reaches: a definition that embeds a Job with a pod in it has about 40 levels.
-const DEEPEST: usize = 64;
+pub(super) const DEEPEST: usize = 64;
 /// Reading takes up to 30 KB of stack for each level in a build without optimisation.
 const STACK: usize = 16 << 20;
-/// Values in one document, aliases followed. A file is at most 4 MiB, so only aliases get there.
-const MOST_VALUES: usize = 1_000_000;
+/// Values in one document, aliases followed.
+pub(super) const MOST_VALUES: usize = 1_000_000;
 
 /// One value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +91,13 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Option<Node>,
         with_snippet: false,
         legacy_octal_numbers: true,
         duplicate_keys: duplicate_keys,
-        budget: serde_saphyr::budget! { max_depth: DEEPEST, max_nodes: MOST_VALUES, max_events: 3 * MOST_VALUES },
+        budget: serde_saphyr::budget! {
+            max_depth: DEEPEST,
+            max_nodes: MOST_VALUES,
+            max_events: 3 * MOST_VALUES,
+            // The number of values is what matters, not how few anchors they come from.
+            enforce_alias_anchor_ratio: false,
+        },
     };
     let documents = serde_saphyr::from_multiple_with_options::<Spanned<Value>>(text, options)?;
     Ok(documents.into_iter().next().map(Node::from))

@@ -9,7 +9,10 @@ use flexor_model::Reason;
 use kube::core::cel::{CompiledSchema, Validator, compile_schema};
 use serde_json::Value;
 
-use crate::Finding;
+use crate::{Finding, finding::one_line};
+
+/// A message may hold a name from the manifest.
+const LONGEST_MESSAGE: usize = 400;
 
 /// The compiled rules of one kind.
 pub(crate) struct Rules {
@@ -35,7 +38,7 @@ impl Rules {
             .into_iter()
             .map(|error| {
                 let (field, message) = split_field(error.field_path.trim_start_matches('.'), &error.message);
-                Finding::new(Reason::RuleBroken, field, message)
+                Finding::new(Reason::RuleBroken, field, one_line(message, LONGEST_MESSAGE))
             })
             .collect()
     }

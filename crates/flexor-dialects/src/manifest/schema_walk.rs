@@ -105,7 +105,7 @@ impl Walk {
         }
         let about = first_sentence(&schema["properties"][required]).map(|about| format!(" ({about})"));
         let help = match slip {
-            Some(slip) => format!("did you mean `{required}:` by `{slip}:`?"),
+            Some(slip) => format!("did you mean `{required}:` by {}?", quoted(slip)),
             None => format!("add `{required}:`{}", about.unwrap_or_default()),
         };
         let field = path.key(required).to_string();
@@ -193,7 +193,8 @@ impl Walk {
 
     fn number(&mut self, schema: &Schema, node: &Node, n: &serde_json::Number, path: &FieldPath) {
         let value = n.as_f64().unwrap_or(f64::MAX);
-        let message = match (schema["minimum"].as_f64(), schema["maximum"].as_f64()) {
+        let widest = (schema["format"] == "int32").then_some(f64::from(i32::MAX));
+        let message = match (schema["minimum"].as_f64(), schema["maximum"].as_f64().or(widest)) {
             (Some(min), _) if value < min => format!("is {n}; must be at least {min}"),
             (_, Some(max)) if value > max => format!("is {n}; must be at most {max}"),
             _ => return,

@@ -77,7 +77,12 @@ fn finish(finding: &mut Finding, node: &Node, kind: &Kind) {
     }
     if finding.reason == Reason::RuleBroken && finding.field == "metadata.name" && finding.help.is_none() {
         let name = node.get("metadata").and_then(|metadata| metadata.text("name")).unwrap_or_default();
-        finding.help = suggest::better_name(name).map(|name| format!("write `{name}`"));
+        let mends = |name: &String| {
+            let mut json = node.to_json();
+            json["metadata"]["name"] = name.clone().into();
+            kind.judge().rules.broken(&json).iter().all(|broken| broken.field != "metadata.name")
+        };
+        finding.help = suggest::better_name(name).filter(mends).map(|name| format!("write `{name}`"));
     }
     // The API server cannot afford to put numbers into its messages.
     if let (Reason::RuleBroken, Some(number)) =

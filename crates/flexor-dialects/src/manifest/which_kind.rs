@@ -64,7 +64,7 @@ fn no_object(node: &Node, missing: &str) -> Finding {
         return Finding::new(Reason::NotAnObject, missing, message).at(Some(there.at));
     }
     let help = match suggest::closest(missing, entries.iter().map(|entry| entry.key.as_str())) {
-        Some(slip) => format!("did you mean `{missing}:` by `{slip}:`?"),
+        Some(slip) => format!("did you mean `{missing}:` by {}?", quoted(slip)),
         None => format!("add `{missing}:`"),
     };
     let message = "is missing, so this is not a Kubernetes object";

@@ -1,5 +1,7 @@
 //! What a YAML parser says, in words that help.
 
+use super::node::{DEEPEST, MOST_VALUES};
+
 /// The message of the parser about a line, as we say it, and what to do about it.
 pub(super) fn explain(message: &str, line: &str) -> (String, Option<String>) {
     let advice = |text: &str| Some(text.to_owned());
@@ -10,13 +12,13 @@ pub(super) fn explain(message: &str, line: &str) -> (String, Option<String>) {
         return (message.to_owned(), advice("this looks like a template; render it first, as with `helm template`"));
     }
     if message.starts_with("budget breached: Depth") || message.contains("recursion limit") {
-        return ("the document is nested too deeply: more than 64 levels".to_owned(), None);
+        return (format!("the document is nested too deeply: more than {DEEPEST} levels"), None);
+    }
+    if message.contains("unknown anchor") {
+        return (message.to_owned(), advice("put it in quotes: `*` begins an alias"));
     }
     if message.starts_with("budget breached") || message.contains("alias") {
-        return (
-            "the document is too large once its aliases are followed".to_owned(),
-            advice("write it without aliases"),
-        );
+        return (format!("the document has more than {MOST_VALUES} values, aliases followed"), advice("split it"));
     }
     if message.starts_with("non-finite float") {
         return ("a number that is not finite".to_owned(), advice("put it in quotes if it is a string"));

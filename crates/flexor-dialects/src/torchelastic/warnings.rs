@@ -3,7 +3,7 @@
 use flexor_model::Reason;
 
 use super::{ElasticJobSpec, RestartPolicy};
-use crate::Finding;
+use crate::{Finding, finding::quoted};
 
 /// A warning for each field without effect.
 pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
@@ -21,11 +21,11 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         );
     }
     let worker = &spec.replica_specs.worker;
-    if let Some(policy) = &worker.template.spec.restart_policy {
+    if let Some(policy) = worker.template.spec.restart_policy.as_deref().filter(|policy| *policy != "Never") {
         findings.push(Finding::new(
             Reason::ValueReplaced,
             "spec.replicaSpecs.Worker.template.spec.restartPolicy",
-            format!("`{policy}` is replaced by Never: pods are replaced, not restarted in place"),
+            format!("{} is replaced by Never: pods are replaced, not restarted in place", quoted(policy)),
         ));
     }
     findings

@@ -68,6 +68,8 @@ fn a_duplicate_key_matters_only_in_a_kind_of_ours() {
 
 #[test]
 fn the_objects_of_a_list_are_judged_each_by_itself() {
+    let twice = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: paddlepaddle.org/v1, kind: TrainingJob, kind: X}\n";
+    assert_eq!(verdicts(twice), ["refused"]);
     let item: String = GOOD.lines().map(|line| format!("  {line}\n")).collect::<String>().replacen("  ", "- ", 1);
     assert_eq!(verdicts(&format!("apiVersion: v1\nkind: List\nitems:\n{item}{item}")), ["accepted", "accepted"]);
     assert_eq!(verdicts("apiVersion: example.com/v1\nkind: AllowList\nitems: [{a: b}]\n"), ["skipped"]);

@@ -75,9 +75,10 @@ fn line(file: &str, finding: &Finding) -> String {
         field if field.is_empty() => field,
         field => format!("{BOLD}{field}{PLAIN}: "),
     };
-    let help = finding.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    let message = on_one_line(&finding.message);
+    let help = finding.help.as_ref().map(|help| format!("; {}", on_one_line(help))).unwrap_or_default();
     let reason = finding.reason;
-    format!("  {file}{place}: {colour}{severity}:{PLAIN} {field}{}{help} {DIM}[{reason}]{PLAIN}\n", finding.message)
+    format!("  {file}{place}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
 }
 
 /// A text from outside as it may be shown: it can neither break the line nor steer the terminal.

@@ -13,7 +13,7 @@ pub fn job(job: &Job) -> String {
         Sizing::Job => "sized by its master",
         Sizing::Cluster => "sized by the cluster planner",
     };
-    let ceiling = if job.ceiling.is_empty() { String::new() } else { format!(", at most {} in total", job.ceiling) };
+    let ceiling = quantities(&job.ceiling).map(|ceiling| format!(", at most {ceiling} in total")).unwrap_or_default();
     let suspended = if job.suspended { ", suspended" } else { "" };
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
