@@ -53,6 +53,8 @@ macro_rules! reasons {
 }
 
 reasons! {
+    /// A file or folder could not be opened, searched or read to its end.
+    UnreadableInput: Error,
     /// The file could not be read as YAML; the line says where reading stopped.
     InvalidYaml: Error,
     /// A key stands twice in one mapping. kubectl would silently keep one of the two.

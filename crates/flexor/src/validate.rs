@@ -31,15 +31,8 @@ use crate::{
 /// One file and what is in it.
 struct FileReport {
     name: String,
-    contents: Result<Vec<Document>, FileError>,
-}
-
-/// Why nothing can be said about what is in a file.
-enum FileError {
-    /// It could not be opened, or a folder could not be searched.
-    Unopened(String),
-    /// It is too large, or no text.
-    NotText(Finding),
+    /// Its documents, or why nothing can be said about what is in it.
+    contents: Result<Vec<Document>, Finding>,
 }
 
 pub fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
@@ -57,12 +50,10 @@ pub fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
 }
 
 fn report(source: Source) -> FileReport {
-    let contents = source.read().map_err(FileError::Unopened).and_then(|bytes| {
+    let unread = |message: String| Finding::new(Reason::UnreadableInput, "", message);
+    let contents = source.read().map_err(unread).and_then(|bytes| {
         let report = manifest::check(&bytes);
-        match report.unreadable {
-            Some(finding) => Err(FileError::NotText(finding)),
-            None => Ok(report.documents),
-        }
+        report.unreadable.map_or(Ok(report.documents), Err)
     });
     let contents = contents.map(|documents| match source.origin {
         Origin::Named => documents,

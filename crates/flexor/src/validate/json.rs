@@ -10,7 +10,7 @@ use flexor_dialects::manifest::{Subject, Verdict};
 use serde::Serialize;
 
 use self::subject::{Job, Plan};
-use super::{FileError, FileReport, summary::Summary};
+use super::{FileReport, summary::Summary};
 
 /// The whole output.
 #[derive(Serialize)]
@@ -53,9 +53,7 @@ struct Place {
 #[derive(Serialize)]
 struct Finding<'a> {
     severity: &'static str,
-    /// None where the operating system refused a file; its message is all there is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    reason: &'static str,
     field: &'a str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,22 +105,11 @@ impl<'a> From<&'a flexor_dialects::manifest::Document> for Document<'a> {
     }
 }
 
-impl<'a> From<&'a FileError> for Finding<'a> {
-    fn from(error: &'a FileError) -> Self {
-        match error {
-            FileError::NotText(finding) => Self::from(finding),
-            FileError::Unopened(message) => {
-                Self { severity: "error", reason: None, field: "", message, help: None, line: None, column: None }
-            }
-        }
-    }
-}
-
 impl<'a> From<&'a flexor_dialects::Finding> for Finding<'a> {
     fn from(finding: &'a flexor_dialects::Finding) -> Self {
         Self {
             severity: if finding.is_error() { "error" } else { "warning" },
-            reason: Some(finding.reason.as_str()),
+            reason: finding.reason.as_str(),
             field: &finding.field,
             message: &finding.message,
             help: finding.help.as_deref(),

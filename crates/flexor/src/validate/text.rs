@@ -7,7 +7,7 @@ use flexor_dialects::{
     manifest::{Document, Subject, Verdict},
 };
 
-use super::{FileError, FileReport, summary::Summary};
+use super::{FileReport, summary::Summary};
 
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[1;31m";
@@ -19,8 +19,7 @@ const PLAIN: &str = "\x1b[0m";
 pub fn file(file: &FileReport) -> String {
     let name = on_one_line(&file.name);
     match &file.contents {
-        Err(FileError::Unopened(message)) => format!("{name}: {RED}error:{PLAIN} {message}\n"),
-        Err(FileError::NotText(finding)) => line(&name, finding),
+        Err(finding) => line(&name, finding),
         Ok(documents) if documents.is_empty() => format!("{DIM}{name}: empty{PLAIN}\n"),
         Ok(documents) => documents.iter().map(|document| one(&name, document)).collect(),
     }
@@ -63,6 +62,7 @@ fn one(file: &str, document: &Document) -> String {
         }
     };
     for finding in document.findings() {
+        out.push_str("  ");
         out.push_str(&line(file, finding));
     }
     out
@@ -78,7 +78,7 @@ fn line(file: &str, finding: &Finding) -> String {
     let message = on_one_line(&finding.message);
     let help = finding.help.as_ref().map(|help| format!("; {}", on_one_line(help))).unwrap_or_default();
     let reason = finding.reason;
-    format!("  {file}{place}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
+    format!("{file}{place}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
 }
 
 /// A text from outside as it may be shown: it can neither break the line nor steer the terminal.

@@ -19,7 +19,11 @@ fn what_cannot_be_read_is_said_and_the_rest_is_judged() {
     let ran =
         run(&["validate", "no-such-file.yaml", empty.path().to_str().unwrap(), "examples/torchelastic/imagenet.yaml"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.stdout.contains("no-such-file.yaml: error: No such file or directory\n"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("no-such-file.yaml: error: No such file or directory [UnreadableInput]\n"),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stdout.contains("holds no .yaml, .yml or .json file"), "{}", ran.stdout);
     assert!(ran.stdout.contains("ElasticJob imagenet (torchelastic)"), "{}", ran.stdout);
     assert_eq!(ran.stderr, "1 accepted, 0 refused, 2 unreadable, 0 warnings\n");
@@ -75,9 +79,9 @@ fn entries_of_a_folder_that_cannot_be_read_are_reported() {
     let ran = validate(folder.path());
     assert_eq!((ran.code, ran.stderr.as_str()), (1, "0 accepted, 0 refused, 3 unreadable, 0 warnings\n"));
     for line in [
-        "dangling.yaml: error: is a link to a file that does not exist\n",
-        "loop.yaml: error: Too many levels of symbolic links\n",
-        "socket.yaml: error: is not a regular file; name it to have it read\n",
+        "dangling.yaml: error: is a link to a file that does not exist [UnreadableInput]\n",
+        "loop.yaml: error: Too many levels of symbolic links [UnreadableInput]\n",
+        "socket.yaml: error: is not a regular file; name it to have it read [UnreadableInput]\n",
     ] {
         assert!(ran.stdout.contains(line), "{}", ran.stdout);
     }
@@ -118,6 +122,6 @@ fn an_input_without_end_is_refused() {
     let ran = run(&["validate", "/dev/zero"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
-        (1, "/dev/zero: error: is larger than 64 MiB, so it is not a manifest\n")
+        (1, "/dev/zero: error: is larger than 64 MiB, so it is not a manifest [UnreadableInput]\n")
     );
 }
