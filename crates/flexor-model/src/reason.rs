@@ -57,7 +57,7 @@ reasons! {
     UnreadableInput: Error,
     /// The file could not be read as YAML; the line says where reading stopped.
     InvalidYaml: Error,
-    /// A key stands twice in one mapping. kubectl would silently keep one of the two.
+    /// A key stands twice in one map. kubectl would silently keep one of the two.
     DuplicateKey: Error,
     /// The document is no Kubernetes object: it is no map, or `apiVersion` or `kind` is missing or no string.
     NotAnObject: Error,
@@ -69,7 +69,7 @@ reasons! {
     UnknownField: Error,
     /// A field that must be there is missing.
     MissingField: Error,
-    /// The value is of another type than the field holds: a text where a number belongs, a list for a mapping.
+    /// The value is of another type than the field holds: a string where a number belongs, a list for a map.
     WrongType: Error,
     /// The value has the right type but lies outside what the field may hold.
     InvalidValue: Error,

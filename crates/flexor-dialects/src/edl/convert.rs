@@ -28,18 +28,18 @@ pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
     let mut findings = warnings::of_job(spec);
     let fault_tolerant = spec.fault_tolerant.unwrap_or(false);
-    let trainer = template(spec, "trainer", spec.trainer.resources.as_ref(), &mut findings)?;
+    let program = if fault_tolerant { &["start_new_trainer"][..] } else { &["start_trainer", "v2"] };
+    let trainer = template(spec, "trainer", spec.trainer.resources.as_ref(), program, &mut findings)?;
     let env = environment::of(spec, trainer.main());
     let mut roles = vec![master_role(spec, env.clone(), &mut findings)?];
     if let Some(pserver) = &spec.pserver {
-        let pod = template(spec, "pserver", pserver.resources.as_ref(), &mut findings)?;
-        let program = if fault_tolerant { &["start_new_pserver"][..] } else { &["start_pserver"] };
+        let program = if fault_tolerant { "start_new_pserver" } else { "start_pserver" };
+        let pod = template(spec, "pserver", pserver.resources.as_ref(), &[program], &mut findings)?;
         // The planner never moves servers, so the upper bound has no effect.
         let size = RoleSize::fixed(count(Some(pserver.min_instance), 1, "spec.pserver.min-instance")?);
-        roles.push(role(spec, RoleKind::ParameterServer, size, with_command(pod, program)?, env.clone()));
+        roles.push(role(spec, RoleKind::ParameterServer, size, pod, env.clone()));
     }
-    let program = if fault_tolerant { &["start_new_trainer"][..] } else { &["start_trainer", "v2"] };
-    roles.push(role(spec, RoleKind::Worker, trainer_size(spec)?, with_command(trainer, program)?, env));
+    roles.push(role(spec, RoleKind::Worker, trainer_size(spec)?, trainer, env));
     let automatic = roles.iter().any(|role| role.size.automatically().is_some());
     let subject = Job {
         name: object_meta::job_name(&job.metadata)?,
@@ -94,7 +94,7 @@ fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTem
 /// Every job has one; the original's held an etcd beside it, which Flexor's does not need.
 fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
     let resources = spec.master.as_ref().and_then(|master| master.resources.as_ref());
-    let pod = template(spec, "master", resources, findings)?;
+    let pod = template(spec, "master", resources, &[], findings)?;
     Ok(Role {
         program: Program::FlexorMaster,
         service: Some(naming::master_service()),
@@ -103,11 +103,12 @@ fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Fin
     })
 }
 
-/// The pod of a role, made of the job's image, volumes and the role's resources.
+/// The pod of a role, made of the job's image and volumes, and the role's resources and program, where it has one.
 fn template(
     spec: &TrainingJobSpec,
     name: &str,
     resources: Option<&ResourceRequirements>,
+    program: &[&str],
     findings: &mut Vec<Finding>,
 ) -> Result<PodTemplate, Finding> {
     let resources = resources.cloned().unwrap_or_default();
@@ -117,6 +118,9 @@ fn template(
     asked.insert("limits".to_owned(), todays_gpu(resources.limits).into());
     asked.insert("requests".to_owned(), todays_gpu(resources.requests).into());
     let mut container = json!({"name": name, "image": spec.image.as_deref().unwrap_or(IMAGE), "resources": asked});
+    if !program.is_empty() {
+        container["command"] = ["paddle_k8s"].into_iter().chain(program.iter().copied()).collect();
+    }
     if name == "trainer" {
         container["imagePullPolicy"] = "Always".into();
     }
@@ -145,14 +149,6 @@ fn about_job(finding: Finding, spec: &TrainingJobSpec, name: &str) -> Finding {
         .replacen("pod.spec.volumes", volumes, 1)
         .replacen("pod.spec", "spec", 1);
     Finding { field, ..finding }
-}
-
-fn with_command(template: PodTemplate, program: &[&str]) -> Result<PodTemplate, Finding> {
-    let mut json = template.json().clone();
-    let words: Vec<&str> = ["paddle_k8s"].into_iter().chain(program.iter().copied()).collect();
-    json["spec"]["containers"][0]["command"] = json!(words);
-    let name = template.main().name().to_owned();
-    PodTemplate::new(json, &name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
 }
 
 fn set(object: &mut Value, key: &str, list: Option<&Vec<Value>>) {
