@@ -2,12 +2,12 @@
 //!
 //! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and listens,
 //! [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. What a test needs beyond the
-//! binary (clusters, namespaces) it makes itself; only the slow first build of the cluster's tools is done here, before
-//! the clock of the tests runs.
+//! binary (clusters, namespaces) it makes itself; only what is slow the first time is made by [`preparation`], before the
+//! clock of the tests runs.
 
 mod build;
-mod cluster_tools;
 mod house_checks;
+mod preparation;
 mod program;
 mod report;
 mod tier;
@@ -82,9 +82,8 @@ pub(crate) fn run(args: TestArgs) -> Result<ExitCode> {
 
 /// Runs the tests of one tier, program by program.
 fn run_tier(tier: Tier, chosen: &[(&TestProgram, &[String])], flexor: &Path, report: &mut Report) -> Result<()> {
-    if tier == Tier::Cluster
-        && !chosen.is_empty()
-        && let Err(failure) = cluster_tools::prepare()
+    if !chosen.is_empty()
+        && let Err(failure) = preparation::prepare(tier)
     {
         report.add(tier, vec![failure]);
         return Ok(());

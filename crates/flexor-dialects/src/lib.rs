@@ -11,6 +11,7 @@ pub mod edl;
 pub mod elasticdl;
 pub mod manifest;
 pub mod torchelastic;
+pub mod torchrun_env;
 
 mod command_hints;
 mod conditions;
@@ -25,7 +26,6 @@ mod pod_template;
 mod resource_hints;
 mod schema;
 mod suggest;
-mod torchrun_env;
 mod vocabulary;
 mod wire_resources;
 

@@ -4,6 +4,23 @@
 
 use flexor_model::{EnvRule, Pattern, PortName, ReplicaRange, RoleName};
 
+/// What torchrun is told wherever it meets at a master.
+const FIXED: [(&str, &str); 4] = [
+    ("PET_RDZV_BACKEND", "c10d"),
+    // A sidecar's address is one of the pod's own, from which torchrun would conclude that it has to be the server.
+    ("PET_RDZV_CONF", "is_host=false"),
+    // torchrun charges a restart when a lost peer makes its own workers fail. The master counts what the program does.
+    ("PET_MAX_RESTARTS", "1000"),
+    // Without it torch keeps the address of a rank 0 that has died.
+    ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
+];
+
+/// The variables with which a torchrun that somebody starts by hand meets at a master.
+pub fn variables(nnodes: &str, id: &str, endpoint: &str) -> Vec<(&'static str, String)> {
+    let given = [("PET_NNODES", nnodes), ("PET_RDZV_ID", id), ("PET_RDZV_ENDPOINT", endpoint)];
+    given.into_iter().chain(FIXED).map(|(name, value)| (name, value.to_owned())).collect()
+}
+
 /// Where the workers meet.
 pub(crate) enum Rendezvous<'a> {
     /// At the store of the job's master.
@@ -22,12 +39,10 @@ pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule
         EnvRule { name: "PET_RDZV_ID".to_owned(), value: flexor_model::EnvValue::Text(Pattern::of("{uid}")) },
     ];
     match rendezvous {
-        Rendezvous::Master(role) => env.extend([
-            EnvRule::literal("PET_RDZV_BACKEND", "c10d"),
-            EnvRule::address("PET_RDZV_ENDPOINT", role, store_port()),
-            // Without it torch keeps the address of a rank 0 that has died.
-            EnvRule::literal("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
-        ]),
+        Rendezvous::Master(role) => {
+            env.push(EnvRule::address("PET_RDZV_ENDPOINT", role, store_port()));
+            env.extend(FIXED.iter().map(|(name, value)| EnvRule::literal(name, *value)));
+        }
         Rendezvous::Etcd(endpoint) => {
             env.extend([EnvRule::literal("PET_RDZV_BACKEND", "etcd"), EnvRule::literal("PET_RDZV_ENDPOINT", endpoint)]);
         }

@@ -33,5 +33,40 @@ pub const BIN: EnvVar = EnvVar {
     meaning: "Path of the `flexor` program that tests start. `cargo xtask test` builds it once and sets this.",
 };
 
+/// The file that names the faults a master suffers on purpose.
+pub const FAULTS: EnvVar = EnvVar {
+    name: "FLEXOR_FAULTS",
+    read_by: "flexor master",
+    default: "no faults",
+    meaning: "For tests and benches: path of a JSON file with faults that the master is to suffer, `fsync_delay_ms`, \
+              `clock_offset_ms`, `write_error` and `fsync_error` (`ENOSPC`, `EDQUOT` or `EIO`). The file may be \
+              rewritten at any time.",
+};
+
+/// The file with the job's token.
+pub const TOKEN_FILE: EnvVar = EnvVar {
+    name: "FLEXOR_TOKEN_FILE",
+    read_by: "flexor master, flexor sidecar",
+    default: "no token",
+    meaning: "File with the token that the parts of one job show each other, as with `--token-file`.",
+};
+
+/// Where a master keeps its journal.
+pub const STATE: EnvVar = EnvVar {
+    name: "FLEXOR_STATE",
+    read_by: "flexor master",
+    default: "no journal",
+    meaning: "Folder of the master's journal, as with `--state`.",
+};
+
+/// What servers log.
+pub const LOG: EnvVar = EnvVar {
+    name: "FLEXOR_LOG",
+    read_by: "flexor master, flexor sidecar",
+    default: "`info`",
+    meaning: "What is logged to standard error: a level (`error`, `warn`, `info`, `debug`, `trace`), or one for each \
+              part, such as `info,flexor_store=debug`.",
+};
+
 /// Every variable, in the order of the reference page.
-pub const ALL: &[EnvVar] = &[CACHE, BIN];
+pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS];

@@ -6,19 +6,21 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How bad a finding about a manifest is.
+/// How bad what a reason stands for is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The document cannot be used.
+    /// The document cannot be used, or the job cannot go on.
     Error,
-    /// It can be used, but not everything in it does what it seems to.
+    /// It works, but not everything does what it seems to, or something was lost.
     Warning,
+    /// Nothing is wrong: this is why something was done, or why it was not done yet.
+    Notice,
 }
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident: $severity:ident,)*) => {
-        /// Why a finding was made.
+        /// Why something was decided or said.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Reason {
             $($(#[doc = $doc])+ $name,)*
@@ -99,6 +101,58 @@ reasons! {
     NoResources: Warning,
     /// The value is accepted but something else takes its place, or it is cut to a limit.
     ValueReplaced: Warning,
+    /// The round completed because as many nodes as are expected had joined.
+    ExpectedReached: Notice,
+    /// The round completed because the greatest size of the world was reached.
+    MaximumReached: Notice,
+    /// The round completed because every node that is alive had joined, and none is announced that has not.
+    EveryoneJoined: Notice,
+    /// The round completed with the nodes that had joined, because the last call for more was over.
+    LastCallOver: Notice,
+    /// The round completed without a node that is alive but did not come back to join in time.
+    StragglerLeftOut: Warning,
+    /// A round waits until at least the smallest size of the world has joined.
+    WaitingForMinimum: Notice,
+    /// A round waits for nodes of the last world that are alive and have not joined again yet.
+    WaitingForMembers: Notice,
+    /// A round waits for nodes that are expected or announced, at most until the last call is over.
+    WaitingForExpected: Notice,
+    /// The world is complete and nothing asks for another.
+    WorldStands: Notice,
+    /// A node wants to join, so the world has to meet again.
+    NodeJoined: Notice,
+    /// A node of the world was lost, so the others have to meet again.
+    NodeLost: Warning,
+    /// The world met again although no node was lost or joined: the program failed. This is counted.
+    ProgramFailed: Warning,
+    /// The node's connection closed: its launcher has ended.
+    ConnectionClosed: Warning,
+    /// The node's sidecar was lost and did not come back in time.
+    SidecarLost: Warning,
+    /// Nothing was heard of the node for too long.
+    NodeSilent: Warning,
+    /// The node did not come back after the master was started again.
+    NotReconnected: Warning,
+    /// The node's pod is gone, as its controller says.
+    PodGone: Warning,
+    /// The same node came again in a later life, which ends the earlier one.
+    NodeReplaced: Warning,
+    /// The node was taken out of the world before; what it still says about that world does not count.
+    NodeFenced: Warning,
+    /// There is no place for the node in the world; it waits and is used when another is lost.
+    SpareKept: Notice,
+    /// A node closed the run: its launcher has ended, well or badly, and nobody can join any more.
+    ClosedByNode: Warning,
+    /// The program failed more often than it may; the run is closed.
+    RestartsExhausted: Error,
+    /// The run was closed and is opened again, because its controller tries again.
+    RunReopened: Notice,
+    /// The journal cannot be written, so the job pauses; it goes on by itself when there is room.
+    JournalFull: Error,
+    /// Another master of the same job has started; this one ends.
+    Superseded: Error,
+    /// What a client sent is not what its protocol allows; its connection was closed.
+    ProtocolViolation: Warning,
 }
 
 impl fmt::Display for Reason {

@@ -1,4 +1,4 @@
-//! Real Kubernetes control planes with fake nodes, as guards for tests.
+//! Real Kubernetes control planes with fake nodes, and real PyTorch and DLRover, as guards for tests.
 //!
 //! A [`Cluster`] is a kube-apiserver, controller manager, scheduler and etcd of its own, with kwok playing any number
 //! of nodes; it is gone, with all its processes and files, when its owner is, however that ended. Tests normally take
@@ -6,23 +6,34 @@
 //! the control plane starts its own.
 //!
 //! What pods do on the fake nodes is steered by the annotations of [`stages`]. Waiting is [`await_condition`] and
-//! [`await_list`]. The crate is for tests and `cargo xtask cluster`; nothing that users run depends on it.
+//! [`await_list`].
+//!
+//! The programs that Flexor replaces come from their makers: [`torch_or_skip!`] and [`dlrover_or_skip!`] give an
+//! environment with one of them, [`torchrun`] plays the nodes of a job with it. The crate is for tests and `cargo xtask`;
+//! nothing that users run depends on it.
 
 mod cluster;
 mod control_plane;
+mod dlrover;
 mod keeper;
 mod log_tail;
 mod nodes;
 mod pki;
+mod python;
 mod skip;
 pub mod stages;
 mod tools;
+mod torch;
+pub mod torchrun;
 mod waiting;
 
 pub use self::{
     cluster::{Cluster, ClusterConfig, TestNamespace},
     control_plane::Component,
+    dlrover::Dlrover,
     nodes::{NodeGroup, is_ready},
+    python::{PythonEnv, PythonError},
     tools::{Tools, ToolsError, cache_dir},
+    torch::Torch,
     waiting::{await_condition, await_list},
 };

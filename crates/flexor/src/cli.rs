@@ -1,15 +1,19 @@
 //! The command tree: what can be typed. What it means stands in one module per command.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
+use flexor_master::WorldSource;
+use flexor_model::{JobName, env, ports};
 
 use crate::{
-    completions, crd,
+    completions, crd, env as environment,
     exit::{self, Exit},
+    master,
     output::Format,
-    validate, version,
+    sidecar, validate, version,
 };
 
 /// Elastic, fault-tolerant deep-learning training in one binary.
@@ -43,6 +47,37 @@ pub enum Command {
     /// elasticjobs.elastic.pytorch.org for TorchElastic's, or use the short names (dej, dsp, tej, tj).
     #[command(after_help = "Examples:\n  flexor crd | kubectl apply -f -\n  flexor crd --dialect torchelastic")]
     Crd(CrdArgs),
+    /// Serve one job: the rendezvous of its nodes, their keys, and what people want to know
+    ///
+    /// Stock torchrun meets at the TCPStore port (see `flexor env torchrun`), directly or through a `flexor sidecar` in
+    /// its pod. A node that is lost is noticed at once, those that are left go on in seconds, and nothing that dies and
+    /// comes back, this master included, makes two worlds of one. With --state every decision is written down, and a
+    /// master that is started again goes on where the last one was.
+    ///
+    /// Prints one line when it serves; logs to standard error. http://HTTP/metrics, /live and /ready are open;
+    /// http://GRPC/api/status and /api/events want the job's token, if there is one.
+    #[command(
+        after_help = "Examples:\n  flexor master --job mnist --world static:2:4 --state ./mnist-state\n  flexor master --job mnist --world static:2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
+    )]
+    Master(MasterArgs),
+    /// Keep the store connections of one pod alive while the master restarts or moves
+    ///
+    /// Stock torchrun dies when its TCPStore connection closes. A sidecar gives it an address inside the pod that stays:
+    /// it passes requests on to the master, keeps those that are not answered, dials again for ever when the master is
+    /// lost, and takes up where it was. Programs see a pause and nothing else. When the program closes its connection
+    /// the master is told at once.
+    ///
+    /// Point torchrun at it with `flexor env torchrun` (its rendezvous must not be the host: is_host=false). TCPStore
+    /// has no authentication, so listen on loopback. Prints one line when it listens; logs to standard error. SIGTERM
+    /// tells the master that the pod's connections are closed and ends with 0. When the master has replaced the pod it
+    /// closes everything and ends with 1.
+    #[command(
+        after_help = "Examples:\n  flexor sidecar --upstream mnist-master:50001 --token-file /etc/flexor/token\n  flexor sidecar --listen 127.0.0.1:0 --upstream 127.0.0.1:50001 -o json"
+    )]
+    Sidecar(SidecarArgs),
+    /// Print the environment that a foreign program needs to meet at a master
+    #[command(subcommand)]
+    Env(EnvCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(flexor completions bash)")]
     Completions {
@@ -91,6 +126,120 @@ pub enum CrdFormat {
     Json,
 }
 
+/// What `flexor master` takes.
+#[derive(Debug, Args)]
+pub struct MasterArgs {
+    /// The name of the job; for torchrun also its --rdzv-id, unless that says otherwise
+    #[arg(long, value_name = "NAME")]
+    pub job: JobName,
+    /// What tells this job from others of the same name; its journal belongs to it [default: the name]
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<String>,
+    /// How many nodes a world may have: static:MIN:MAX, or static:N
+    ///
+    /// Where it is not known how many will come, a first world of fewer than MAX waits for --last-call. Tell it with
+    /// SetExpected, or `curl -d '{"nodes":3}' -H content-type:application/json GRPC/api/expected`.
+    #[arg(long, value_name = "SIZES")]
+    pub world: WorldSource,
+    /// A world's size is a multiple of this
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub node_unit: u32,
+    /// How many times the program may fail before the run is closed; losing nodes is free
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub max_restarts: u32,
+    /// How long a first world waits for more nodes than it needs, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub last_call: u64,
+    /// Where to serve gRPC and /api
+    #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::MASTER))]
+    pub grpc: SocketAddr,
+    /// Where to serve TCPStore. It has no authentication: let only the job's pods reach it
+    #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::STORE))]
+    pub store: SocketAddr,
+    /// Where to serve /live, /ready and /metrics
+    #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::HTTP))]
+    pub http: SocketAddr,
+    /// The folder for the journal; made if it is missing
+    #[arg(long, value_name = "DIR", env = env::STATE.name)]
+    pub state: Option<PathBuf>,
+    /// A file with the job's token, which every call of ours must then carry
+    #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
+    pub token_file: Option<PathBuf>,
+    /// Serve a plain TCPStore that understands nothing
+    #[arg(long)]
+    pub plain_store: bool,
+    /// Format of the line that is printed when the master serves
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Format,
+}
+
+/// What `flexor sidecar` takes.
+#[derive(Debug, Args)]
+pub struct SidecarArgs {
+    /// Where to serve TCPStore to the programs of this pod; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::STORE))]
+    pub listen: SocketAddr,
+    /// The gRPC port of the job's master; the name is looked up again for every dial
+    #[arg(long, value_name = "HOST:PORT")]
+    pub upstream: String,
+    /// A file with the job's token; read again for every dial
+    #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
+    pub token_file: Option<PathBuf>,
+    /// The name of this pod [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pub pod: Option<String>,
+    /// The UID of this pod
+    #[arg(long, value_name = "UID", env = "POD_UID")]
+    pub pod_uid: Option<String>,
+    /// Format of the line that is printed when the sidecar listens
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Format,
+}
+
+/// Whose environment `flexor env` prints.
+#[derive(Debug, Subcommand)]
+pub enum EnvCommand {
+    /// The variables that make stock torchrun meet at a master
+    ///
+    /// torchrun reads PET_* where its command line says nothing, so the command itself stays as it is. An own
+    /// --rdzv-conf or --max-restarts on the command line replaces what is set here: leave them out.
+    #[command(
+        after_help = "Example:\n  eval \"$(flexor env torchrun --nnodes 2:4 --id mnist --endpoint 127.0.0.1:29400)\"\n  torchrun train.py"
+    )]
+    Torchrun(TorchrunEnvArgs),
+}
+
+/// What `flexor env torchrun` takes.
+#[derive(Debug, Args)]
+pub struct TorchrunEnvArgs {
+    /// How many nodes, as torchrun's --nnodes: MIN:MAX or N
+    #[arg(long, value_name = "NODES")]
+    pub nnodes: String,
+    /// The run, as torchrun's --rdzv-id; the name of the master's job
+    #[arg(long, value_name = "ID")]
+    pub id: String,
+    /// The TCPStore port of the master, or of the sidecar in the pod
+    #[arg(long, value_name = "HOST:PORT", default_value_t = format!("127.0.0.1:{}", ports::STORE))]
+    pub endpoint: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value = "shell")]
+    pub output: EnvFormat,
+}
+
+/// The format of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EnvFormat {
+    /// Lines for a shell to read
+    Shell,
+    /// An object for programs
+    Json,
+}
+
+/// A port of this machine that nobody else reaches.
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 impl Cli {
     /// What was typed to start this process. Ends the process if that was wrong usage, or asked for help.
     pub fn of_this_process() -> Self {
@@ -115,6 +264,9 @@ impl Command {
         match self {
             Command::Validate(args) => validate::run(&args),
             Command::Crd(args) => crd::run(&args),
+            Command::Master(args) => master::run(&args),
+            Command::Sidecar(args) => sidecar::run(args),
+            Command::Env(EnvCommand::Torchrun(args)) => environment::torchrun(&args),
             Command::Completions { shell } => completions::run(shell),
             Command::Version { output } => version::run(output),
         }

@@ -6,8 +6,13 @@ pub mod cli;
 
 mod completions;
 mod crd;
+mod env;
 mod exit;
+mod logging;
+mod master;
 mod output;
+mod sidecar;
+mod signals;
 mod validate;
 mod version;
 

@@ -19,7 +19,7 @@ pub(super) struct Row {
     /// Above 1 when ours is better.
     ratio: f64,
     repeats: usize,
-    /// The ratio to reach.
+    /// What is to be reached: a ratio, or for an absolute mark the value itself.
     target: f64,
     met: bool,
     /// The machine's load when the race ended: a number from a busy machine is to be read with care.
@@ -35,10 +35,62 @@ pub(super) enum PeerSource {
 }
 
 impl Row {
-    /// A race in time: the shorter the better.
+    /// A race in time, the shorter the better, won with this ratio.
     pub(super) fn seconds(metric: &str, ours: &[f64], peer_name: &str, peer: &[f64], target: f64) -> Result<Row> {
+        let row = Row::timed(metric, ours, peer_name, peer, target)?;
+        Ok(Row { met: row.ratio >= target, ..row })
+    }
+
+    /// A race in time, won within this many seconds whatever the peer takes. An infinite time (`null` in the file) is
+    /// one that was not waited for.
+    pub(super) fn seconds_within(metric: &str, ours: &[f64], peer_name: &str, peer: &[f64], mark: f64) -> Result<Row> {
+        let row = Row::timed(metric, ours, peer_name, peer, mark)?;
+        Ok(Row { met: row.ours <= mark, ..row })
+    }
+
+    /// A race in what something costs, the less the better, won with this ratio.
+    pub(super) fn cost(
+        metric: &str,
+        unit: &'static str,
+        ours: &[f64],
+        peer_name: &str,
+        peer: &[f64],
+        target: f64,
+    ) -> Result<Row> {
+        let row = Row { unit, ..Row::timed(metric, ours, peer_name, peer, target)? };
+        Ok(Row { met: row.ratio >= target, ..row })
+    }
+
+    /// A race in what something costs, won within this mark whatever it costs the peer.
+    pub(super) fn cost_within(
+        metric: &str,
+        unit: &'static str,
+        ours: &[f64],
+        peer_name: &str,
+        peer: &[f64],
+        mark: f64,
+    ) -> Result<Row> {
+        let row = Row { unit, ..Row::timed(metric, ours, peer_name, peer, mark)? };
+        Ok(Row { met: row.ours <= mark, ..row })
+    }
+
+    /// A race in throughput, the more the better, won with this ratio.
+    pub(super) fn rate(
+        metric: &str,
+        unit: &'static str,
+        ours: &[f64],
+        peer_name: &str,
+        peer: &[f64],
+        target: f64,
+    ) -> Result<Row> {
+        let row = Row::timed(metric, ours, peer_name, peer, target)?;
+        let lowest = |samples: &[f64]| samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let (ours_max, peer_max, ratio) = (lowest(ours), lowest(peer), row.ours / row.peer);
+        Ok(Row { unit, ours_max, peer_max, ratio, met: ratio >= target, ..row })
+    }
+
+    fn timed(metric: &str, ours: &[f64], peer_name: &str, peer: &[f64], target: f64) -> Result<Row> {
         let (ours_median, peer_median) = (median(ours)?, median(peer)?);
-        let ratio = peer_median / ours_median;
         Ok(Row {
             metric: metric.to_owned(),
             unit: "s",
@@ -48,10 +100,10 @@ impl Row {
             peer_max: peer.iter().copied().fold(0.0, f64::max),
             peer_name: peer_name.to_owned(),
             peer_source: PeerSource::Measured,
-            ratio,
+            ratio: peer_median / ours_median,
             repeats: ours.len(),
             target,
-            met: ratio >= target,
+            met: false,
             load1: load()?,
         })
     }
@@ -61,9 +113,10 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = self.unit;
         writeln!(f, "{} ({} repeats, load {:.1})", self.metric, self.repeats, self.load1)?;
-        writeln!(f, "  {:<24} {:>9} {:>9}", "", "median", "max")?;
-        writeln!(f, "  {:<24} {:>9.3} {:>9.3} {unit}", "flexor", self.ours, self.ours_max)?;
-        writeln!(f, "  {:<24} {:>9.3} {:>9.3} {unit}", self.peer_name, self.peer, self.peer_max)?;
+        writeln!(f, "  {:<24} {:>9} {:>9}", "", "median", "worst")?;
+        let digits = if self.ours.min(self.peer) < 0.01 { 6 } else { 3 };
+        writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", "flexor", self.ours, self.ours_max)?;
+        writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", self.peer_name, self.peer, self.peer_max)?;
         let met = if self.met { "met" } else { "NOT met" };
         write!(f, "  ratio {:.1} (target {:.1}: {met})", self.ratio, self.target)
     }
@@ -93,6 +146,22 @@ mod tests {
         assert_eq!((row.ratio, row.met, row.repeats), (10.0, true, 3));
         assert!(!Row::seconds("m", &[1.0], "kubectl", &[1.0], 5.0).unwrap().met);
         assert!(Row::seconds("m", &[], "kubectl", &[1.0], 5.0).is_err());
+    }
+
+    #[test]
+    fn a_mark_is_kept_whatever_the_peer_takes() {
+        let never = [f64::INFINITY];
+        assert!(Row::seconds_within("m", &[3.9], "torchrun", &never, 4.0).unwrap().met);
+        assert!(!Row::seconds_within("m", &never, "torchrun", &[44.7], 4.0).unwrap().met);
+        let row = Row::seconds_within("m", &[3.9], "torchrun", &never, 4.0).unwrap();
+        assert!(serde_json::to_value(row).unwrap()["peer"].is_null());
+    }
+
+    #[test]
+    fn more_messages_are_better_and_the_worst_repeat_is_the_slowest() {
+        let row = Row::rate("m", "messages/s", &[200.0, 100.0, 300.0], "peer", &[10.0, 5.0], 20.0).unwrap();
+        assert_eq!((row.ours, row.ours_max, row.peer, row.peer_max), (200.0, 100.0, 7.5, 5.0));
+        assert!(row.met && row.ratio > 26.0);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(super) fn render(_: &Tree) -> Result<Files> {
         let severity = match reason.severity() {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Notice => "notice",
         };
         vec![format!("`{reason}`"), severity.to_owned(), reason.explanation().to_owned()]
     });

@@ -22,13 +22,32 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
+    Layer { name: "flexor-store", uses: &["flexor-model", "flexor-engine", "flexor-wire"], in_tests: &[] },
+    Layer {
+        name: "flexor-master",
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store"],
+        in_tests: &[],
+    },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
     Layer {
         name: "flexor",
-        uses: &["flexor-model", "flexor-engine", "flexor-sched", "flexor-dialects"],
+        uses: &[
+            "flexor-model",
+            "flexor-engine",
+            "flexor-sched",
+            "flexor-dialects",
+            "flexor-wire",
+            "flexor-store",
+            "flexor-master",
+        ],
         in_tests: &["flexor-testbed"],
     },
-    Layer { name: "xtask", uses: &["flexor", "flexor-dialects", "flexor-model", "flexor-testbed"], in_tests: &[] },
+    Layer {
+        name: "xtask",
+        uses: &["flexor", "flexor-dialects", "flexor-model", "flexor-store", "flexor-testbed", "flexor-wire"],
+        in_tests: &[],
+    },
 ];
 
 const TABLE: &str = "LAYERS in xtask/src/tidy/crate_graph.rs";

@@ -6,5 +6,6 @@ mod exit_codes;
 mod help;
 mod json;
 mod manifests;
+mod sidecar;
 mod sources;
 mod validate;

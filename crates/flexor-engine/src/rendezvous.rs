@@ -1,0 +1,500 @@
+//! The rendezvous: which nodes form the world of the next round, with which ranks, and why.
+//!
+//! Nodes join, leave, are heard and are lost; the machine answers with [`Fact`]s. It completes a round at once when it
+//! knows that nobody else will come, waits for those it knows of, and makes a last call where it cannot know. It keeps
+//! what is left over as spares, keeps ranks stable, and counts the rounds that only a failing program explains.
+//!
+//! It is *not* for telling nodes anything: [`Rendezvous::world`], [`Rendezvous::place_of`] and
+//! [`Rendezvous::restart_wanted`] say what there is to tell, and the owner knows how. Time comes in with every event and
+//! need not be steady: a gap that only an absence of the owner explains makes nobody lost.
+
+mod completion;
+mod fact;
+pub mod invariants;
+mod member;
+mod ranks;
+mod settings;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_model::{Reason, Round};
+use serde::{Deserialize, Serialize};
+
+pub use fact::{Because, Fact, World};
+use member::{Census, Lease, Member};
+pub use member::{MemberId, Place};
+pub use settings::{Settings, SettingsError};
+
+/// How far apart two events may be before the owner counts as having been away. Owners send a [`Event::Tick`] at least
+/// every second.
+const ABSENCE: Duration = Duration::from_secs(3);
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A node wants to be in the next world. Joining again means that it has left the last one.
+    Join {
+        /// Who.
+        id: MemberId,
+    },
+    /// A node left its place. It is expected to join again.
+    Leave {
+        /// Who.
+        id: MemberId,
+    },
+    /// A node gave a sign of life.
+    Heard {
+        /// Who.
+        id: MemberId,
+    },
+    /// The way to a node broke, which need not mean the node; it has this long to be heard again.
+    SidecarLost {
+        /// Who.
+        id: MemberId,
+        /// How long.
+        grace: Duration,
+    },
+    /// A node is known to be lost.
+    Gone {
+        /// Who.
+        id: MemberId,
+        /// How that is known.
+        because: Because,
+    },
+    /// How many nodes the world should have, if that is known.
+    Expect {
+        /// How many.
+        nodes: Option<u32>,
+    },
+    /// How many nodes are known to be on their way and have not joined.
+    Announced {
+        /// How many.
+        missing: u32,
+    },
+    /// A node closed the run.
+    Close {
+        /// Who.
+        by: MemberId,
+    },
+    /// The controller tries again.
+    Reopen,
+    /// Time passed.
+    Tick,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rendezvous {
+    settings: Settings,
+    members: BTreeMap<Arc<str>, (u64, Member)>,
+    world: Option<World>,
+    /// Rounds before this one were used by a master that is forgotten.
+    first_round: Round,
+    /// How many of the last world are alive, wherever they stand.
+    survivors: u32,
+    expected: Option<u32>,
+    /// The first loss or newcomer since the last round completed.
+    cause: Option<Because>,
+    program_failures: u32,
+    closed: Option<Because>,
+    arrivals: u64,
+    #[serde(skip)]
+    census: Census,
+    #[serde(skip)]
+    announced: u32,
+    #[serde(skip)]
+    now: Duration,
+    /// Since when there are enough nodes for a round that nevertheless waits.
+    #[serde(skip)]
+    enough_since: Option<Duration>,
+    /// Since when a newcomer waits for a world that stands.
+    #[serde(skip)]
+    newcomer_since: Option<Duration>,
+    /// No lease runs out before this.
+    #[serde(skip)]
+    leases_hold_until: Duration,
+}
+
+impl Rendezvous {
+    /// A rendezvous that nobody has joined yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            members: BTreeMap::new(),
+            world: None,
+            first_round: Round(0),
+            survivors: 0,
+            expected: None,
+            cause: None,
+            program_failures: 0,
+            closed: None,
+            arrivals: 0,
+            census: Census::default(),
+            announced: 0,
+            now: Duration::ZERO,
+            enough_since: None,
+            newcomer_since: None,
+            leases_hold_until: Duration::MAX,
+        }
+    }
+
+    /// Puts a rendezvous that was read back, or whose facts were replayed, to work: everyone in it has the reconnect
+    /// grace to be heard.
+    pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
+        let until = now + settings.reconnect_grace;
+        self.settings = settings;
+        self.now = now;
+        self.census = Census::default();
+        self.enough_since = None;
+        self.newcomer_since = None;
+        self.leases_hold_until = until;
+        for (_, member) in self.members.values_mut() {
+            member.lease_until = until;
+            member.lease = Lease::Restored;
+            self.census.add(member.place);
+        }
+        self.newcomer_since = (self.census.joined > 0).then_some(now);
+        self
+    }
+
+    /// Takes in an event and decides.
+    pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Fact> {
+        self.advance(now);
+        let mut facts = Vec::new();
+        match event {
+            Event::Join { id } => self.join(id, &mut facts),
+            Event::Leave { id } => {
+                self.hear(&id);
+                if self.place_of(&id).is_some_and(|place| place != Place::Away) {
+                    self.decide(Fact::Left { id }, &mut facts);
+                }
+            }
+            Event::Heard { id } => self.hear(&id),
+            Event::SidecarLost { id, grace } => self.shorten_lease(&id, grace),
+            Event::Gone { id, because } => {
+                if self.place_of(&id).is_some() {
+                    self.decide(Fact::Dropped { id, because }, &mut facts);
+                }
+            }
+            Event::Expect { nodes } => {
+                if self.expected != nodes {
+                    self.decide(Fact::Expected { nodes }, &mut facts);
+                }
+            }
+            Event::Announced { missing } => self.announced = missing,
+            Event::Close { by } => self.close(&by, &mut facts),
+            Event::Reopen => {
+                if let Some(closed) = &self.closed {
+                    let because = Because::new(Reason::RunReopened, format!("it was closed with {closed}"));
+                    self.decide(Fact::Reopened { because }, &mut facts);
+                }
+            }
+            Event::Tick => {}
+        }
+        self.drop_the_silent(&mut facts);
+        self.complete_if_due(&mut facts);
+        debug_assert_eq!(invariants::broken(self), None, "after {facts:?}");
+        facts
+    }
+
+    /// Takes over a fact that was decided before, from a journal.
+    pub fn replay(&mut self, fact: &Fact) {
+        self.apply(fact);
+    }
+
+    /// The last complete world, if there was one. Some of it may have left or been lost since.
+    pub fn world(&self) -> Option<&World> {
+        self.world.as_ref()
+    }
+
+    /// The number of the round that completes next.
+    pub fn next_round(&self) -> Round {
+        self.world.as_ref().map_or(Round(0), |world| world.round.next()).max(self.first_round)
+    }
+
+    /// Makes the numbers of all later rounds greater than this one, which is known to have been used.
+    pub fn rounds_after(&mut self, round: Round) {
+        if self.world.as_ref().is_none_or(|world| world.round < round) {
+            self.first_round = self.first_round.max(round.next());
+        }
+    }
+
+    /// Where a node stands. Nothing for one that never joined or was lost.
+    pub fn place_of(&self, id: &MemberId) -> Option<Place> {
+        self.member(id).map(|member| member.place)
+    }
+
+    /// Everyone alive, with where they stand.
+    pub fn members(&self) -> impl Iterator<Item = (MemberId, Place)> + '_ {
+        self.members.iter().map(|(name, (life, member))| (MemberId::new(Arc::clone(name), *life), member.place))
+    }
+
+    /// Why those in the world should stop and join again; nothing while it stands.
+    pub fn restart_wanted(&self) -> Option<Because> {
+        let world = self.world.as_ref()?;
+        if self.closed.is_some() || self.census.world == 0 {
+            return None;
+        }
+        if (self.census.world as usize) < world.members.len() {
+            let failed = || Because::new(Reason::ProgramFailed, "a node of the world meets again, all others stand");
+            return Some(self.cause.clone().unwrap_or_else(failed));
+        }
+        let waited = self.newcomer_since.map(|since| self.now.saturating_sub(since))?;
+        let all_here = self.missing_nodes() == 0;
+        (all_here || waited >= self.settings.last_call)
+            .then(|| self.cause.clone().unwrap_or_else(|| Because::new(Reason::NodeJoined, "a node wants to join")))
+    }
+
+    /// Why the run is closed, if it is.
+    pub fn closed(&self) -> Option<&Because> {
+        self.closed.as_ref()
+    }
+
+    /// How many times the program has failed.
+    pub fn program_failures(&self) -> u32 {
+        self.program_failures
+    }
+
+    /// How many nodes the world should have, if that is known.
+    pub fn expected(&self) -> Option<u32> {
+        self.expected
+    }
+
+    /// What was set at the start.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When the next [`Event::Tick`] can change something.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let mut next = (!self.members.is_empty()).then_some(self.leases_hold_until);
+        let limit = if self.awaits_survivors() { self.settings.straggler_limit } else { self.settings.last_call };
+        for since_limit in [
+            self.enough_since.map(|since| since + limit),
+            self.newcomer_since.map(|since| since + self.settings.last_call),
+        ] {
+            next = [next, since_limit].into_iter().flatten().filter(|moment| *moment > self.now).min();
+        }
+        next
+    }
+
+    fn join(&mut self, id: MemberId, facts: &mut Vec<Fact>) {
+        if self.closed.is_some() {
+            return;
+        }
+        if let Some((life, _)) = self.members.get(&id.name) {
+            if *life > id.incarnation {
+                return;
+            }
+            if *life < id.incarnation {
+                let earlier = MemberId::new(Arc::clone(&id.name), *life);
+                let detail = format!("{} came again in a later life", id.name);
+                self.decide(Fact::Dropped { id: earlier, because: Because::new(Reason::NodeReplaced, detail) }, facts);
+            }
+        }
+        self.hear(&id);
+        match self.place_of(&id) {
+            Some(Place::Joined | Place::Spare) => {}
+            Some(Place::World | Place::Away) => self.decide(Fact::Joined { id, newcomer: false }, facts),
+            None => match self.no_place_for_another() {
+                Some(because) => self.decide(Fact::Spared { id, because }, facts),
+                None => self.decide(Fact::Joined { id, newcomer: true }, facts),
+            },
+        }
+    }
+
+    /// Why one more node would not make the world greater.
+    fn no_place_for_another(&self) -> Option<Because> {
+        let world = self.world.as_ref()?;
+        let size = world.members.len();
+        if (self.census.world as usize) < size || self.census.joined > 0 {
+            return None;
+        }
+        let with_another = self.census.world + self.census.spare + 1;
+        let possible = self.settings.world_of(with_another).unwrap_or(0) as usize;
+        (possible <= size).then(|| {
+            let unit = self.settings.unit;
+            let because = if size >= self.settings.max as usize {
+                format!("the world has its greatest size, {size}")
+            } else {
+                format!("the world of {size} grows by {unit} nodes at a time")
+            };
+            Because::new(Reason::SpareKept, because)
+        })
+    }
+
+    fn close(&mut self, by: &MemberId, facts: &mut Vec<Fact>) {
+        if self.closed.is_some() {
+            return;
+        }
+        let because = match self.place_of(by) {
+            Some(_) => Because::new(Reason::ClosedByNode, format!("{by} ended and closed the run")),
+            None => return,
+        };
+        self.decide(Fact::Closed { because }, facts);
+    }
+
+    fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
+        if self.now < self.leases_hold_until {
+            return;
+        }
+        let mut earliest = Duration::MAX;
+        let mut lost = Vec::new();
+        for (name, (life, member)) in &self.members {
+            if member.lease_until <= self.now {
+                lost.push((MemberId::new(Arc::clone(name), *life), member.lease));
+            } else {
+                earliest = earliest.min(member.lease_until);
+            }
+        }
+        self.leases_hold_until = earliest;
+        for (id, lease) in lost {
+            let because = match lease {
+                Lease::Heard => {
+                    Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
+                }
+                Lease::SidecarLost => Because::new(Reason::SidecarLost, "its sidecar was lost and did not come back"),
+                Lease::Restored => {
+                    let grace = self.settings.reconnect_grace;
+                    Because::new(Reason::NotReconnected, format!("it did not come back within {grace:?}"))
+                }
+            };
+            self.decide(Fact::Dropped { id, because }, facts);
+        }
+    }
+
+    fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
+        self.apply(&fact);
+        facts.push(fact);
+    }
+
+    /// The only place where what is journaled changes.
+    fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Joined { id, newcomer } => {
+                self.put(id, Place::Joined);
+                if *newcomer {
+                    self.newcomer_since.get_or_insert(self.now);
+                    self.cause.get_or_insert_with(|| Because::new(Reason::NodeJoined, format!("{id} joined")));
+                }
+            }
+            Fact::Spared { id, .. } => self.put(id, Place::Spare),
+            Fact::Left { id } => self.put(id, Place::Away),
+            Fact::Dropped { id, because } => {
+                if let Some(place) = self.forget(id)
+                    && place != Place::Spare
+                {
+                    let detail = format!("{id} was lost ({because})");
+                    self.cause.get_or_insert_with(|| Because::new(Reason::NodeLost, detail));
+                }
+            }
+            Fact::Completed { round, members, program_failures, .. } => {
+                self.program_failures = *program_failures;
+                self.enter_world(World { round: *round, members: members.clone() });
+            }
+            Fact::Closed { because } => self.closed = Some(because.clone()),
+            Fact::Reopened { because } => {
+                self.closed = None;
+                self.program_failures = 0;
+                self.cause = Some(because.clone());
+            }
+            Fact::Expected { nodes } => self.expected = *nodes,
+        }
+    }
+
+    fn enter_world(&mut self, world: World) {
+        self.cause = None;
+        self.newcomer_since = None;
+        self.enough_since = None;
+        for (_, member) in self.members.values_mut() {
+            member.survivor = false;
+            if member.place == Place::Joined {
+                self.census.remove(Place::Joined);
+                member.place = Place::Spare;
+                self.census.add(Place::Spare);
+            }
+        }
+        for id in &world.members {
+            self.put(id, Place::World);
+            if let Some((_, member)) = self.members.get_mut(&id.name) {
+                member.survivor = true;
+            }
+        }
+        self.survivors = self.census.world;
+        self.world = Some(world);
+    }
+
+    fn put(&mut self, id: &MemberId, place: Place) {
+        let lease_until = self.now + self.settings.silence;
+        self.leases_hold_until = self.leases_hold_until.min(lease_until);
+        self.arrivals += 1;
+        let since = self.arrivals;
+        match self.members.get_mut(&id.name) {
+            Some((life, member)) if *life == id.incarnation => {
+                self.census.remove(member.place);
+                (member.place, member.since) = (place, since);
+            }
+            Some(_) | None => {
+                let member = Member { place, since, survivor: false, lease_until, lease: Lease::Heard };
+                self.members.insert(Arc::clone(&id.name), (id.incarnation, member));
+            }
+        }
+        self.census.add(place);
+    }
+
+    fn forget(&mut self, id: &MemberId) -> Option<Place> {
+        self.member(id)?;
+        let (_, member) = self.members.remove(&id.name)?;
+        self.census.remove(member.place);
+        self.survivors -= u32::from(member.survivor);
+        Some(member.place)
+    }
+
+    fn member(&self, id: &MemberId) -> Option<&Member> {
+        self.members.get(&id.name).filter(|(life, _)| *life == id.incarnation).map(|(_, member)| member)
+    }
+
+    fn hear(&mut self, id: &MemberId) {
+        let until = self.now + self.settings.silence;
+        if let Some((life, member)) = self.members.get_mut(&id.name)
+            && *life == id.incarnation
+        {
+            member.lease_until = until;
+            member.lease = Lease::Heard;
+        }
+    }
+
+    fn shorten_lease(&mut self, id: &MemberId, grace: Duration) {
+        let until = self.now + grace;
+        if let Some((life, member)) = self.members.get_mut(&id.name)
+            && *life == id.incarnation
+            && until < member.lease_until
+        {
+            member.lease_until = until;
+            member.lease = Lease::SidecarLost;
+            self.leases_hold_until = self.leases_hold_until.min(until);
+        }
+    }
+
+    /// Moves the time on. Time that runs backwards stands still; a leap forward is an absence of the owner, during which
+    /// nobody could be heard, so everything that is waited for waits that much longer.
+    fn advance(&mut self, now: Duration) {
+        let gap = now.saturating_sub(self.now);
+        if gap > ABSENCE && self.now > Duration::ZERO {
+            for (_, member) in self.members.values_mut() {
+                member.lease_until = member.lease_until.saturating_add(gap);
+            }
+            self.leases_hold_until = self.leases_hold_until.saturating_add(gap);
+            for since in [&mut self.enough_since, &mut self.newcomer_since].into_iter().flatten() {
+                *since += gap;
+            }
+        }
+        self.now = self.now.max(now);
+    }
+}

@@ -1,0 +1,107 @@
+//! Everything a rendezvous can decide: the closed list of what a journal keeps and an executor acts on.
+
+use std::fmt;
+
+use flexor_model::{Rank, Reason, Round};
+use serde::{Deserialize, Serialize};
+
+use super::MemberId;
+
+/// A reason with what it means in this case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Because {
+    /// The stable word.
+    pub reason: Reason,
+    /// One sentence about this case.
+    pub detail: String,
+}
+
+impl Because {
+    /// A reason and a sentence about this case.
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.detail)
+    }
+}
+
+/// Something that was decided. Applying the facts in order to an empty rendezvous gives the same rendezvous again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "camelCase")]
+pub enum Fact {
+    /// A member waits for the next round.
+    Joined {
+        /// Who.
+        id: MemberId,
+        /// Whether it was not known before, so that the world grows or is replaced rather than restarted.
+        newcomer: bool,
+    },
+    /// A member waits until there is a place.
+    Spared {
+        /// Who.
+        id: MemberId,
+        /// Why there is none.
+        because: Because,
+    },
+    /// A member left its place and is expected to join again.
+    Left {
+        /// Who.
+        id: MemberId,
+    },
+    /// A member counts as lost.
+    Dropped {
+        /// Who.
+        id: MemberId,
+        /// Why.
+        because: Because,
+    },
+    /// A round is complete.
+    Completed {
+        /// Its number.
+        round: Round,
+        /// Everyone in it, by rank from 0.
+        members: Vec<MemberId>,
+        /// Why it is complete.
+        because: Because,
+        /// Why there was a round at all, where there was a world before.
+        cause: Option<Because>,
+        /// How many times the program has failed so far.
+        program_failures: u32,
+    },
+    /// Nobody can join any more.
+    Closed {
+        /// Why.
+        because: Because,
+    },
+    /// The run is open again, with no failures counted.
+    Reopened {
+        /// Why.
+        because: Because,
+    },
+    /// How many nodes are to come is known, or not known any more.
+    Expected {
+        /// How many.
+        nodes: Option<u32>,
+    },
+}
+
+/// A complete world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct World {
+    /// The number of its round.
+    pub round: Round,
+    /// Everyone in it, by rank from 0, those that were lost or left since included.
+    pub members: Vec<MemberId>,
+}
+
+impl World {
+    /// The rank of a member.
+    pub fn rank_of(&self, id: &MemberId) -> Option<Rank> {
+        let index = self.members.iter().position(|member| member == id)?;
+        u32::try_from(index).ok().map(Rank)
+    }
+}

@@ -1,0 +1,41 @@
+//! What holds after every event, written once: for debug builds, property tests and simulations.
+
+use std::collections::BTreeSet;
+
+use super::member::Census;
+use super::{Place, Rendezvous};
+
+/// The first invariant that does not hold, in words.
+pub fn broken(rendezvous: &Rendezvous) -> Option<String> {
+    // Debug builds run this after every event; at the size of a load test that alone would be quadratic.
+    if rendezvous.members.len() > 512 {
+        return None;
+    }
+    let mut census = Census::default();
+    for (_, place) in rendezvous.members() {
+        census.add(place);
+    }
+    if census != rendezvous.census {
+        return Some(format!("the census says {:?}, counted are {census:?}", rendezvous.census));
+    }
+    let Some(world) = &rendezvous.world else {
+        return (census.world > 0).then(|| "someone is in a world that does not exist".to_owned());
+    };
+    let distinct: BTreeSet<_> = world.members.iter().collect();
+    if distinct.len() != world.members.len() {
+        return Some("a node has two ranks".to_owned());
+    }
+    let outsider = rendezvous.members().find(|(id, place)| *place == Place::World && !distinct.contains(id));
+    if let Some((id, _)) = outsider {
+        return Some(format!("{id} stands in the world but has no rank"));
+    }
+    let alive = rendezvous.members.values().filter(|(_, member)| member.survivor).count();
+    if alive != rendezvous.survivors as usize {
+        return Some(format!("{alive} of the last world are alive, {} are counted", rendezvous.survivors));
+    }
+    let size = u32::try_from(world.members.len()).ok();
+    if size != size.and_then(|size| rendezvous.settings.world_of(size)) {
+        return Some(format!("a world of {size:?} breaks the limits"));
+    }
+    None
+}

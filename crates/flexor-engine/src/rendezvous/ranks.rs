@@ -1,0 +1,99 @@
+//! Who is in the next world, and with which rank.
+//!
+//! Ranks are stable: whoever was in the last world keeps its rank if that rank still exists. Rank 0 always goes to
+//! someone of the last world if anyone of it is left, because that is where a program expects the state of training to
+//! come from; it is the one case in which a survivor moves although it need not. Free ranks are filled in the natural
+//! order of names, so that a first world is ordered like its pods.
+
+use super::MemberId;
+
+/// Someone who could be in the next world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) id: MemberId,
+    /// The rank in the last world.
+    pub(super) last_rank: Option<u32>,
+    /// Waits as a spare rather than for this round.
+    pub(super) spare: bool,
+    pub(super) since: u64,
+}
+
+/// Chooses `size` of the candidates, at most all, and orders them by their new rank.
+pub(super) fn assign(mut candidates: Vec<Candidate>, size: usize) -> Vec<MemberId> {
+    candidates.sort_by_key(|candidate| (candidate.last_rank.is_none(), candidate.spare, candidate.since));
+    candidates.truncate(size);
+
+    let mut seats: Vec<Option<MemberId>> = vec![None; candidates.len()];
+    let mut rest = Vec::new();
+    for candidate in candidates {
+        match candidate.last_rank.and_then(|rank| seats.get_mut(rank as usize)) {
+            Some(seat) if seat.is_none() => *seat = Some(candidate.id),
+            Some(_) | None => rest.push(candidate),
+        }
+    }
+    rest.sort_by(|a, b| (a.last_rank.is_none(), a.last_rank, &a.id).cmp(&(b.last_rank.is_none(), b.last_rank, &b.id)));
+    give_rank_zero_to_a_survivor(&mut seats, &mut rest);
+
+    let mut rest = rest.into_iter();
+    seats.into_iter().filter_map(|seat| seat.or_else(|| rest.next().map(|candidate| candidate.id))).collect()
+}
+
+/// If nobody kept rank 0: the survivor that has to move anyway comes first in `rest`; if there is none, the survivor
+/// with the lowest rank moves.
+fn give_rank_zero_to_a_survivor(seats: &mut [Option<MemberId>], rest: &mut [Candidate]) {
+    let moves_anyway = rest.first().is_some_and(|candidate| candidate.last_rank.is_some());
+    if seats.first().is_some_and(Option::is_none) && !moves_anyway {
+        let lowest = seats.iter().position(Option::is_some);
+        if let Some(lowest) = lowest {
+            seats.swap(0, lowest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str, last_rank: Option<u32>) -> Candidate {
+        Candidate { id: MemberId::new(name, 0), last_rank, spare: false, since: 0 }
+    }
+
+    fn names(members: &[MemberId]) -> Vec<&str> {
+        members.iter().map(|member| &*member.name).collect()
+    }
+
+    #[test]
+    fn a_first_world_is_ordered_like_its_pods() {
+        let candidates = ["w-10", "w-2", "w-0"].map(|name| candidate(name, None)).to_vec();
+        assert_eq!(names(&assign(candidates, 3)), ["w-0", "w-2", "w-10"]);
+    }
+
+    #[test]
+    fn a_replacement_takes_the_rank_that_became_free() {
+        let candidates = vec![candidate("new", None), candidate("a", Some(0)), candidate("c", Some(2))];
+        assert_eq!(names(&assign(candidates, 3)), ["a", "new", "c"]);
+    }
+
+    #[test]
+    fn a_survivor_that_must_move_takes_rank_zero() {
+        let candidates = vec![candidate("b", Some(1)), candidate("c", Some(2))];
+        assert_eq!(names(&assign(candidates, 2)), ["c", "b"]);
+    }
+
+    #[test]
+    fn rank_zero_is_never_a_newcomer_while_a_survivor_is_there() {
+        let candidates = vec![candidate("a-new", None), candidate("b", Some(1)), candidate("c", Some(2))];
+        assert_eq!(names(&assign(candidates, 3)), ["b", "a-new", "c"]);
+    }
+
+    #[test]
+    fn survivors_come_before_newcomers_and_those_before_spares() {
+        let mut spare = candidate("spare", None);
+        spare.spare = true;
+        let late = Candidate { since: 9, ..candidate("late", None) };
+        let early = Candidate { since: 3, ..candidate("new", None) };
+        let candidates = vec![spare, late, early, candidate("old", Some(0))];
+        assert_eq!(names(&assign(candidates.clone(), 2)), ["old", "new"]);
+        assert_eq!(names(&assign(candidates, 4)), ["old", "late", "new", "spare"]);
+    }
+}

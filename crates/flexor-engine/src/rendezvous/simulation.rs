@@ -1,0 +1,262 @@
+//! Random histories over virtual time: nodes crash, stop, wake, are cut off, repeat themselves and speak late, the
+//! master is started again from its facts, clocks leap. Each seed is one history and replays exactly.
+//!
+//! Every step holds the machine against [`invariants`] and against what the agents believe: no two worlds for one round,
+//! ranks a permutation, no dropped node counted. When the faults end, a round with enough nodes must complete.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// SplitMix64: small, seeded, good enough to choose with.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+/// What an agent is doing, as far as it knows itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Agent {
+    /// Wants to join.
+    Outside,
+    /// Has said that it joins.
+    Waiting,
+    /// Trains in a round.
+    Training(Round),
+    /// Stopped or cut off: says nothing, hears nothing.
+    Frozen,
+}
+
+struct Simulation {
+    dice: Dice,
+    now: Duration,
+    machine: Rendezvous,
+    journal: Vec<Fact>,
+    agents: BTreeMap<Arc<str>, Agent>,
+    worlds: BTreeMap<Round, Vec<MemberId>>,
+    born: u32,
+    /// Events that are still under way; some arrive late or twice.
+    on_the_wire: Vec<Event>,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let min = 1 + u32::try_from(dice.roll(3)).unwrap();
+        let max = min + u32::try_from(dice.roll(4)).unwrap();
+        let mut settings = Settings::new(min, max).unwrap();
+        settings.max_restarts = u32::MAX;
+        let unit = 1 + u32::try_from(dice.roll(2)).unwrap();
+        let settings = settings.clone().with_unit(unit).unwrap_or(settings);
+        Self {
+            dice,
+            now: Duration::from_secs(1),
+            machine: Rendezvous::new(settings),
+            journal: Vec::new(),
+            agents: BTreeMap::new(),
+            worlds: BTreeMap::new(),
+            born: 0,
+            on_the_wire: Vec::new(),
+        }
+    }
+
+    fn feed(&mut self, event: Event) {
+        let facts = self.machine.handle(event, self.now);
+        for fact in facts {
+            if let Fact::Completed { round, members, .. } = &fact {
+                let before = self.worlds.insert(*round, members.clone());
+                assert_eq!(before, None, "two worlds for round {round}");
+                for member in members {
+                    assert_eq!(self.machine.place_of(member), Some(Place::World), "{member} is counted but not there");
+                }
+            }
+            self.journal.push(fact);
+        }
+        assert_eq!(invariants::broken(&self.machine), None);
+    }
+
+    /// An agent speaks; the words may be lost, doubled or late.
+    fn say(&mut self, event: Event) {
+        match self.dice.roll(20) {
+            0 => {}
+            1 => self.on_the_wire.push(event),
+            2 => {
+                self.feed(event.clone());
+                self.on_the_wire.push(event);
+            }
+            _ => self.feed(event),
+        }
+    }
+
+    /// Every agent that is not frozen does what a real one does: beat, look, join, restart when asked to.
+    fn agents_act(&mut self, reliable: bool) {
+        let names: Vec<Arc<str>> = self.agents.keys().cloned().collect();
+        for name in names {
+            let id = MemberId::new(Arc::clone(&name), 0);
+            let agent = self.agents[&name];
+            if agent == Agent::Frozen {
+                continue;
+            }
+            let heard = Event::Heard { id: id.clone() };
+            if reliable {
+                self.feed(heard);
+            } else {
+                self.say(heard);
+            }
+            let place = self.machine.place_of(&id);
+            let round = self.machine.world().map(|world| world.round);
+            let next = match (agent, place) {
+                (Agent::Training(mine), Some(Place::World)) if Some(mine) == round => {
+                    if self.machine.restart_wanted().is_some() {
+                        self.feed(Event::Leave { id: id.clone() });
+                        Agent::Outside
+                    } else {
+                        agent
+                    }
+                }
+                (Agent::Waiting, Some(Place::World)) => Agent::Training(round.expect("a world was completed")),
+                (Agent::Waiting, Some(Place::Joined | Place::Spare)) => Agent::Waiting,
+                (Agent::Waiting | Agent::Training(_) | Agent::Outside | Agent::Frozen, _) => Agent::Outside,
+            };
+            self.agents.insert(name, next);
+            if next == Agent::Outside {
+                let join = Event::Join { id: id.clone() };
+                if reliable {
+                    self.feed(join);
+                } else {
+                    self.say(join);
+                }
+                self.agents.insert(Arc::clone(&id.name), Agent::Waiting);
+            }
+        }
+    }
+
+    fn misfortune(&mut self) {
+        let some_agent = |simulation: &mut Self| {
+            let count = simulation.agents.len() as u64;
+            (count > 0).then(|| {
+                let index = usize::try_from(simulation.dice.roll(count)).unwrap();
+                simulation.agents.keys().nth(index).cloned().expect("index in range")
+            })
+        };
+        match self.dice.roll(12) {
+            0..=2 if self.agents.len() < 8 => {
+                self.agents.insert(format!("n{}", self.born).into(), Agent::Outside);
+                self.born += 1;
+            }
+            3 => {
+                if let Some(name) = some_agent(self) {
+                    self.agents.remove(&name);
+                    let because = Because::new(Reason::ConnectionClosed, "killed");
+                    self.feed(Event::Gone { id: MemberId::new(name, 0), because });
+                }
+            }
+            4 => {
+                if let Some(name) = some_agent(self) {
+                    self.agents.insert(name, Agent::Frozen);
+                }
+            }
+            5 => {
+                for agent in self.agents.values_mut().filter(|agent| **agent == Agent::Frozen) {
+                    *agent = Agent::Training(Round(0));
+                }
+            }
+            6 => self.restart_master(),
+            7 => self.now += Duration::from_secs(self.dice.roll(100)),
+            8 => {
+                let nodes = Some(u32::try_from(self.dice.roll(6)).unwrap()).filter(|nodes| *nodes > 0);
+                self.feed(Event::Expect { nodes });
+            }
+            9 => {
+                if let Some(name) = some_agent(self) {
+                    self.feed(Event::SidecarLost { id: MemberId::new(name, 0), grace: Duration::from_secs(1) });
+                }
+            }
+            10 => {
+                let late = std::mem::take(&mut self.on_the_wire);
+                for event in late.into_iter().rev() {
+                    self.feed(event);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The facts alone must give the same machine again.
+    fn restart_master(&mut self) {
+        let settings = self.machine.settings().clone();
+        let mut machine = Rendezvous::new(settings.clone());
+        for fact in &self.journal {
+            machine.replay(fact);
+        }
+        assert_eq!(machine.world(), self.machine.world());
+        assert_eq!(machine.members().collect::<Vec<_>>(), self.machine.members().collect::<Vec<_>>());
+        assert_eq!(machine.program_failures(), self.machine.program_failures());
+        assert_eq!(machine.expected(), self.machine.expected());
+        self.machine = machine.resume(settings, self.now);
+        self.feed(Event::Tick);
+    }
+
+    fn run(&mut self, steps: u32) {
+        for _ in 0..steps {
+            self.now += Duration::from_millis(300);
+            self.misfortune();
+            self.agents_act(false);
+            self.feed(Event::Tick);
+        }
+    }
+
+    /// No more faults: with enough nodes there must be a world of all that fit, and it must stand.
+    fn settle(&mut self) {
+        self.on_the_wire.clear();
+        self.agents.retain(|_, agent| *agent != Agent::Frozen);
+        self.feed(Event::Expect { nodes: None });
+        self.feed(Event::Reopen);
+        let mut verdict = self.settled();
+        for _ in 0..400 {
+            if verdict.is_ok() {
+                break;
+            }
+            self.now += Duration::from_millis(300);
+            self.agents_act(true);
+            self.feed(Event::Tick);
+            verdict = self.settled();
+        }
+        assert_eq!(verdict, Ok(()), "{}", self.machine.standing());
+    }
+
+    fn settled(&self) -> Result<(), String> {
+        let alive = u32::try_from(self.agents.len()).unwrap();
+        let Some(size) = self.machine.settings().world_of(alive) else { return Ok(()) };
+        let world = self.machine.world().ok_or("no world although enough nodes are here")?;
+        if world.members.len() != size as usize {
+            return Err(format!("{} of {size} nodes are in the world", world.members.len()));
+        }
+        if let Some(ghost) = world.members.iter().find(|member| !self.agents.contains_key(&member.name)) {
+            return Err(format!("{ghost} is a ghost in the world"));
+        }
+        match self.machine.restart_wanted() {
+            Some(because) => Err(format!("the world does not stand: {because}")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn thousands_of_histories_keep_the_invariants_and_end_in_a_world() {
+    for seed in 0..3000 {
+        let run = std::panic::catch_unwind(|| {
+            let mut simulation = Simulation::new(seed);
+            simulation.run(120);
+            simulation.settle();
+        });
+        assert!(run.is_ok(), "seed {seed} failed; the message is above");
+    }
+}

@@ -1,0 +1,118 @@
+//! What a master tells people and probes over plain HTTP.
+//!
+//! `/live`, `/ready` and `/metrics` are open, as probes and Prometheus expect. `/api` stands on the port of the gRPC
+//! services and wants the job's token.
+
+use std::sync::PoisonError;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use flexor_engine::rendezvous::Event;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::job::Job;
+use crate::journal::Health;
+use crate::metrics;
+
+/// The probes and the metrics.
+pub(crate) fn probes(job: Job) -> Router {
+    Router::new()
+        .route("/live", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .route("/metrics", get(show_metrics))
+        .with_state(job)
+}
+
+/// `/api`, which wants the token.
+pub(crate) fn api(job: Job) -> Router {
+    Router::new()
+        .route("/api/status", get(|State(job): State<Job>| async move { Json(job.status()) }))
+        .route("/api/events", get(events))
+        .route("/api/expected", post(set_expected))
+        .route("/api/gone/{name}", post(gone))
+        .route("/api/retry", post(retry))
+        .layer(middleware::from_fn_with_state(job.clone(), wants_token))
+        .with_state(job)
+}
+
+async fn ready(State(job): State<Job>) -> Response {
+    match &*job.journal().health().borrow() {
+        Health::Writable => "ok\n".into_response(),
+        Health::Full { error, .. } | Health::Ended(error) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+        }
+    }
+}
+
+async fn show_metrics(State(job): State<Job>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    match metrics::render(&job) {
+        Ok(text) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+struct EventsQuery {
+    #[serde(default = "latest")]
+    limit: usize,
+}
+
+fn latest() -> usize {
+    100
+}
+
+async fn events(State(job): State<Job>, Query(query): Query<EventsQuery>) -> Response {
+    let decisions: Vec<_> = {
+        let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = decisions.latest.len().saturating_sub(query.limit);
+        decisions.latest.iter().skip(skip).cloned().collect()
+    };
+    let reported: Vec<_> = job.with_reports(|reports| {
+        let skip = reports.events.len().saturating_sub(query.limit);
+        reports.events.iter().skip(skip).cloned().collect()
+    });
+    Json(json!({ "decisions": decisions, "reported": reported })).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    nodes: Option<u32>,
+}
+
+async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Expected>) -> Response {
+    job.with(|store, now, out| store.tell(job.run(), Event::Expect { nodes }, now, out));
+    Json(json!({ "expected": nodes })).into_response()
+}
+
+async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
+    match job.with(|store, now, out| store.node_gone(&name, "told so over /api", now, out)) {
+        0 => {
+            let error = format!("no member is called {name}, nor does any come from such a pod or host");
+            (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
+        }
+        members => Json(json!({ "gone": members })).into_response(),
+    }
+}
+
+async fn retry(State(job): State<Job>) -> Response {
+    job.with(|store, now, out| store.tell(job.run(), Event::Reopen, now, out));
+    Json(json!({})).into_response()
+}
+
+async fn wants_token(State(job): State<Job>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    match job.token() {
+        Some(token) if !token.is_carried_by(given) => {
+            let error = "send the job's token: curl -H \"Authorization: Bearer $(cat TOKEN_FILE)\" …";
+            (StatusCode::UNAUTHORIZED, Json(json!({ "error": error }))).into_response()
+        }
+        Some(_) | None => next.run(request).await,
+    }
+}

@@ -1,0 +1,270 @@
+//! The one job that a master serves: its store, its journal, and who has to be told what.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flexor_engine::rendezvous::{Because, MemberId, Place};
+use flexor_model::Generation;
+use flexor_store::aware::{AwareStore, RunId, RunStatus};
+use flexor_store::server::Handle;
+use flexor_store::service::{Now, Outbox};
+use flexor_wire::master::v1 as wire;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::config::Token;
+use crate::journal::{Health, Journal, JournalError};
+use crate::recorder::{Marks, SharedDecisions};
+
+/// How many numbers one node may report, and how many reports of nodes are remembered.
+const MAX_NODE_METRICS: usize = 64;
+const MAX_REPORTING_NODES: usize = 20_000;
+const MAX_NODE_EVENTS: usize = 1000;
+
+/// How long sidecars have to bring back what a master before this one had not written down.
+pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
+
+/// Shared by everything that serves the job.
+#[derive(Clone)]
+pub struct Job(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    run: RunId,
+    generation: Generation,
+    token: Option<Token>,
+    store: Handle<AwareStore>,
+    journal: Arc<Journal>,
+    marks: Marks,
+    durable_seq: watch::Receiver<u64>,
+    decisions: SharedDecisions,
+    clock: Clock,
+    reports: Mutex<Reports>,
+    /// When the sidecars have had time to come back.
+    recovered_at: Duration,
+}
+
+/// What nodes said about themselves.
+#[derive(Debug, Default)]
+pub struct Reports {
+    /// Numbers, by node and name.
+    pub metrics: BTreeMap<String, BTreeMap<String, f64>>,
+    /// What happened, oldest first.
+    pub events: std::collections::VecDeque<NodeEvent>,
+}
+
+/// Something that a node said has happened.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeEvent {
+    /// When it was said, in microseconds since the Unix epoch.
+    pub at: u64,
+    /// Who said it.
+    pub node: String,
+    /// A word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What `/api/status` shows.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobStatus {
+    /// The job.
+    pub job: String,
+    /// The life of its journal.
+    pub generation: u64,
+    /// Whether decisions are written down: `durable`, `memory`, or why not.
+    pub journal: String,
+    /// Every run.
+    pub runs: Vec<RunStatus>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        (name, token): (String, Option<Token>),
+        store: Handle<AwareStore>,
+        (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
+        decisions: SharedDecisions,
+        clock: Clock,
+        recovered_at: Duration,
+    ) -> Self {
+        let run: RunId = name.as_str().into();
+        // A master that writes nothing down cannot count its lives; the time of its start orders them well enough.
+        let generation = if journal.is_durable() { journal.generation() } else { Generation(clock.wall().0) };
+        let reports = Mutex::default();
+        Self(Arc::new(Inner {
+            name,
+            run,
+            generation,
+            token,
+            store,
+            journal,
+            marks,
+            durable_seq,
+            decisions,
+            clock,
+            reports,
+            recovered_at,
+        }))
+    }
+
+    /// The name of the job.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The life of the journal.
+    pub fn generation(&self) -> Generation {
+        self.0.generation
+    }
+
+    /// The run that the native API means: the one named like the job.
+    pub fn run(&self) -> &RunId {
+        &self.0.run
+    }
+
+    /// The token that calls must carry.
+    pub fn token(&self) -> Option<&Token> {
+        self.0.token.as_ref()
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.0.journal
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The way to the store.
+    pub fn store(&self) -> &Handle<AwareStore> {
+        &self.0.store
+    }
+
+    /// Waits until the sidecars of a master before this one have had time to bring back what it had not written down.
+    pub async fn recovered(&self) {
+        let remaining = self.0.recovered_at.saturating_sub(self.0.clock.now());
+        tokio::time::sleep(remaining.min(RECOVERY)).await;
+    }
+
+    /// Does something with the store.
+    pub fn with<R>(&self, act: impl FnOnce(&mut AwareStore, Now, &mut Outbox) -> R) -> R {
+        self.0.store.with(act)
+    }
+
+    /// What was decided.
+    pub fn decisions(&self) -> &SharedDecisions {
+        &self.0.decisions
+    }
+
+    /// The last change of a key that survives the end of the machine, as it changes.
+    pub fn durable_seq(&self) -> watch::Receiver<u64> {
+        self.0.durable_seq.clone()
+    }
+
+    /// Makes the changes of keys up to `seq` durable, and waits until they are. Where nothing is written down, at once.
+    pub async fn make_durable(&self, seq: u64) -> Result<(), JournalError> {
+        if !self.0.journal.is_durable() {
+            return Ok(());
+        }
+        if let Some(lsn) = self.0.marks.last() {
+            self.0.journal.durable(lsn).await?;
+        }
+        // The mark follows the journal a moment later, so that an answer does not say less than it promises.
+        let _ = self.durable_seq().wait_for(|mark| *mark >= seq).await;
+        Ok(())
+    }
+
+    /// Where a node stands, as it is told. `members` also names everyone.
+    pub fn world_for(&self, id: &MemberId, members: bool) -> wire::World {
+        self.with(|store, _, _| world_of(store, &self.0.run, id, members))
+    }
+
+    /// What nodes have reported.
+    pub fn with_reports<R>(&self, act: impl FnOnce(&mut Reports) -> R) -> R {
+        act(&mut self.0.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What there is to tell.
+    pub fn status(&self) -> JobStatus {
+        let runs = self.with(|store, _, _| store.status());
+        let journal = match (&*self.0.journal.health().borrow(), self.0.journal.is_durable()) {
+            (Health::Writable, true) => "durable".to_owned(),
+            (Health::Writable, false) => "memory".to_owned(),
+            (Health::Full { error, .. } | Health::Ended(error), _) => error.to_string(),
+        };
+        JobStatus { job: self.0.name.clone(), generation: self.0.generation.0, journal, runs }
+    }
+}
+
+impl Reports {
+    /// Takes numbers of a node. Says what is wrong if there are too many.
+    pub fn take_metrics(&mut self, node: &str, values: impl IntoIterator<Item = (String, f64)>) -> Result<(), String> {
+        if !self.metrics.contains_key(node) && self.metrics.len() >= MAX_REPORTING_NODES {
+            return Err(format!("{MAX_REPORTING_NODES} nodes report numbers already"));
+        }
+        let known = self.metrics.entry(node.to_owned()).or_default();
+        for (name, value) in values {
+            if !known.contains_key(&name) && known.len() >= MAX_NODE_METRICS {
+                return Err(format!("a node may report {MAX_NODE_METRICS} numbers"));
+            }
+            known.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// Takes an event; the oldest is forgotten when there are too many.
+    pub fn take_event(&mut self, event: NodeEvent) {
+        if self.events.len() >= MAX_NODE_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+}
+
+fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wire::World {
+    let Some(machine) = store.machine(run) else {
+        return wire::World { place: wire::world::Place::Outside.into(), ..wire::World::default() };
+    };
+    let world = machine.world();
+    let mut place = machine.place_of(id);
+    if place == Some(Place::World) && !store.is_visible(run) {
+        place = Some(Place::Joined);
+    }
+    let in_world = place == Some(Place::World);
+    let text = |because: &Because| because.to_string();
+    wire::World {
+        place: wire_place(place).into(),
+        round: if in_world { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
+        rank: store.rank_of(run, id).filter(|_| in_world).unwrap_or(0),
+        size: if in_world {
+            world.map_or(0, |world| u32::try_from(world.members.len()).unwrap_or(u32::MAX))
+        } else {
+            0
+        },
+        leader: world.filter(|_| in_world).map(|world| world.members[0].name.to_string()).unwrap_or_default(),
+        restart: machine.restart_wanted().filter(|_| in_world).as_ref().map(text).unwrap_or_default(),
+        closed: machine.closed().map(text).unwrap_or_default(),
+        members: world
+            .filter(|_| members && in_world)
+            .map(|world| world.members.iter().map(|member| member.name.to_string()).collect())
+            .unwrap_or_default(),
+        standing: machine.standing().to_string(),
+    }
+}
+
+fn wire_place(place: Option<Place>) -> wire::world::Place {
+    match place {
+        Some(Place::World) => wire::world::Place::InWorld,
+        Some(Place::Joined) => wire::world::Place::Joined,
+        Some(Place::Spare) => wire::world::Place::Spare,
+        Some(Place::Away) => wire::world::Place::Away,
+        None => wire::world::Place::Outside,
+    }
+}

@@ -1,0 +1,154 @@
+//! The state folder of one job: which segments it holds, who owns it, and what may go.
+//!
+//! A segment is `journal-<generation>.log`; the highest generation owns the folder. A segment that is being made by
+//! compaction has `.new` behind its name and counts for nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flexor_model::Generation;
+
+use super::JournalError;
+
+/// How often a new generation is tried for while others take the numbers.
+const ATTEMPTS: usize = 1000;
+
+#[derive(Debug, Clone)]
+pub(super) struct StateFolder(PathBuf);
+
+impl StateFolder {
+    /// The folder at `path`, made if there is none.
+    pub(super) fn at(path: &Path) -> Result<Self, JournalError> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::create_dir_all(path).map_err(JournalError::unusable("make the folder", path))?;
+        // A folder that its parent forgets in a power cut takes everything with it.
+        for parent in missing.into_iter().filter_map(Path::parent) {
+            sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Where the segment of a generation is.
+    pub(super) fn segment(&self, generation: Generation) -> PathBuf {
+        self.0.join(format!("journal-{:010}.log", generation.0))
+    }
+
+    /// Where compaction makes the next segment of a generation.
+    pub(super) fn segment_in_the_making(&self, generation: Generation) -> PathBuf {
+        let mut path = self.segment(generation).into_os_string();
+        path.push(".new");
+        path.into()
+    }
+
+    /// The generations that have a segment, lowest first.
+    pub(super) fn generations(&self) -> Result<Vec<Generation>, JournalError> {
+        let list = || -> io::Result<Vec<Generation>> {
+            let mut found = Vec::new();
+            for entry in fs::read_dir(&self.0)? {
+                found.extend(entry?.file_name().to_str().and_then(generation_of));
+            }
+            found.sort_unstable();
+            Ok(found)
+        };
+        list().map_err(JournalError::unusable("list", &self.0))
+    }
+
+    /// Takes the folder over: makes the empty segment of the next generation.
+    pub(super) fn claim(&self) -> Result<(Generation, File), JournalError> {
+        for _ in 0..ATTEMPTS {
+            let highest = self.generations()?.last().map_or(0, |generation| generation.0);
+            let next = Generation(highest.saturating_add(1));
+            let path = self.segment(next);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok((next, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(JournalError::unusable("make", &path)(error)),
+            }
+        }
+        let busy = io::Error::other("other masters keep taking over");
+        Err(JournalError::unusable("take over", &self.0)(busy))
+    }
+
+    /// Whether `mine` still owns the folder.
+    pub(super) fn fence(&self, mine: Generation) -> Result<(), JournalError> {
+        let removed = || JournalError::Removed { path: self.segment(mine) };
+        let generations = match self.generations() {
+            Ok(generations) => generations,
+            Err(JournalError::Unusable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(removed());
+            }
+            Err(error) => return Err(error),
+        };
+        match generations.last() {
+            Some(&highest) if highest > mine => Err(JournalError::Superseded { by: highest }),
+            Some(&highest) if highest == mine => Ok(()),
+            Some(_) | None => Err(removed()),
+        }
+    }
+
+    /// Removes what the owner of `mine` does not need any more. What resists is left for the next time.
+    pub(super) fn remove_older_than(&self, mine: Generation) {
+        let generations = self.generations().unwrap_or_default();
+        for generation in generations.into_iter().filter(|&generation| generation < mine) {
+            for path in [self.segment_in_the_making(generation), self.segment(generation)] {
+                remove(&path);
+            }
+        }
+    }
+
+    /// Makes what was created, renamed and removed durable.
+    pub(super) fn sync(&self) -> Result<(), JournalError> {
+        sync(&self.0)
+    }
+}
+
+fn sync(folder: &Path) -> Result<(), JournalError> {
+    File::open(folder).and_then(|opened| opened.sync_all()).map_err(JournalError::unusable("sync", folder))
+}
+
+/// Removes a file that may be missing.
+pub(super) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(file = %path.display(), %error, "cannot remove an old file of the journal"),
+    }
+}
+
+fn generation_of(name: &str) -> Option<Generation> {
+    let digits = name.strip_prefix("journal-")?.strip_suffix(".log")?;
+    let plain = digits.len() >= 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok().map(Generation))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_segments_have_a_generation() {
+        assert_eq!(generation_of("journal-0000000012.log"), Some(Generation(12)));
+        assert_eq!(generation_of("journal-99999999999.log"), Some(Generation(99_999_999_999)));
+        for other in ["journal-12.log", "journal-0000000012.log.new", "journal-+000000012.log", "notes.txt"] {
+            assert_eq!(generation_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_highest_generation_owns_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateFolder::at(&folder.path().join("a/b")).unwrap();
+        let (first, _) = state.claim().unwrap();
+        state.fence(first).unwrap();
+        let (second, _) = state.claim().unwrap();
+        assert!(matches!(state.fence(first), Err(JournalError::Superseded { by }) if by == second));
+        state.fence(second).unwrap();
+        state.remove_older_than(second);
+        assert_eq!(state.generations().unwrap(), [second]);
+        fs::remove_file(state.segment(second)).unwrap();
+        assert!(matches!(state.fence(second), Err(JournalError::Removed { .. })));
+        fs::remove_dir_all(folder.path().join("a")).unwrap();
+        assert!(matches!(state.fence(second), Err(JournalError::Removed { .. })));
+    }
+}

@@ -1,0 +1,120 @@
+//! One record: how its bytes lie in a segment, and whether bytes are one.
+//!
+//! `u32 length | u32 crc32 | u8 kind | payload`, little-endian. The length counts kind and payload, and the checksum
+//! covers length, kind and payload, so a changed bit anywhere in a record is seen. What a payload means is the owner's
+//! affair.
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The whole state; the first record of a segment, and only the first.
+    Snapshot = 1,
+    /// One thing decided since.
+    Fact = 2,
+}
+
+/// The longest payload whose length fits.
+pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize - 1;
+
+const PREFIX: usize = 8;
+/// How many bytes [`any_in`] checksums before it gives up; bounds the time that made-up bytes can take.
+const SEARCH_BYTES: usize = 64 << 20;
+
+/// The size of a record with this much payload.
+pub(super) fn size(payload: &[u8]) -> usize {
+    PREFIX + 1 + payload.len()
+}
+
+/// Appends a record to `out`. The payload is at most [`MAX_PAYLOAD`] long.
+pub(super) fn put(out: &mut Vec<u8>, kind: Kind, payload: &[u8]) {
+    debug_assert!(payload.len() <= MAX_PAYLOAD, "callers refuse longer payloads");
+    let length = (payload.len() as u32 + 1).to_le_bytes();
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&length);
+    crc.update(&[kind as u8]);
+    crc.update(payload);
+    out.reserve(size(payload));
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&crc.finalize().to_le_bytes());
+    out.push(kind as u8);
+    out.extend_from_slice(payload);
+}
+
+/// Kind and payload of the record that `bytes` begin with, if they begin with a good one.
+pub(super) fn take(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+    let (kind, payload) = outline(bytes)?;
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (crc, _) = rest.split_first_chunk::<4>()?;
+    let mut computed = crc32fast::Hasher::new();
+    computed.update(length);
+    computed.update(&[kind as u8]);
+    computed.update(payload);
+    (computed.finalize() == u32::from_le_bytes(*crc)).then_some((kind, payload))
+}
+
+/// Whether a good record begins anywhere in `bytes`, as far as a bounded search can tell.
+pub(super) fn any_in(bytes: &[u8]) -> bool {
+    let mut left = SEARCH_BYTES;
+    for start in 0..bytes.len() {
+        let Some((_, payload)) = outline(&bytes[start..]) else { continue };
+        let Some(rest) = left.checked_sub(payload.len()) else { return false };
+        left = rest;
+        if take(&bytes[start..]).is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a record would be if its checksum were right.
+fn outline(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let body = rest.get(4..)?.get(..u32::from_le_bytes(*length) as usize)?;
+    let (kind, payload) = body.split_first()?;
+    let kind = match kind {
+        1 => Kind::Snapshot,
+        2 => Kind::Fact,
+        _ => return None,
+    };
+    Some((kind, payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back_and_no_prefix_of_it_does() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, Kind::Fact, b"lease 7");
+        assert_eq!(bytes.len(), size(b"lease 7"));
+        assert_eq!(take(&bytes), Some((Kind::Fact, &b"lease 7"[..])));
+        assert!((0..bytes.len()).all(|length| take(&bytes[..length]).is_none()));
+    }
+
+    #[test]
+    fn every_changed_bit_is_seen() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, Kind::Snapshot, b"state");
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(take(&bytes), None, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn zeros_hold_no_record() {
+        assert!(!any_in(&[0; 4096]));
+    }
+
+    #[test]
+    fn the_search_finds_a_record_behind_rubbish_and_gives_up_on_made_up_lengths() {
+        let mut bytes = vec![0xAB; 100];
+        put(&mut bytes, Kind::Fact, b"");
+        assert!(any_in(&bytes));
+        // Every ninth byte pretends to begin a record that reaches almost to the end.
+        let pretender: Vec<u8> = (0..1 << 20).map(|at| [0, 0, 8, 0, 0, 0, 0, 0, 1][at % 9]).collect();
+        assert!(!any_in(&pretender));
+    }
+}

@@ -1,0 +1,139 @@
+//! One segment: a header, a snapshot, facts. Bytes in, contents out; no files here.
+//!
+//! The shape of the header never changes, so any version can tell whose a segment is and whether it may read on. A
+//! segment that ends in the middle of a record, or has a bad one, is read up to there: what is read is always a prefix
+//! of what was written. One exception: facts are only written once the snapshot before them is on disk, so a bad header
+//! or snapshot *with good records behind it* cannot come from a crash. That is damage, and nothing is read.
+
+use flexor_model::{Generation, JobUid};
+
+use super::record::{self, Kind};
+
+/// The newest format that this program reads and the one it writes.
+pub(super) const FORMAT: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"FLXJRNL\n";
+
+/// What a segment begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The life of the journal that wrote the segment.
+    pub generation: Generation,
+    /// Whose journal it is.
+    pub job: JobUid,
+}
+
+/// What a segment holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Who wrote it, for whom.
+    pub header: Header,
+    /// The state that the facts come on top of; none when the segment was cut before its end.
+    pub snapshot: Option<Vec<u8>>,
+    /// What was decided since, in order. None without a snapshot.
+    pub facts: Vec<Vec<u8>>,
+    /// What could not be read at the end.
+    pub bad_tail: Option<BadTail>,
+}
+
+/// The unreadable end of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadTail {
+    /// Where the first bad record begins.
+    pub offset: u64,
+    /// From there to the end of the file.
+    pub bytes: u64,
+    /// Good records stand behind the bad one. After a power cut that happens to facts nobody was told are durable.
+    pub records_follow: bool,
+}
+
+/// Why a segment gives nothing at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The process ended before it had written the header.
+    Unfinished,
+    /// A later version wrote it, in this format.
+    NewerFormat(u32),
+    /// Its header or snapshot was complete once and is not any more.
+    Damaged {
+        /// Where the bad part begins.
+        offset: u64,
+    },
+}
+
+impl Segment {
+    /// What the bytes of a segment file hold.
+    pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let Some((format, header, records)) = Header::take(bytes) else {
+            return Err(if record::any_in(bytes) { Unreadable::Damaged { offset: 0 } } else { Unreadable::Unfinished });
+        };
+        if format > FORMAT {
+            return Err(Unreadable::NewerFormat(format));
+        }
+        let mut segment = Self { header, snapshot: None, facts: Vec::new(), bad_tail: None };
+        let mut rest = records;
+        while !rest.is_empty() {
+            let Some((kind, payload)) = record::take(rest) else { break };
+            match (kind, &segment.snapshot) {
+                (Kind::Snapshot, None) => segment.snapshot = Some(payload.to_vec()),
+                (Kind::Fact, Some(_)) => segment.facts.push(payload.to_vec()),
+                (Kind::Snapshot, Some(_)) | (Kind::Fact, None) => break,
+            }
+            rest = &rest[record::size(payload)..];
+        }
+        if !rest.is_empty() {
+            let offset = (bytes.len() - rest.len()) as u64;
+            let records_follow = record::any_in(rest);
+            if segment.snapshot.is_none() && records_follow {
+                return Err(Unreadable::Damaged { offset });
+            }
+            segment.bad_tail = Some(BadTail { offset, bytes: rest.len() as u64, records_follow });
+        }
+        Ok(segment)
+    }
+
+    /// The bytes of a segment with these contents and no bad tail.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.header.to_bytes();
+        if let Some(snapshot) = &self.snapshot {
+            record::put(&mut bytes, Kind::Snapshot, snapshot);
+            self.facts.iter().for_each(|fact| record::put(&mut bytes, Kind::Fact, fact));
+        }
+        bytes
+    }
+}
+
+impl Header {
+    /// `magic | u32 format | u64 generation | u32 length of uid | uid | u32 crc32 of all before`, little-endian.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let uid = self.job.to_string();
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.generation.0.to_le_bytes());
+        bytes.extend_from_slice(&(uid.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(uid.as_bytes());
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Format, header and what follows it, if `bytes` begin with a good header.
+    pub(super) fn take(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (format, rest) = rest.split_first_chunk()?;
+        let (generation, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (uid, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        let covered = &bytes[..bytes.len() - rest.len()];
+        let (crc, rest) = rest.split_first_chunk()?;
+        if crc32fast::hash(covered) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let header = Self {
+            generation: Generation(u64::from_le_bytes(*generation)),
+            job: JobUid::from(std::str::from_utf8(uid).ok()?),
+        };
+        Some((u32::from_le_bytes(*format), header, rest))
+    }
+}

@@ -1,0 +1,203 @@
+//! A master from its start to its end: reads the journal, opens its ports, serves until it is told to stop or another
+//! master of the same job takes over.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flexor_model::Generation;
+use flexor_store::aware::{AwareStore, NoRecorder};
+use flexor_store::server::{Limits, Server};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::transport::server::TcpIncoming;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::faults::Faults;
+use crate::http;
+use crate::job::{Job, RECOVERY};
+use crate::journal::{Journal, JournalError, Lsn, Recovered};
+use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
+use crate::records::{self, RecordError};
+use crate::service;
+
+/// How many bits of a change's number count within one generation: later generations have greater numbers.
+const SEQ_BITS: u32 = 40;
+/// A dead peer of ours is noticed after about this long.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+
+/// Why a master could not start or had to end.
+#[derive(Debug, Error)]
+pub enum MasterError {
+    /// The journal cannot be used, or another master took over.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal holds something that cannot be understood.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A port failed.
+    #[error("cannot serve: {0}")]
+    Port(#[from] std::io::Error),
+    /// The gRPC server failed.
+    #[error("cannot serve gRPC: {0}")]
+    Grpc(#[from] tonic::transport::Error),
+}
+
+/// The open ports of a master. They are opened by whoever starts it, who may hold them over a restart.
+#[derive(Debug)]
+pub struct Ports {
+    /// gRPC and `/api`.
+    pub grpc: TcpListener,
+    /// TCPStore.
+    pub store: TcpListener,
+    /// `/live`, `/ready`, `/metrics`.
+    pub http: TcpListener,
+}
+
+/// A master that has read its journal and can serve.
+pub struct Master {
+    job: Job,
+    grpc: TcpListener,
+    http: TcpListener,
+    store: Server<AwareStore>,
+    marks: Marks,
+    durable_seq: watch::Sender<u64>,
+}
+
+impl Master {
+    /// Reads the journal and prepares everything. To be called inside the runtime that will serve.
+    pub fn open(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
+        let clock = Clock::start(faults.clone());
+        let mut store = empty_store(&config, &clock);
+        let mut took_over = false;
+        let journal = match &config.state {
+            None => Journal::in_memory(),
+            Some(folder) => {
+                let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
+                took_over = replay(&mut store, &recovery.recovered)?;
+                recovery.begin(&records::snapshot(&store))?
+            }
+        };
+        let journal = Arc::new(journal);
+        let decisions = SharedDecisions::default();
+        let (recorder, marks) = JournalRecorder::new(Arc::clone(&journal), clock.clone(), Arc::clone(&decisions));
+        store.record_with(Box::new(recorder));
+        store.resume(first_seq(&journal, &clock), clock.now());
+
+        let Ports { grpc, store: store_port, http } = ports;
+        let time = clock.clone();
+        let time = Arc::new(move || time.now());
+        let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
+        let (durable_seq, durable) = watch::channel(0);
+        let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
+        let names = (config.job.to_string(), config.token);
+        let written = (journal, marks.clone(), durable);
+        let job = Job::new(names, store.handle(), written, decisions, clock, recovered_at);
+        Ok(Self { job, grpc, http, store, marks, durable_seq })
+    }
+
+    /// The life of the journal that this master is.
+    pub fn generation(&self) -> Generation {
+        self.job.generation()
+    }
+
+    /// The job it serves.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Serves until `stop` is done, or until another master has taken over.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), MasterError> {
+        let Self { job, grpc, http, store, marks, durable_seq } = self;
+        let probes = axum::serve(http, http::probes(job.clone()));
+        tokio::select! {
+            () = stop => Ok(()),
+            () = store.run() => Ok(()),
+            result = serve_grpc(&job, grpc) => Ok(result?),
+            result = probes => Ok(result?),
+            error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
+            () = keep_house(&job) => Ok(()),
+        }
+    }
+}
+
+fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
+    let clock = clock.clone();
+    let wall_clock = Box::new(move || i64::try_from(clock.wall().0).unwrap_or(i64::MAX));
+    let store = AwareStore::new(config.settings.clone(), Box::new(NoRecorder), wall_clock);
+    if config.plain_store { store.plain() } else { store }
+}
+
+/// Brings the store to where the journal ends. Whether there was a master before.
+fn replay(store: &mut AwareStore, recovered: &Recovered) -> Result<bool, RecordError> {
+    if let Some(cut) = &recovered.cut {
+        let (file, offset) = (cut.file.display(), cut.offset);
+        if cut.records_follow {
+            tracing::error!(%file, offset, bytes = cut.bytes, "the journal is damaged; what follows was not read");
+        } else {
+            tracing::info!(%file, offset, bytes = cut.bytes, "the journal ends in a record that was being written");
+        }
+    }
+    if let Some(snapshot) = &recovered.snapshot {
+        records::restore(store, snapshot)?;
+    }
+    for record in recovered.facts.iter().filter(|record| !record.is_empty()) {
+        for fact in records::decode(record)? {
+            store.replay(fact);
+        }
+    }
+    Ok(recovered.snapshot.is_some())
+}
+
+/// Changes of this master have greater numbers than any that a master before it made, written down or not.
+fn first_seq(journal: &Journal, clock: &Clock) -> u64 {
+    if journal.is_durable() { journal.generation().0 << SEQ_BITS } else { clock.wall().0 }
+}
+
+async fn serve_grpc(job: &Job, listener: TcpListener) -> Result<(), tonic::transport::Error> {
+    // Without this an answer waits for the acknowledgement of the one before it, tens of milliseconds.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
+    let routes = service::routes(job).into_axum_router().merge(http::api(job.clone()));
+    tonic::transport::Server::builder()
+        .accept_http1(true)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(2 * KEEPALIVE))
+        .initial_stream_window_size(4 << 20)
+        .initial_connection_window_size(8 << 20)
+        .add_routes(routes.into())
+        .serve_with_incoming(incoming)
+        .await
+}
+
+/// Tells the store and the sidecars how far the journal is durable, until it ends.
+async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>) -> JournalError {
+    let mut durable = Lsn(0);
+    loop {
+        durable = match job.journal().durable_beyond(durable).await {
+            Ok(durable) => durable,
+            Err(error) => return error,
+        };
+        job.with(AwareStore::journal_advanced);
+        if let Some(seq) = marks.durable_up_to(durable) {
+            durable_seq.send_replace(seq);
+        }
+    }
+}
+
+/// Keeps house: forgets what only a recovery needs, and replaces the journal by a snapshot whenever it has grown long.
+async fn keep_house(job: &Job) {
+    job.recovered().await;
+    job.with(|store, _, _| store.end_recovery());
+    let mut pulse = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        pulse.tick().await;
+        if job.journal().should_compact() {
+            let compacted = job.with(|store, _, _| job.journal().compact(records::snapshot(store)));
+            if let Err(error) = compacted {
+                tracing::warn!(%error, "the journal cannot be compacted");
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What stands in the journal, and how it becomes a store again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flexor_engine::rendezvous::Rendezvous;
+use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
+use flexor_store::keyspace::{Change, Mutation};
+use flexor_store::service::Outbox;
+use flexor_wire::journal::v1 as wire;
+use prost::Message;
+use thiserror::Error;
+
+/// A record that its checksum vouches for but that cannot be understood.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// Not the bytes of a record.
+    #[error("a record of the journal cannot be read: {0}")]
+    Wire(#[from] prost::DecodeError),
+    /// Not a decision this version knows.
+    #[error("a decision in the journal cannot be read, was it written by a newer flexor? {0}")]
+    Decision(#[from] serde_json::Error),
+}
+
+/// The facts as one record.
+pub fn encode(facts: &[StoreFact]) -> Vec<u8> {
+    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind_of(fact)) }).collect();
+    wire::Record { facts }.encode_to_vec()
+}
+
+/// The facts of a record.
+pub fn decode(record: &[u8]) -> Result<Vec<StoreFact>, RecordError> {
+    let record = wire::Record::decode(record)?;
+    record.facts.into_iter().filter_map(|fact| fact.kind).map(fact_of).collect()
+}
+
+/// Everything that a store knows, as one record.
+pub fn snapshot(store: &AwareStore) -> Vec<u8> {
+    let machine = |(run, machine): (&RunId, &Rendezvous)| {
+        // A machine is plain data with string keys; serialising it cannot fail.
+        let state = serde_json::to_vec(machine).unwrap_or_default();
+        wire::Machine { run: run.to_string(), state: state.into() }
+    };
+    wire::Snapshot {
+        keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
+        machines: store.machines().map(machine).collect(),
+        operations: store.operations().map(operation_of).collect(),
+        seq: store.keyspace().last_seq(),
+    }
+    .encode_to_vec()
+}
+
+/// Brings a store to where a snapshot was taken.
+pub fn restore(store: &mut AwareStore, snapshot: &[u8]) -> Result<(), RecordError> {
+    let snapshot = wire::Snapshot::decode(snapshot)?;
+    for key in snapshot.keys {
+        store.replay(StoreFact::Key(mutation_of(key)));
+    }
+    for machine in snapshot.machines {
+        store.restore_run(machine.run.into(), serde_json::from_slice(&machine.state)?);
+    }
+    for operation in snapshot.operations {
+        store.replay(StoreFact::Operation(origin_of(operation)));
+    }
+    store.keyspace_mut().skip_to(snapshot.seq);
+    store.settle(std::time::Duration::ZERO, &mut Outbox::default());
+    Ok(())
+}
+
+fn kind_of(fact: &StoreFact) -> wire::fact::Kind {
+    match fact {
+        StoreFact::Key(mutation) => wire::fact::Kind::Key(key_of(mutation.clone())),
+        StoreFact::Rendezvous { run, fact } => {
+            let fact: Bytes = serde_json::to_vec(fact).unwrap_or_default().into();
+            wire::fact::Kind::Rendezvous(wire::Rendezvous { run: run.to_string(), fact })
+        }
+        StoreFact::Operation(origin) => wire::fact::Kind::Operation(operation_of(origin.clone())),
+    }
+}
+
+fn fact_of(kind: wire::fact::Kind) -> Result<StoreFact, RecordError> {
+    Ok(match kind {
+        wire::fact::Kind::Key(key) => StoreFact::Key(mutation_of(key)),
+        wire::fact::Kind::Rendezvous(rendezvous) => {
+            StoreFact::Rendezvous { run: Arc::from(rendezvous.run), fact: serde_json::from_slice(&rendezvous.fact)? }
+        }
+        wire::fact::Kind::Operation(operation) => StoreFact::Operation(origin_of(operation)),
+    })
+}
+
+fn key_of(Mutation { seq, key, change }: Mutation) -> wire::Key {
+    let nothing = wire::Key { seq, key, value: None, pushed: None, popped: None };
+    match change {
+        Change::Set(value) => wire::Key { value: Some(value), ..nothing },
+        Change::Deleted => nothing,
+        Change::Pushed(value) => wire::Key { pushed: Some(value), ..nothing },
+        Change::Popped { pushed } => wire::Key { popped: Some(pushed), ..nothing },
+    }
+}
+
+fn mutation_of(key: wire::Key) -> Mutation {
+    let change = match (key.value, key.pushed, key.popped) {
+        (Some(value), _, _) => Change::Set(value),
+        (None, Some(value), _) => Change::Pushed(value),
+        (None, None, Some(pushed)) => Change::Popped { pushed },
+        (None, None, None) => Change::Deleted,
+    };
+    Mutation { seq: key.seq, key: key.key, change }
+}
+
+fn operation_of(Origin { link, connection, number, reply }: Origin) -> wire::Operation {
+    wire::Operation { link, connection, number, reply }
+}
+
+fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> Origin {
+    Origin { link, connection, number, reply }
+}
+
+#[cfg(test)]
+mod tests {
+    use flexor_engine::rendezvous::{Fact, MemberId};
+
+    use super::*;
+
+    #[test]
+    fn facts_survive_the_journal() {
+        let mutation = |change| StoreFact::Key(Mutation { seq: 7, key: Bytes::from_static(b"k"), change });
+        let facts = vec![
+            mutation(Change::Set(Bytes::from_static(b"v"))),
+            mutation(Change::Set(Bytes::new())),
+            mutation(Change::Deleted),
+            mutation(Change::Pushed(Bytes::from_static(b"i"))),
+            mutation(Change::Popped { pushed: 3 }),
+            StoreFact::Rendezvous {
+                run: "job".into(),
+                fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true },
+            },
+            StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
+        ];
+        assert_eq!(decode(&encode(&facts)).unwrap(), facts);
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        assert!(decode(b"\xff\xff\xff").is_err());
+    }
+}

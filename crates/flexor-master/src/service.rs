@@ -1,0 +1,40 @@
+//! The gRPC services of a master, one file each.
+
+mod calls;
+mod control;
+mod link;
+mod session;
+
+use flexor_wire::master::v1::control_server::ControlServer;
+use flexor_wire::master::v1::master_server::MasterServer;
+use flexor_wire::master::v1::store_link_server::StoreLinkServer;
+use tonic::metadata::MetadataValue;
+use tonic::service::Routes;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Request, Status};
+
+use crate::job::Job;
+
+/// No message of ours is longer.
+const MAX_MESSAGE: usize = 72 << 20;
+
+/// All services of a job, each call checked for the job's token.
+pub(crate) fn routes(job: &Job) -> Routes {
+    let check = |job: Job| move |request: Request<()>| carries_token(&job, request);
+    let master = MasterServer::new(session::MasterService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
+    let control = ControlServer::new(control::ControlService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
+    let link = StoreLinkServer::new(link::LinkService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
+    Routes::new(InterceptedService::new(master, check(job.clone())))
+        .add_service(InterceptedService::new(control, check(job.clone())))
+        .add_service(InterceptedService::new(link, check(job.clone())))
+}
+
+fn carries_token(job: &Job, request: Request<()>) -> Result<Request<()>, Status> {
+    let header = request.metadata().get("authorization").map(MetadataValue::as_bytes);
+    match job.token() {
+        Some(token) if !token.is_carried_by(header) => Err(Status::unauthenticated(
+            "the call does not carry the job's token; give the same --token-file to both sides",
+        )),
+        Some(_) | None => Ok(request),
+    }
+}

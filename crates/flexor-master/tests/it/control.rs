@@ -1,0 +1,77 @@
+//! What a controller says, and what it is told.
+
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::control_client::ControlClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::serving::{Node, Serving};
+
+fn pods(names: &[&str], expected: Option<u32>) -> wire::Observed {
+    let pod = |name: &&str| wire::Pod {
+        name: (*name).to_owned(),
+        uid: (*name).to_owned(),
+        role: "worker".to_owned(),
+        phase: "Running".to_owned(),
+        deleting: false,
+    };
+    wire::Observed { pods: names.iter().map(pod).collect(), expected }
+}
+
+#[tokio::test]
+async fn the_expected_number_ends_the_last_call() {
+    let serving = Serving::start(1, 8).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let mut nodes = [Node::connect(&serving, "a", 1).await, Node::connect(&serving, "b", 1).await];
+    for node in &nodes {
+        node.join().await;
+    }
+    control.set_expected(wire::SetExpectedRequest { nodes: Some(2) }).await.unwrap();
+    assert_eq!(nodes[0].complete().await.size, 2);
+    assert_eq!(nodes[1].complete().await.size, 2);
+}
+
+#[tokio::test]
+async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_the_verdict() {
+    let serving = Serving::start(1, 2).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (feed, receiver) = mpsc::channel(4);
+    feed.send(pods(&["a", "b"], Some(2))).await.unwrap();
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let mut nodes = [Node::connect(&serving, "a", 1).await, Node::connect(&serving, "b", 1).await];
+    for node in &nodes {
+        node.join().await;
+    }
+    for node in &mut nodes {
+        node.complete().await;
+    }
+    feed.send(pods(&["b"], Some(2))).await.unwrap();
+    let told = nodes[1].world(|world| !world.restart.is_empty()).await;
+    assert!(told.restart.contains("PodGone"), "{}", told.restart);
+    let proposal = proposals.message().await.unwrap().unwrap();
+    let Some(wire::proposal::Kind::Verdict(verdict)) = proposal.kind else { panic!("{proposal:?}") };
+    assert_eq!(verdict.reason, "PodGone");
+}
+
+#[tokio::test]
+async fn somebody_unknown_cannot_be_gone() {
+    let serving = Serving::start(1, 1).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let gone = wire::NodeGoneRequest { name: "nobody".to_owned(), detail: String::new() };
+    let status = control.node_gone(gone).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_retry_opens_a_closed_run() {
+    let serving = Serving::start(1, 1).await;
+    let mut node = Node::connect(&serving, "a", 1).await;
+    for _ in 0..5 {
+        node.join().await;
+    }
+    let told = node.world(|world| !world.closed.is_empty()).await;
+    assert!(told.closed.starts_with("RestartsExhausted"), "{}", told.closed);
+    let mut control = ControlClient::new(serving.channel().await);
+    control.retry(wire::RetryRequest {}).await.unwrap();
+    assert_eq!(node.world(|world| world.closed.is_empty() && world.size == 1).await.round, 4);
+}

@@ -1,0 +1,9 @@
+//! A whole master over real sockets, as nodes, sidecars, controllers and people meet it.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod control;
+mod http;
+mod link;
+mod serving;
+mod sessions;
+mod takeover;

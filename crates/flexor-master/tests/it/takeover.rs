@@ -1,0 +1,45 @@
+//! A second master for the same job, and one that comes after.
+
+use flexor_master::MasterError;
+use flexor_master::journal::JournalError;
+use flexor_wire::master::v1 as wire;
+use wire::reply::Result as Answer;
+use wire::request::Op;
+
+use crate::serving::{Node, Serving, call};
+
+#[tokio::test]
+async fn the_next_master_knows_the_world_and_the_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let mut node = Node::connect(&first, "a", 1).await;
+    node.join().await;
+    node.complete().await;
+    let set = wire::SetKey { key: "k".to_owned(), value: "v".into(), durable: true };
+    call(&first, Op::Set(set)).await;
+    drop(first);
+
+    let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    assert_eq!(second.generation, 2);
+    let Answer::Value(value) = call(&second, Op::Get(wire::GetKey { key: "k".to_owned() })).await else { panic!() };
+    assert_eq!(value.value, "v");
+    let (_, status) = Serving::http(second.grpc, "GET /api/status HTTP/1.1").await;
+    assert!(status.contains("\"round\":0") && status.contains("\"worldSize\":1"), "{status}");
+}
+
+#[tokio::test]
+async fn of_two_masters_the_older_one_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let node = Node::connect(&first, "a", 1).await;
+    node.join().await;
+    let ended = first.ended().await;
+    assert!(
+        matches!(&ended, Err(MasterError::Journal(JournalError::Superseded { by })) if by.0 == second.generation),
+        "{ended:?}"
+    );
+    let mut node = Node::connect(&second, "a", 1).await;
+    node.join().await;
+    node.complete().await;
+}

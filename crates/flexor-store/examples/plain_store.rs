@@ -1,0 +1,34 @@
+//! A plain TCPStore server: what stock torch programs use as their store, in place of torch's own. Also our side of
+//! `cargo xtask bench store`.
+//!
+//! Prints its port, serves on loopback, ends when its standard input does.
+
+use std::sync::{Arc, Mutex};
+
+use flexor_store::keyspace::Keyspace;
+use flexor_store::server::{Limits, Server, clock_from_now};
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let files = rlimit_to_the_hard_limit()?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?.port());
+    let keyspace = Arc::new(Mutex::new(Keyspace::new()));
+    let limits = Limits { connections: files, ..Limits::default() };
+    let server = Server::new(listener, keyspace, clock_from_now(), limits)?;
+    let ended = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    tokio::select! {
+        () = server.run() => {}
+        _ = ended => {}
+    }
+    Ok(())
+}
+
+/// Many clients need many open files.
+fn rlimit_to_the_hard_limit() -> std::io::Result<usize> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(usize::try_from(hard).unwrap_or(usize::MAX))
+}

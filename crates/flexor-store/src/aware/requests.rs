@@ -1,0 +1,218 @@
+//! What a request means: most are the keyspace's, those about the state of a run are the machine's.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flexor_engine::rendezvous::{Event, Fact, MemberId, Rendezvous};
+
+use super::facts::{RunId, StoreFact};
+use super::intent::{Intent, Wish};
+use super::run::Run;
+use super::view::member_of;
+use super::{AwareStore, ClockSeen, lost_peer, run_key, status};
+use crate::codec::{Reply, Request};
+use crate::service::{ConnId, Now, Outbox, Refused, Service};
+use crate::state::{self, RendezvousState};
+
+/// How many runs one store serves. A job has one; a few more are a user's experiments, many more are a mistake.
+const MAX_RUNS: usize = 64;
+
+impl AwareStore {
+    pub(super) fn dispatch(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        if self.plain {
+            return self.keyspace.request(conn, request, now, out);
+        }
+        self.hear(conn, now, out);
+        match request {
+            Request::CompareSet { key, expected, desired } if run_key::may_hold_state(&key) => {
+                self.compare_set(conn, &key, &expected, &desired, now, out)
+            }
+            Request::Get { key } if self.run_at(&key).is_some() => {
+                let run = self.run_at(&key).unwrap_or_default();
+                self.owe(conn, &run, now);
+                Ok(())
+            }
+            Request::Set { key, .. }
+            | Request::Append { key, .. }
+            | Request::Add { key, .. }
+            | Request::DeleteKey { key }
+            | Request::Barrier { key, .. }
+                if self.run_at(&key).is_some() =>
+            {
+                Err(refused("the state of a rendezvous can only be written with compare-and-set"))
+            }
+            Request::MultiSet { pairs } if pairs.iter().any(|(key, _)| self.run_at(key).is_some()) => {
+                Err(refused("the state of a rendezvous can only be written with compare-and-set"))
+            }
+            Request::Add { ref key, .. } => {
+                let key = key.clone();
+                self.keyspace.request(conn, request, now, out)?;
+                self.note_exit(conn, &key, out);
+                Ok(())
+            }
+            other => self.keyspace.request(conn, other, now, out),
+        }
+    }
+
+    pub(super) fn compare_set(
+        &mut self,
+        conn: ConnId,
+        key: &Bytes,
+        expected: &[u8],
+        desired: &[u8],
+        now: Now,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let name = run_key::run_of(key).ok_or_else(|| refused("the name of a run must be UTF-8"))?;
+        let run: RunId = name.into();
+        if expected.is_empty() && desired == state::SENTINEL {
+            self.ensure_run(&run)?;
+            self.keyspace.set(key.clone(), Bytes::from_static(state::SENTINEL), out);
+            out.send(conn, Reply::Value(Bytes::from_static(state::SENTINEL)));
+            return Ok(());
+        }
+        let read = |value: &[u8]| {
+            if value.is_empty() || value == state::SENTINEL {
+                return Ok(RendezvousState::default());
+            }
+            state::decode(value).map_err(|error| refused(format!("no state of a rendezvous: {error}")))
+        };
+        let desired = read(desired)?;
+        let expected = read(expected)?;
+        self.ensure_run(&run)?;
+        if self.keyspace.get(key).is_none() {
+            self.keyspace.set(key.clone(), Bytes::from_static(state::SENTINEL), out);
+        }
+        let known = self.connections.get(&conn).and_then(|connection| connection.node.as_ref());
+        let intent = Intent::read(known, &expected, &desired);
+        self.take_in(conn, &run, intent, now, out);
+        self.owe(conn, &run, now);
+        Ok(())
+    }
+
+    pub(super) fn take_in(&mut self, conn: ConnId, run: &RunId, intent: Intent, now: Now, out: &mut Outbox) {
+        let wall = (self.wall_clock)();
+        let connection = self.connections.entry(conn).or_default();
+        connection.run = Some(Arc::clone(run));
+        if let Some(clock) = intent.clock {
+            connection.clock = Some(ClockSeen { theirs: clock.unix_micros(), wall, now });
+        }
+        let Some(node) = intent.node else {
+            connection.sees_closed |= intent.close;
+            return;
+        };
+        connection.node = Some(node.clone());
+        let pod = connection.pod.clone();
+        let id = member_of(&node);
+        if let Some(run) = self.runs.get_mut(run) {
+            run.connections.insert(id.clone(), conn);
+            if let Some(pod) = pod {
+                run.pods.insert(id.clone(), pod);
+            }
+        }
+        match intent.wish {
+            Wish::Join => self.feed(run, Event::Join { id: id.clone() }, now, out),
+            Wish::Leave => self.feed(run, Event::Leave { id: id.clone() }, now, out),
+            Wish::Nothing => self.feed(run, Event::Heard { id: id.clone() }, now, out),
+        }
+        if intent.close {
+            self.warn_of_early_end(run, &id);
+            self.feed(run, Event::Close { by: id }, now, out);
+            if let Some(connection) = self.connections.get_mut(&conn) {
+                connection.sees_closed = true;
+            }
+        }
+    }
+
+    /// An agent that ends well comes to the exit barrier first. One that does not has given up by itself.
+    fn warn_of_early_end(&self, run: &RunId, id: &MemberId) {
+        let ended_well = self.runs.get(run).is_some_and(|run| run.exits.members.contains(id));
+        if !ended_well {
+            tracing::warn!(
+                run = %run, node = %id,
+                "its launcher gave up and closes the run for everybody; does its command line have its own \
+                 --max-restarts or --rdzv-conf? Leave them out: flexor sets PET_MAX_RESTARTS and PET_RDZV_CONF"
+            );
+        }
+    }
+
+    /// Tells a machine something, and acts on what it decides.
+    pub(super) fn feed(&mut self, id: &RunId, event: Event, now: Now, out: &mut Outbox) {
+        let Some(run) = self.runs.get_mut(id) else { return };
+        let facts = run.handle(event, now);
+        for fact in &facts {
+            status::log(run, fact);
+            match fact {
+                Fact::Dropped { id, .. } => {
+                    run.connections.remove(id);
+                    run.pods.remove(id);
+                    lost_peer::fill_rank_exchange(run, id, &mut self.keyspace, out);
+                    lost_peer::release_exit_barrier(run, &mut self.keyspace, out);
+                }
+                Fact::Completed { .. } => {
+                    if let Some(world) = run.machine.world() {
+                        lost_peer::forget_old_rounds(run, world, &mut self.keyspace);
+                    }
+                }
+                Fact::Joined { .. }
+                | Fact::Spared { .. }
+                | Fact::Left { .. }
+                | Fact::Closed { .. }
+                | Fact::Reopened { .. }
+                | Fact::Expected { .. } => {}
+            }
+        }
+        self.pending.extend(facts.into_iter().map(|fact| StoreFact::Rendezvous { run: Arc::clone(id), fact }));
+    }
+
+    pub(super) fn ensure_run(&mut self, run: &RunId) -> Result<(), Refused> {
+        if self.runs.contains_key(run) {
+            return Ok(());
+        }
+        if self.runs.len() >= MAX_RUNS {
+            return Err(refused(format!("{MAX_RUNS} runs are served already; is --rdzv-id different in every pod?")));
+        }
+        tracing::info!(run = %run, "a run begins");
+        let machine = Rendezvous::new(self.settings.clone());
+        self.runs.insert(Arc::clone(run), Run::new(Arc::clone(run), machine));
+        Ok(())
+    }
+
+    pub(super) fn run_at(&self, key: &[u8]) -> Option<RunId> {
+        let name = run_key::run_of(key)?;
+        self.runs.get(name).map(|run| Arc::clone(&run.id))
+    }
+
+    pub(super) fn owe(&mut self, conn: ConnId, run: &RunId, now: Now) {
+        let member = self.connections.get(&conn).and_then(|connection| connection.node.as_ref()).map(member_of);
+        if let Some(run) = self.runs.get_mut(run) {
+            run.owe(conn, member.as_ref(), now);
+        }
+    }
+
+    pub(super) fn note_exit(&mut self, conn: ConnId, key: &[u8], out: &mut Outbox) {
+        for (run, id) in self.members_of(&[conn]) {
+            if let Some(run) = self.runs.get_mut(&run)
+                && lost_peer::counted_out(run, &id, key)
+            {
+                lost_peer::release_exit_barrier(run, &mut self.keyspace, out);
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, conn: ConnId, now: Now, out: &mut Outbox) {
+        for (run, id) in self.members_of(&[conn]) {
+            self.feed(&run, Event::Heard { id }, now, out);
+        }
+    }
+}
+
+fn refused(reason: impl Into<String>) -> Refused {
+    Refused { reason: reason.into() }
+}

@@ -1,0 +1,78 @@
+//! The names that torchrun gives to its keys.
+
+#[cfg(test)]
+use bytes::Bytes;
+use flexor_model::Round;
+
+const PREFIX: &[u8] = b"/torch.rendezvous.";
+
+/// Whether a key could be the state of a rendezvous: only such are ever written with compare-and-set by torchrun.
+pub(super) fn may_hold_state(key: &[u8]) -> bool {
+    key.starts_with(PREFIX)
+}
+
+/// The run that a state key belongs to.
+pub(super) fn run_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()
+}
+
+/// The key of a run's state.
+#[cfg(test)]
+pub(super) fn state_key(run: &str) -> Bytes {
+    [PREFIX, run.as_bytes()].concat().into()
+}
+
+/// What the keys of one round begin with.
+pub(super) fn round_prefix(run: &str, round: Round) -> String {
+    format!("/torch.rendezvous.{run}.{round}/")
+}
+
+/// Where an agent counts itself in when its workers have ended, below the prefix of the round.
+pub(super) const EXIT_COUNT: &str = "torchelastic/agent/terminal_state/num_members";
+/// What the others wait for then.
+pub(super) const EXIT_DONE: &str = "torchelastic/agent/terminal_state/last_member";
+/// What the agent of each rank says of itself before ranks are given out.
+pub(super) const ROLE_INFO: &str = "torchelastic/role_info/";
+/// What the agent of rank 0 tells each of the others.
+pub(super) const ASSIGNED_RANKS: &str = "torchelastic/assigned_ranks/";
+/// Where the workers meet; written by the agent of rank 0.
+pub(super) const LEADER_ADDRESS: &str = "MASTER_ADDR";
+/// The port that goes with it.
+pub(super) const LEADER_PORT: &str = "MASTER_PORT";
+
+/// The run and round that a key belongs to, if it is one of a round.
+pub(super) fn round_of(key: &[u8]) -> Option<(&str, Round)> {
+    let rest = std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()?;
+    // Runs may have dots and slashes in their names: the round is the first number between a dot and a slash.
+    rest.match_indices('/').find_map(|(slash, _)| {
+        let (run, round) = rest[..slash].rsplit_once('.')?;
+        Some((run, Round(round.parse().ok()?)))
+    })
+}
+
+/// The round of a key that counts agents out, if it is one of this run.
+pub(super) fn exit_count_round(run: &str, key: &[u8]) -> Option<Round> {
+    let (of_run, round) = round_of(key)?;
+    let is_count = of_run == run && key.ends_with(EXIT_COUNT.as_bytes());
+    is_count.then_some(round)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_count_of_a_round_is_known_by_its_key() {
+        let key = format!("{}{EXIT_COUNT}", round_prefix("job.7", Round(3)));
+        assert_eq!(exit_count_round("job.7", key.as_bytes()), Some(Round(3)));
+        assert_eq!(exit_count_round("job", key.as_bytes()), None);
+        assert_eq!(exit_count_round("job.7", b"/torch.rendezvous.job.7.3/other"), None);
+        assert_eq!(exit_count_round("job.7", b"/torch.rendezvous.job.7"), None);
+    }
+
+    #[test]
+    fn state_keys_and_runs_belong_together() {
+        assert_eq!(run_of(&state_key("job a")), Some("job a"));
+        assert_eq!(run_of(b"/default_pg/0"), None);
+    }
+}

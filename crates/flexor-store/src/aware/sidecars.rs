@@ -1,0 +1,151 @@
+//! Connections that come through a sidecar: they can be taken up again, and what was done over them is done once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flexor_engine::rendezvous::{Event, MemberId};
+use flexor_model::Round;
+
+use super::facts::{Origin, RunId, StoreFact};
+use super::view::{desc_of, member_of};
+use super::{AwareStore, Connection, run_key};
+use crate::codec::Request;
+use crate::keyspace::Mutation;
+use crate::service::{ConnId, Now, Outbox, Refused, Service};
+
+/// How long a sidecar has to come back after its connection broke.
+const SIDECAR_GRACE: Duration = Duration::from_secs(1);
+
+impl AwareStore {
+    /// A connection that comes through a sidecar. `node` is who it spoke for before the sidecar lost its way to us.
+    pub fn opened_through_sidecar(
+        &mut self,
+        conn: ConnId,
+        pod: Arc<str>,
+        node: Option<&str>,
+        now: Now,
+        out: &mut Outbox,
+    ) {
+        let node = node.map(|name| desc_of(&MemberId::new(name, 0)));
+        let id = node.as_ref().map(member_of);
+        let run = id.as_ref().and_then(|id| self.runs.values().find(|run| run.machine.place_of(id).is_some()));
+        let run = run.map(|run| Arc::clone(&run.id));
+        let connection = Connection { run: run.clone(), node, pod: Some(Arc::clone(&pod)), ..Connection::default() };
+        self.connections.insert(conn, connection);
+        if let (Some(run), Some(id)) = (run, id) {
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.connections.insert(id.clone(), conn);
+                run.pods.insert(id.clone(), pod);
+            }
+            self.feed(&run, Event::Heard { id }, now, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// Carries out an operation of a sidecar and writes down that it was.
+    pub fn request_of_sidecar(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        mut origin: Origin,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Result<Vec<Mutation>, Refused> {
+        let number = origin.number;
+        let stream = (origin.link, origin.connection);
+        if let Some((last, reply)) = self.operations.get(&stream)
+            && number <= *last
+        {
+            let reply = if number == *last { reply.clone() } else { Bytes::new() };
+            self.repeat(conn, request, reply, now, out)?;
+            return Ok(Vec::new());
+        }
+        let read = match &request {
+            Request::Get { key } => vec![key.clone()],
+            Request::MultiGet { keys } => keys.clone(),
+            _ => Vec::new(),
+        };
+        let mut sent = Outbox::default();
+        let result = self.dispatch(conn, request, now, &mut sent);
+        let changes = self.keyspace.take_mutations();
+        let mut reply = Vec::new();
+        for (to, bytes) in sent.take_sent() {
+            if to == conn {
+                reply.extend_from_slice(&bytes);
+            }
+            out.send_bytes(to, bytes);
+        }
+        if !changes.is_empty() {
+            origin.reply = reply.into();
+            self.operations.insert(stream, (number, origin.reply.clone()));
+            self.pending.extend(changes.iter().cloned().map(StoreFact::Key));
+            self.pending.push(StoreFact::Operation(origin));
+        }
+        self.settle(now, out);
+        result?;
+        let seen = read.iter().filter_map(|key| self.keyspace.mutation_of(key));
+        Ok(changes.into_iter().chain(seen).collect())
+    }
+
+    /// An operation comes again that was done: it is answered as it was, or waits again where it had no answer yet.
+    pub(super) fn repeat(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        reply: Bytes,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        if !reply.is_empty() {
+            out.send_bytes(conn, reply);
+        } else if let Request::Barrier { key, .. } = &request {
+            // It is counted already: take it back before it counts itself in again.
+            let back = Request::Add { key: key.clone(), delta: -1 };
+            self.keyspace.request(conn, back, now, &mut Outbox::default())?;
+            self.keyspace.request(conn, request, now, out)?;
+        }
+        self.settle(now, out);
+        Ok(())
+    }
+
+    /// A sidecar gave a sign of life for its connections.
+    pub fn heard(&mut self, conns: &[ConnId], now: Now, out: &mut Outbox) {
+        for (run, id) in self.members_of(conns) {
+            self.feed(&run, Event::Heard { id }, now, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// The way to a sidecar broke. It has a moment to come back; its connections are gone for now.
+    pub fn sidecar_lost(&mut self, conns: &[ConnId], now: Now, out: &mut Outbox) {
+        for (run, id) in self.members_of(conns) {
+            self.feed(&run, Event::SidecarLost { id, grace: SIDECAR_GRACE }, now, out);
+        }
+        for conn in conns {
+            self.forget_connection(*conn, now, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// Takes over a change that a sidecar remembers; later ones win.
+    pub fn restore_key(&mut self, mutation: Mutation, out: &mut Outbox) {
+        if let Some((run, round)) = run_key::round_of(&mutation.key) {
+            self.skip_round(run, round);
+        }
+        if self.keyspace.restore(mutation.clone(), out) {
+            self.pending.push(StoreFact::Key(mutation));
+        }
+        self.write_down();
+    }
+
+    /// A master whose journal was lost must not use the number of a round that was: its keys would be found full.
+    pub(super) fn skip_round(&mut self, run: &str, round: Round) {
+        let run: RunId = run.into();
+        if self.ensure_run(&run).is_ok()
+            && let Some(run) = self.runs.get_mut(&run)
+        {
+            run.machine.rounds_after(round);
+        }
+    }
+}

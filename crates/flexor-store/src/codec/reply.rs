@@ -1,0 +1,66 @@
+//! What the store answers. The shape follows from the request; nothing in the bytes tells it.
+
+use bytes::Bytes;
+
+use super::Chunks;
+
+/// The byte that ends a WAIT or BARRIER that came true.
+pub const STOP_WAITING: u8 = 0;
+/// The byte that ends a WAIT or BARRIER that was taken back.
+pub const WAIT_CANCELED: u8 = 1;
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To GET and COMPARE_SET: a value.
+    Value(Bytes),
+    /// To MULTI_GET: values in the order of the keys, without a count.
+    Values(Vec<Bytes>),
+    /// To LIST_KEYS: the keys, with a count.
+    Keys(Vec<Bytes>),
+    /// To ADD, GETNUMKEYS, DELETE_KEY and QUEUE_LEN: a number.
+    Number(i64),
+    /// To CHECK: whether all keys are there.
+    Present(bool),
+    /// To WAIT and BARRIER.
+    StopWaiting,
+    /// To CANCEL_WAIT.
+    WaitCanceled,
+    /// To PING: its number.
+    Pong(u32),
+    /// To QUEUE_POP: how many items there were, and the first if there was one.
+    Popped {
+        /// How many there were.
+        length: i64,
+        /// The first.
+        value: Option<Bytes>,
+    },
+}
+
+impl Reply {
+    /// Writes the reply as a client expects it.
+    pub fn encode(self, out: &mut Chunks) {
+        match self {
+            Reply::Value(value) => put_bytes(out, value),
+            Reply::Values(values) => values.into_iter().for_each(|value| put_bytes(out, value)),
+            Reply::Keys(keys) => {
+                out.push(&(keys.len() as u64).to_le_bytes());
+                keys.into_iter().for_each(|key| put_bytes(out, key));
+            }
+            Reply::Number(number) => out.push(&number.to_le_bytes()),
+            Reply::Present(present) => out.push(&[u8::from(!present)]),
+            Reply::StopWaiting => out.push(&[STOP_WAITING]),
+            Reply::WaitCanceled => out.push(&[WAIT_CANCELED]),
+            Reply::Pong(nonce) => out.push(&nonce.to_le_bytes()),
+            Reply::Popped { length, value } => {
+                out.push(&length.to_le_bytes());
+                value.into_iter().for_each(|value| put_bytes(out, value));
+            }
+        }
+    }
+}
+
+fn put_bytes(out: &mut Chunks, bytes: Bytes) {
+    out.push(&(bytes.len() as u64).to_le_bytes());
+    out.push_shared(bytes);
+}

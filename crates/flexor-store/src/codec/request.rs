@@ -1,0 +1,256 @@
+//! What a client can ask of the store.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::layout::Scan;
+use super::{DecodeError, MAGIC, Opcode};
+
+/// One request. Keys and values are opaque bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// The greeting, with the magic number; no reply.
+    Validate,
+    /// Stores a value; no reply.
+    Set {
+        /// Where.
+        key: Bytes,
+        /// What.
+        value: Bytes,
+    },
+    /// Stores a value if the present one is the expected one; the reply tells what holds afterwards.
+    CompareSet {
+        /// Where.
+        key: Bytes,
+        /// What must be there; empty: nothing.
+        expected: Bytes,
+        /// What to store.
+        desired: Bytes,
+    },
+    /// Reads a value.
+    Get {
+        /// Where.
+        key: Bytes,
+    },
+    /// Adds to a number that is kept as decimal text.
+    Add {
+        /// Where.
+        key: Bytes,
+        /// How much.
+        delta: i64,
+    },
+    /// Asks whether all keys are there.
+    Check {
+        /// Which.
+        keys: Vec<Bytes>,
+    },
+    /// Asks for an answer once all keys are there.
+    Wait {
+        /// Which.
+        keys: Vec<Bytes>,
+    },
+    /// Asks how many keys there are.
+    GetNumKeys,
+    /// Removes a key.
+    DeleteKey {
+        /// Which.
+        key: Bytes,
+    },
+    /// Adds bytes at the end of a value; no reply.
+    Append {
+        /// Where.
+        key: Bytes,
+        /// What.
+        value: Bytes,
+    },
+    /// Reads several values.
+    MultiGet {
+        /// Where.
+        keys: Vec<Bytes>,
+    },
+    /// Stores several values; no reply.
+    MultiSet {
+        /// Where, and what.
+        pairs: Vec<(Bytes, Bytes)>,
+    },
+    /// Takes back a WAIT or BARRIER that was not answered.
+    CancelWait,
+    /// Asks for the same number back.
+    Ping {
+        /// The number.
+        nonce: u32,
+    },
+    /// Adds an item at the end of a queue; no reply.
+    QueuePush {
+        /// Which queue.
+        key: Bytes,
+        /// The item.
+        value: Bytes,
+    },
+    /// Takes the item at the front of a queue, if there is one.
+    QueuePop {
+        /// Which queue.
+        key: Bytes,
+    },
+    /// Asks how many items a queue holds.
+    QueueLen {
+        /// Which queue.
+        key: Bytes,
+    },
+    /// Asks for all keys.
+    ListKeys,
+    /// Counts itself in and asks for an answer once the count is reached.
+    Barrier {
+        /// Where the count is kept.
+        key: Bytes,
+        /// The count to reach.
+        world_size: i64,
+    },
+}
+
+impl Request {
+    /// What the request asks for.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Request::Validate => Opcode::Validate,
+            Request::Set { .. } => Opcode::Set,
+            Request::CompareSet { .. } => Opcode::CompareSet,
+            Request::Get { .. } => Opcode::Get,
+            Request::Add { .. } => Opcode::Add,
+            Request::Check { .. } => Opcode::Check,
+            Request::Wait { .. } => Opcode::Wait,
+            Request::GetNumKeys => Opcode::GetNumKeys,
+            Request::DeleteKey { .. } => Opcode::DeleteKey,
+            Request::Append { .. } => Opcode::Append,
+            Request::MultiGet { .. } => Opcode::MultiGet,
+            Request::MultiSet { .. } => Opcode::MultiSet,
+            Request::CancelWait => Opcode::CancelWait,
+            Request::Ping { .. } => Opcode::Ping,
+            Request::QueuePush { .. } => Opcode::QueuePush,
+            Request::QueuePop { .. } => Opcode::QueuePop,
+            Request::QueueLen { .. } => Opcode::QueueLen,
+            Request::ListKeys => Opcode::ListKeys,
+            Request::Barrier { .. } => Opcode::Barrier,
+        }
+    }
+
+    /// Reads bytes that are exactly one request, with the limits of the protocol.
+    pub fn parse(frame: &[u8]) -> Result<Request, DecodeError> {
+        match Scan::default().advance(frame)? {
+            None => Err(DecodeError::Truncated(frame.len())),
+            Some(length) if length < frame.len() => Err(DecodeError::TrailingBytes(frame.len() - length)),
+            Some(_) => Request::of_whole(frame),
+        }
+    }
+
+    /// Writes the request as a client sends it.
+    pub fn encode(&self, out: &mut BytesMut) {
+        out.put_u8(self.opcode() as u8);
+        match self {
+            Request::Validate => out.put_u32_le(MAGIC),
+            Request::Set { key, value } | Request::Append { key, value } | Request::QueuePush { key, value } => {
+                put_bytes(out, key);
+                put_bytes(out, value);
+            }
+            Request::CompareSet { key, expected, desired } => {
+                put_bytes(out, key);
+                put_bytes(out, expected);
+                put_bytes(out, desired);
+            }
+            Request::Get { key }
+            | Request::DeleteKey { key }
+            | Request::QueuePop { key }
+            | Request::QueueLen { key } => put_bytes(out, key),
+            Request::Add { key, delta: number } | Request::Barrier { key, world_size: number } => {
+                put_bytes(out, key);
+                out.put_i64_le(*number);
+            }
+            Request::Check { keys } | Request::Wait { keys } | Request::MultiGet { keys } => {
+                out.put_u64_le(keys.len() as u64);
+                keys.iter().for_each(|key| put_bytes(out, key));
+            }
+            Request::MultiSet { pairs } => {
+                out.put_u64_le(pairs.len() as u64);
+                for (key, value) in pairs {
+                    put_bytes(out, key);
+                    put_bytes(out, value);
+                }
+            }
+            Request::Ping { nonce } => out.put_u32_le(*nonce),
+            Request::GetNumKeys | Request::CancelWait | Request::ListKeys => {}
+        }
+    }
+
+    /// The request as a client sends it.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        self.encode(&mut out);
+        out.freeze()
+    }
+
+    /// Reads a frame that a scan has found to be whole.
+    pub(super) fn of_whole(frame: &[u8]) -> Result<Request, DecodeError> {
+        let mut fields = Fields(frame);
+        let [opcode] = fields.array().ok_or(DecodeError::Truncated(frame.len()))?;
+        read_arguments(Opcode::try_from(opcode)?, &mut fields).ok_or(DecodeError::Truncated(frame.len()))
+    }
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u64_le(bytes.len() as u64);
+    out.put_slice(bytes);
+}
+
+fn read_arguments(opcode: Opcode, fields: &mut Fields<'_>) -> Option<Request> {
+    Some(match opcode {
+        Opcode::Validate => fields.array::<4>().map(|_| Request::Validate)?,
+        Opcode::Set => Request::Set { key: fields.bytes()?, value: fields.bytes()? },
+        Opcode::CompareSet => {
+            Request::CompareSet { key: fields.bytes()?, expected: fields.bytes()?, desired: fields.bytes()? }
+        }
+        Opcode::Get => Request::Get { key: fields.bytes()? },
+        Opcode::Add => Request::Add { key: fields.bytes()?, delta: fields.array().map(i64::from_le_bytes)? },
+        Opcode::Check => Request::Check { keys: fields.keys()? },
+        Opcode::Wait => Request::Wait { keys: fields.keys()? },
+        Opcode::GetNumKeys => Request::GetNumKeys,
+        Opcode::DeleteKey => Request::DeleteKey { key: fields.bytes()? },
+        Opcode::Append => Request::Append { key: fields.bytes()?, value: fields.bytes()? },
+        Opcode::MultiGet => Request::MultiGet { keys: fields.keys()? },
+        Opcode::MultiSet => {
+            let count = fields.array().map(u64::from_le_bytes)?;
+            let pairs = (0..count).map(|_| Some((fields.bytes()?, fields.bytes()?)));
+            Request::MultiSet { pairs: pairs.collect::<Option<_>>()? }
+        }
+        Opcode::CancelWait => Request::CancelWait,
+        Opcode::Ping => Request::Ping { nonce: fields.array().map(u32::from_le_bytes)? },
+        Opcode::QueuePush => Request::QueuePush { key: fields.bytes()?, value: fields.bytes()? },
+        Opcode::QueuePop => Request::QueuePop { key: fields.bytes()? },
+        Opcode::QueueLen => Request::QueueLen { key: fields.bytes()? },
+        Opcode::ListKeys => Request::ListKeys,
+        Opcode::Barrier => {
+            Request::Barrier { key: fields.bytes()?, world_size: fields.array().map(i64::from_le_bytes)? }
+        }
+    })
+}
+
+/// What is left to read of a frame.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn bytes(&mut self) -> Option<Bytes> {
+        let length = self.array().map(u64::from_le_bytes)?;
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
+        self.0 = rest;
+        Some(Bytes::copy_from_slice(bytes))
+    }
+
+    fn keys(&mut self) -> Option<Vec<Bytes>> {
+        let count = self.array().map(u64::from_le_bytes)?;
+        (0..count).map(|_| self.bytes()).collect()
+    }
+}

@@ -1,0 +1,182 @@
+//! Where connections and the service meet.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::runtime;
+use tokio::sync::Notify;
+
+use super::Clock;
+use super::connection::Connection;
+use super::limits::{Limits, SMALL_REQUEST};
+use super::sinks::Sinks;
+use crate::service::{ConnId, Now, Outbox, Parcel, Service};
+
+/// How many connections one task writes to when many are woken at once: small enough to share the work among the
+/// cores, large enough that starting a task does not count.
+const WAKE_UPS_PER_TASK: usize = 256;
+
+pub(super) struct Hub<S> {
+    service: Arc<Mutex<S>>,
+    connections: Mutex<HashMap<ConnId, Arc<Connection>>>,
+    pub(super) sinks: Sinks,
+    pub(super) clock: Clock,
+    pub(super) limits: Limits,
+    runtime: runtime::Handle,
+    /// When the next tick is expected; changed only under the service's lock.
+    expected_tick: Mutex<Option<Now>>,
+    /// Told when the service wants a tick earlier than that.
+    pub(super) earlier_tick: Notify,
+    /// Bytes of begun requests of all connections.
+    incomplete: AtomicUsize,
+}
+
+impl<S: Service> Hub<S> {
+    pub(super) fn new(service: Arc<Mutex<S>>, clock: Clock, limits: Limits) -> Hub<S> {
+        Hub {
+            service,
+            connections: Mutex::default(),
+            sinks: Sinks::default(),
+            clock,
+            limits,
+            runtime: runtime::Handle::current(),
+            expected_tick: Mutex::default(),
+            earlier_tick: Notify::new(),
+            incomplete: AtomicUsize::new(0),
+        }
+    }
+
+    /// Does something with the service and delivers what it wants sent. `own` is the connection that most of it will
+    /// be for, if that is known.
+    pub(super) fn with<R>(&self, own: Option<&Arc<Connection>>, act: impl FnOnce(&mut S, Now, &mut Outbox) -> R) -> R {
+        let mut out = Outbox::default();
+        let mut service = lock(&self.service);
+        let result = act(&mut service, (self.clock)(), &mut out);
+        let touched = self.queue(out, own);
+        self.expect_tick_at(service.next_tick());
+        drop(service);
+        self.flush(touched);
+        result
+    }
+
+    /// Asks the service when it wants to be ticked, and takes note that this is known.
+    pub(super) fn next_tick(&self) -> Option<Now> {
+        let service = lock(&self.service);
+        let next = service.next_tick();
+        *lock(&self.expected_tick) = next;
+        next
+    }
+
+    /// Takes in a new connection; None when there are too many.
+    pub(super) fn admit(&self, socket: OwnedWriteHalf, peer: SocketAddr) -> Option<Arc<Connection>> {
+        let mut connections = lock(&self.connections);
+        if connections.len() >= self.limits.connections {
+            return None;
+        }
+        let connection = Arc::new(Connection::new(socket, peer, (self.clock)()));
+        connections.insert(connection.id, connection.clone());
+        Some(connection)
+    }
+
+    /// Forgets a connection whose reader has ended.
+    pub(super) fn dismiss(&self, connection: &Connection) {
+        connection.silence();
+        self.with(None, |service, now, out| {
+            lock(&self.connections).remove(&connection.id);
+            service.closed(connection.id, now, out);
+        });
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        lock(&self.connections).len()
+    }
+
+    /// The connections for which `select` gives a reason to close them, with it.
+    pub(super) fn select(&self, select: impl Fn(&Connection) -> Option<String>) -> Vec<(Arc<Connection>, String)> {
+        let connections = lock(&self.connections);
+        let selected = connections.values().filter_map(|connection| Some((connection.clone(), select(connection)?)));
+        selected.collect()
+    }
+
+    /// Accounts for the bytes that a connection holds of begun requests; false when it must go to make room.
+    pub(super) fn account_incomplete(&self, before: usize, after: usize) -> bool {
+        let others = if after >= before {
+            self.incomplete.fetch_add(after - before, Ordering::Relaxed)
+        } else {
+            self.incomplete.fetch_sub(before - after, Ordering::Relaxed)
+        };
+        after <= SMALL_REQUEST || others - before + after <= self.limits.incomplete
+    }
+
+    /// Closes all connections when the guard goes.
+    pub(super) fn close_all_when_dropped(self: &Arc<Self>) -> impl Drop + use<S> {
+        CloseAll(self.clone())
+    }
+
+    /// Puts every parcel into its connection's queue; the connections to write to.
+    fn queue(&self, out: Outbox, own: Option<&Arc<Connection>>) -> Vec<Arc<Connection>> {
+        let mut touched: Vec<Arc<Connection>> = Vec::new();
+        let mut connections = None;
+        for parcel in out.into_parcels() {
+            let (Parcel::Send(id, _) | Parcel::Close(id, _)) = &parcel;
+            let connection = match own {
+                Some(own) if own.id == *id => Some(own),
+                _ => connections.get_or_insert_with(|| lock(&self.connections)).get(id),
+            };
+            let Some(connection) = connection else {
+                self.sinks.deliver(parcel);
+                continue;
+            };
+            match parcel {
+                Parcel::Send(_, chunks) => {
+                    connection.queue(chunks, self.limits.outgoing);
+                    touched.push(connection.clone());
+                }
+                Parcel::Close(_, reason) => {
+                    connection.flush(&self.runtime);
+                    connection.close(&reason);
+                }
+            }
+        }
+        touched
+    }
+
+    fn flush(&self, touched: Vec<Arc<Connection>>) {
+        let runtime = &self.runtime;
+        let mut rest = touched;
+        // The others can begin while this thread still writes.
+        while rest.len() > WAKE_UPS_PER_TASK {
+            let some = rest.split_off(rest.len() - WAKE_UPS_PER_TASK);
+            let handle = runtime.clone();
+            runtime.spawn(async move { some.iter().for_each(|connection| connection.flush(&handle)) });
+        }
+        rest.iter().for_each(|connection| connection.flush(runtime));
+    }
+
+    fn expect_tick_at(&self, next: Option<Now>) {
+        let mut expected = lock(&self.expected_tick);
+        if let Some(next) = next
+            && expected.is_none_or(|expected| next < expected)
+        {
+            *expected = Some(next);
+            self.earlier_tick.notify_one();
+        }
+    }
+}
+
+struct CloseAll<S>(Arc<Hub<S>>);
+
+impl<S> Drop for CloseAll<S> {
+    fn drop(&mut self) {
+        lock(&self.0.connections).values().for_each(|connection| _ = connection.silence());
+    }
+}
+
+/// Locks, also after a panic of another holder: that one was logged and has cost its own connection, and ending the
+/// store as well would cost all others theirs.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! What stands behind a TCPStore port: takes the requests of connections and says what to send to whom.
+//!
+//! A [`Service`] is a state machine without sockets and without a clock. The [server](crate::server) owns the sockets,
+//! calls it under one lock, so that every request is atomic, and delivers its [`Outbox`]. The plain service is the
+//! [`Keyspace`](crate::keyspace::Keyspace); one that knows rendezvous wraps it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+
+use crate::codec::{Chunks, Reply, Request};
+
+/// A connection, by a number that is never given twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(u64);
+
+impl ConnId {
+    /// A number that nobody has had.
+    pub fn fresh() -> ConnId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        ConnId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl fmt::Display for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A moment, as the time since the process began by a clock that never goes back.
+pub type Now = Duration;
+
+/// A request that the service does not serve. The server logs the reason and closes that connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// What is wrong with it, and what to do about it.
+    pub reason: String,
+}
+
+/// The state behind a port.
+pub trait Service: Send + 'static {
+    /// A connection was accepted.
+    fn opened(&mut self, conn: ConnId, peer: SocketAddr, now: Now, out: &mut Outbox);
+
+    /// A connection sent a request. Replies need not come at once, and may go to other connections.
+    fn request(&mut self, conn: ConnId, request: Request, now: Now, out: &mut Outbox) -> Result<(), Refused>;
+
+    /// A connection is gone; nothing can be sent to it any more.
+    fn closed(&mut self, conn: ConnId, now: Now, out: &mut Outbox);
+
+    /// Time has passed. Called when [`next_tick`](Service::next_tick) says, and perhaps more often.
+    fn tick(&mut self, now: Now, out: &mut Outbox);
+
+    /// When to call [`tick`](Service::tick) next, if ever.
+    fn next_tick(&self) -> Option<Now>;
+}
+
+/// What a service wants done: bytes to send and connections to close, in this order.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    parcels: Vec<Parcel>,
+    /// Bytes in all parcels.
+    queued: usize,
+}
+
+/// One thing to do to one connection.
+#[derive(Debug)]
+pub(crate) enum Parcel {
+    Send(ConnId, Chunks),
+    Close(ConnId, String),
+}
+
+impl Outbox {
+    /// Sends a reply.
+    pub fn send(&mut self, conn: ConnId, reply: Reply) {
+        self.write(conn, |chunks| reply.encode(chunks));
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_bytes(&mut self, conn: ConnId, bytes: Bytes) {
+        self.write(conn, |chunks| chunks.push_shared(bytes));
+    }
+
+    /// Sends bytes that were put together elsewhere.
+    pub fn send_chunks(&mut self, conn: ConnId, more: Chunks) {
+        self.write(conn, |chunks| chunks.append(more));
+    }
+
+    /// A copy of what is to be sent to a connection.
+    pub fn sent_to(&self, conn: ConnId) -> Vec<u8> {
+        let to_it = self.parcels.iter().filter_map(|parcel| match parcel {
+            Parcel::Send(id, chunks) if *id == conn => Some(chunks),
+            Parcel::Send(..) | Parcel::Close(..) => None,
+        });
+        to_it.flat_map(Chunks::pieces).flatten().copied().collect()
+    }
+
+    /// Closes a connection once its socket was given what was sent to it before; the reason goes to the log.
+    pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
+        self.parcels.push(Parcel::Close(conn, reason.into()));
+    }
+
+    /// Takes all bytes, joined per run of sends to one connection: for tests and for services that wrap others.
+    pub fn take_sent(&mut self) -> Vec<(ConnId, Bytes)> {
+        self.queued = 0;
+        let sent = self.parcels.extract_if(.., |parcel| matches!(parcel, Parcel::Send(..)));
+        let joined = sent.filter_map(|parcel| match parcel {
+            Parcel::Send(conn, mut chunks) => Some((conn, chunks.copy_to_bytes(chunks.len()))),
+            Parcel::Close(..) => None,
+        });
+        joined.collect()
+    }
+
+    /// Takes the connections to close, with the reasons.
+    pub fn take_closed(&mut self) -> Vec<(ConnId, String)> {
+        let closed = self.parcels.extract_if(.., |parcel| matches!(parcel, Parcel::Close(..)));
+        let named = closed.filter_map(|parcel| match parcel {
+            Parcel::Close(conn, reason) => Some((conn, reason)),
+            Parcel::Send(..) => None,
+        });
+        named.collect()
+    }
+
+    /// How many bytes are to be sent, to all connections together.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    pub(crate) fn into_parcels(self) -> Vec<Parcel> {
+        self.parcels
+    }
+
+    /// Writes for a connection: several replies in a row to the same one become one parcel.
+    fn write(&mut self, conn: ConnId, write: impl FnOnce(&mut Chunks)) {
+        if let Some(Parcel::Send(last, chunks)) = self.parcels.last_mut()
+            && *last == conn
+        {
+            let before = chunks.len();
+            write(chunks);
+            self.queued += chunks.len() - before;
+            return;
+        }
+        let mut chunks = Chunks::default();
+        write(&mut chunks);
+        if !chunks.is_empty() {
+            self.queued += chunks.len();
+            self.parcels.push(Parcel::Send(conn, chunks));
+        }
+    }
+}

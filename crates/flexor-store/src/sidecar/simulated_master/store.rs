@@ -1,0 +1,145 @@
+//! A store without any sockets, for the simulated master: values, and waits that are looked at after every change.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use flexor_wire::master::v1::KeyResult;
+
+use crate::codec::{Chunks, Reply, Request};
+
+/// A connection of a link.
+pub(super) type Seat = (u64, u64);
+
+#[derive(Debug, Clone, Default)]
+pub(in crate::sidecar) struct Store {
+    pub(super) values: BTreeMap<Bytes, (u64, Bytes)>,
+    pub(super) seq: u64,
+    waits: BTreeMap<Seat, Wait>,
+}
+
+#[derive(Debug, Clone)]
+enum Wait {
+    Keys(Vec<Bytes>),
+    Count(Bytes, i64),
+}
+
+/// What an operation did.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) reply: Option<Bytes>,
+    /// What it changed.
+    pub(super) changed: Vec<KeyResult>,
+    /// What its reply shows.
+    pub(super) shown: Vec<KeyResult>,
+}
+
+impl Store {
+    pub(super) fn apply(&mut self, seat: Seat, request: Request) -> Done {
+        match request {
+            Request::Set { key, value } => Done { changed: vec![self.set(key, value)], ..Done::default() },
+            Request::Append { key, value } => {
+                let appended = [&self.value(&key)[..], &value].concat();
+                Done { changed: vec![self.set(key, appended.into())], ..Done::default() }
+            }
+            Request::Get { key } => {
+                Done { reply: Some(bytes(Reply::Value(self.value(&key)))), shown: self.show(&key), ..Done::default() }
+            }
+            Request::Add { key, delta } => {
+                let sum = self.number(&key) + delta;
+                let changed = vec![self.set(key, sum.to_string().into())];
+                Done { reply: Some(bytes(Reply::Number(sum))), changed, ..Done::default() }
+            }
+            Request::CompareSet { key, expected, desired } if self.value(&key) == expected => {
+                let changed = vec![self.set(key, desired.clone())];
+                Done { reply: Some(bytes(Reply::Value(desired))), changed, ..Done::default() }
+            }
+            Request::CompareSet { key, .. } => {
+                Done { reply: Some(bytes(Reply::Value(self.value(&key)))), shown: self.show(&key), ..Done::default() }
+            }
+            Request::Wait { keys } => {
+                self.waits.insert(seat, Wait::Keys(keys));
+                Done::default()
+            }
+            Request::Barrier { key, world_size } => {
+                let count = self.number(&key) + 1;
+                let changed = vec![self.set(key.clone(), count.to_string().into())];
+                self.waits.insert(seat, Wait::Count(key, world_size));
+                Done { changed, ..Done::default() }
+            }
+            Request::CancelWait => {
+                self.waits.remove(&seat);
+                Done { reply: Some(bytes(Reply::WaitCanceled)), ..Done::default() }
+            }
+            other => panic!("no program asks for {other:?}"),
+        }
+    }
+
+    /// Waits again for what was counted before the crash.
+    pub(super) fn wait_again(&mut self, seat: Seat, request: Request) {
+        let wait = match request {
+            Request::Wait { keys } => Wait::Keys(keys),
+            Request::Barrier { key, world_size } => Wait::Count(key, world_size),
+            other => panic!("{other:?} is no wait"),
+        };
+        self.waits.insert(seat, wait);
+    }
+
+    pub(super) fn leave(&mut self, seat: Seat) {
+        self.waits.remove(&seat);
+    }
+
+    /// Ends the waits that have come true; each with what it shows.
+    pub(super) fn take_woken(&mut self) -> Vec<(Seat, Vec<KeyResult>)> {
+        let is_over = |wait: &Wait| match wait {
+            Wait::Keys(keys) => keys.iter().all(|key| self.values.contains_key(key)),
+            Wait::Count(key, size) => self.number(key) >= *size,
+        };
+        let over: Vec<Seat> = self.waits.iter().filter(|(_, wait)| is_over(wait)).map(|(seat, _)| *seat).collect();
+        let woken = over.into_iter().map(|seat| match self.waits.remove(&seat) {
+            Some(Wait::Keys(keys)) => (seat, keys.iter().flat_map(|key| self.show(key)).collect()),
+            Some(Wait::Count(key, _)) => (seat, self.show(&key)),
+            None => unreachable!("it was just found"),
+        });
+        woken.collect()
+    }
+
+    pub(super) fn restore(&mut self, result: &KeyResult) {
+        self.seq = self.seq.max(result.seq);
+        let value = result.value.clone().expect("no program deletes");
+        let entry = self.values.entry(result.key.clone()).or_default();
+        if entry.0 < result.seq {
+            *entry = (result.seq, value);
+        }
+    }
+
+    pub(in crate::sidecar) fn value(&self, key: &Bytes) -> Bytes {
+        self.values.get(key).map(|(_, value)| value.clone()).unwrap_or_default()
+    }
+
+    fn number(&self, key: &Bytes) -> i64 {
+        std::str::from_utf8(&self.value(key)).unwrap().parse().unwrap_or(0)
+    }
+
+    fn set(&mut self, key: Bytes, value: Bytes) -> KeyResult {
+        self.seq += 1;
+        self.values.insert(key.clone(), (self.seq, value.clone()));
+        KeyResult { seq: self.seq, key, value: Some(value), ..KeyResult::default() }
+    }
+
+    fn show(&self, key: &Bytes) -> Vec<KeyResult> {
+        let shown = self.values.get(key).map(|(seq, value)| KeyResult {
+            seq: *seq,
+            key: key.clone(),
+            value: Some(value.clone()),
+            ..KeyResult::default()
+        });
+        shown.into_iter().collect()
+    }
+}
+
+pub(super) fn bytes(reply: Reply) -> Bytes {
+    use bytes::Buf;
+    let mut chunks = Chunks::default();
+    reply.encode(&mut chunks);
+    chunks.copy_to_bytes(chunks.len())
+}

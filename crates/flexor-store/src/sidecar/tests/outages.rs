@@ -1,0 +1,117 @@
+//! The master goes and comes back; clients notice nothing but a pause.
+
+use std::time::Duration;
+
+use flexor_wire::master::v1::{CloseConnection, from_sidecar::Message};
+
+use super::client::Client;
+use super::link_server::LinkServer;
+use super::{Ended, Running};
+use crate::codec::Request;
+
+const CLIENTS: i64 = 4;
+const ROUNDS: i64 = 60;
+const OUTAGES: usize = 6;
+
+/// What an agent and its workers do all day. The values that its ADDs came to.
+async fn work(mut client: Client, id: i64) -> Vec<i64> {
+    let mut counts = Vec::new();
+    for round in 0..ROUNDS {
+        counts.push(client.add("count").await);
+        let (key, value) = (format!("own/{id}"), format!("{id} in {round}"));
+        client.set(&key, &value).await;
+        assert_eq!(client.get(&key).await, value);
+        client.wait(&format!("own/{}", (id + 1) % CLIENTS)).await;
+        let register = format!("register/{round}");
+        let first = client.compare_set(&register, "", &value).await;
+        assert_eq!(client.get(&register).await, first, "a register is set once");
+        client.barrier(&format!("round/{round}"), CLIENTS).await;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn clients_notice_nothing_but_a_pause_when_the_master_is_killed() {
+    let mut server = LinkServer::start();
+    let sidecar = Running::beside(server.address, None).await;
+    let mut clients = tokio::task::JoinSet::new();
+    for id in 0..CLIENTS {
+        clients.spawn(work(Client::connect(sidecar.address).await, id));
+    }
+    for _ in 0..OUTAGES {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let (address, next) = (server.address, server.kill());
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        server = LinkServer::of(next, address);
+    }
+    let mut counts = super::soon(clients.join_all()).await.concat();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=CLIENTS * ROUNDS).collect::<Vec<_>>(), "each ADD counts once");
+    assert_eq!(sidecar.end().await, Ended::Stopped);
+}
+
+#[tokio::test]
+async fn without_the_master_seen_keys_are_there_and_the_rest_is_held() {
+    let server = LinkServer::start();
+    let sidecar = Running::beside(server.address, None).await;
+    let (mut holder, mut waiter) = (Client::connect(sidecar.address).await, Client::connect(sidecar.address).await);
+    holder.set("seen", "v").await;
+    assert_eq!(holder.get("seen").await, "v");
+    let (address, next) = (server.address, server.kill());
+
+    waiter.wait("seen").await;
+    waiter.ask(Request::Wait { keys: vec!["unseen".into()] }).await;
+    waiter.ask(Request::CancelWait).await;
+    assert_eq!(waiter.read().await, [1]);
+    holder.ask(Request::Get { key: "seen".into() }).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(holder.has_heard_nothing() && waiter.has_heard_nothing());
+
+    let _server = LinkServer::of(next, address);
+    assert_eq!(holder.read().await, *b"\x01\0\0\0\0\0\0\0v");
+    assert!(waiter.has_heard_nothing());
+}
+
+#[tokio::test]
+async fn clients_may_come_before_the_master() {
+    let nobody = LinkServer::start();
+    let (address, next) = (nobody.address, nobody.kill());
+    let sidecar = Running::beside(address, None).await;
+    let mut client = Client::connect(sidecar.address).await;
+    client.set("k", "v").await;
+    client.ask(Request::Get { key: "k".into() }).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(client.has_heard_nothing());
+    let _server = LinkServer::of(next, address);
+    assert_eq!(client.read().await, *b"\x01\0\0\0\0\0\0\0v");
+}
+
+#[tokio::test]
+async fn the_master_is_told_when_a_client_goes_and_when_the_sidecar_ends() {
+    let server = LinkServer::start();
+    let sidecar = Running::beside(server.address, None).await;
+    let (mut first, mut second) = (Client::connect(sidecar.address).await, Client::connect(sidecar.address).await);
+    assert_eq!((first.add("n").await, second.add("n").await), (1, 2));
+    let closed =
+        |connection| server.with(|inside| inside.heard.contains(&Message::Close(CloseConnection { connection })));
+    drop(first);
+    super::soon(async {
+        while !closed(1) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    assert!(!closed(2));
+    assert_eq!(sidecar.end().await, Ended::Stopped);
+    assert!(closed(2), "before the sidecar ended");
+    assert_eq!(second.read_to_end().await, b"");
+}
+
+#[tokio::test]
+async fn the_master_hears_a_beat_every_second() {
+    let server = LinkServer::start();
+    let _sidecar = Running::beside(server.address, None).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let beats = server.with(|inside| inside.heard.iter().filter(|said| matches!(said, Message::Beat(_))).count());
+    assert!((2..=3).contains(&beats), "{beats}");
+}

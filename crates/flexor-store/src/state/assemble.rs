@@ -1,0 +1,138 @@
+//! From the attribute dicts of a pickle to the types of this module: every attribute once, each of its kind.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::RendezvousState;
+use super::node::NodeDesc;
+use super::objects::Objects;
+use super::refused::{Refused, quoted};
+use super::value::{NODE_CLASS, STATE_CLASS, Value};
+
+/// A node from its attributes.
+pub(super) fn node(attributes: &[(Value<'_>, Value<'_>)]) -> Result<NodeDesc, Refused> {
+    let [addr, pid, local_id] = named(NODE_CLASS, ["addr", "pid", "local_id"], attributes)?;
+    Ok(NodeDesc { addr: addr.text()?.into(), pid: pid.int()?, local_id: local_id.int()? })
+}
+
+/// The state from its attributes, which are in the dict `attributes`.
+pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<RendezvousState, Refused> {
+    let names =
+        ["round", "complete", "deadline", "closed", "participants", "wait_list", "redundancy_list", "last_heartbeats"];
+    let [round, complete, deadline, closed, participants, wait_list, redundancy_list, last_heartbeats] =
+        named(STATE_CLASS, names, &objects.dicts[attributes])?;
+    Ok(RendezvousState {
+        round: round.int()?,
+        complete: complete.bool()?,
+        deadline: match deadline.value {
+            Value::None => None,
+            _ => Some(deadline.stamp("None or a datetime")?),
+        },
+        closed: closed.bool()?,
+        participants: participants.by_node(objects, Attribute::int)?,
+        wait_list: wait_list.nodes(objects)?,
+        redundancy_list: redundancy_list.nodes(objects)?,
+        last_heartbeats: last_heartbeats.by_node(objects, |heartbeat| heartbeat.stamp("datetimes"))?,
+    })
+}
+
+/// The values of exactly the attributes `names`, in their order.
+fn named<'a, const N: usize>(
+    class: &'static str,
+    names: [&'static str; N],
+    attributes: &[(Value<'a>, Value<'a>)],
+) -> Result<[Attribute<'a>; N], Refused> {
+    let mut values = [None; N];
+    // At the latest the entry after the Nth is unknown or there twice, so a long dict costs no more than a short one.
+    for (key, value) in attributes {
+        let Value::Text(key) = key else {
+            return Err(Refused::AttributeUnknown { class, attribute: key.kind().to_owned() });
+        };
+        let Some(place) = names.iter().position(|name| name == key) else {
+            return Err(Refused::AttributeUnknown { class, attribute: quoted(key) });
+        };
+        if values[place].replace(*value).is_some() {
+            return Err(Refused::AttributeTwice { class, attribute: names[place] });
+        }
+    }
+    if let Some(place) = values.iter().position(Option::is_none) {
+        return Err(Refused::AttributeMissing { class, attribute: names[place] });
+    }
+    let mut places = names.into_iter().zip(values);
+    Ok(std::array::from_fn(|_| {
+        let (name, value) = places.next().expect("there are N names");
+        Attribute { class, name, value: value.expect("a missing attribute was refused above") }
+    }))
+}
+
+/// A value, and of what it is the attribute.
+#[derive(Clone, Copy)]
+struct Attribute<'a> {
+    class: &'static str,
+    name: &'static str,
+    value: Value<'a>,
+}
+
+impl<'a> Attribute<'a> {
+    fn bool(self) -> Result<bool, Refused> {
+        if let Value::Bool(value) = self.value { Ok(value) } else { Err(self.refused("a bool")) }
+    }
+
+    fn int(self) -> Result<u64, Refused> {
+        if let Value::Int(value) = self.value { Ok(value) } else { Err(self.refused("an int")) }
+    }
+
+    fn text(self) -> Result<&'a str, Refused> {
+        if let Value::Text(value) = self.value { Ok(value) } else { Err(self.refused("a str")) }
+    }
+
+    fn stamp(self, wanted: &'static str) -> Result<super::Stamp, Refused> {
+        if let Value::Datetime(value) = self.value { Ok(value) } else { Err(self.refused(wanted)) }
+    }
+
+    /// A set of nodes.
+    fn nodes(self, objects: &Objects<'_>) -> Result<BTreeSet<NodeDesc>, Refused> {
+        let Value::Set(set) = self.value else {
+            return Err(self.refused("a set"));
+        };
+        let mut nodes = BTreeSet::new();
+        for node in objects.sets[set].iter().filter_map(|node| objects.nodes[*node].as_ref()) {
+            if !nodes.insert(node.clone()) {
+                return Err(self.node_twice(node));
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// A dict from nodes to what `read` makes of the values, in the dict's order.
+    fn by_node<T>(
+        self,
+        objects: &Objects<'a>,
+        read: impl Fn(Attribute<'a>) -> Result<T, Refused>,
+    ) -> Result<Vec<(NodeDesc, T)>, Refused> {
+        let Value::Dict(dict) = self.value else {
+            return Err(self.refused("a dict"));
+        };
+        let entries = &objects.dicts[dict];
+        let mut seen = HashSet::with_capacity(entries.len());
+        let mut items = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let node = if let Value::Node(node) = key { objects.nodes[*node].as_ref() } else { None };
+            let Some(node) = node else {
+                return Err(Attribute { value: *key, ..self }.refused("a dict of nodes"));
+            };
+            if !seen.insert(node) {
+                return Err(self.node_twice(node));
+            }
+            items.push((node.clone(), read(Attribute { value: *value, ..self })?));
+        }
+        Ok(items)
+    }
+
+    fn refused(self, wanted: &'static str) -> Refused {
+        Refused::AttributeKind { class: self.class, attribute: self.name, wanted, met: self.value.kind() }
+    }
+
+    fn node_twice(self, node: &NodeDesc) -> Refused {
+        Refused::NodeTwice { node: quoted(&node.to_string()), attribute: self.name }
+    }
+}

@@ -1,0 +1,21 @@
+//! The checked-in inputs of the fuzz target `rendezvous_state`, held to what it claims.
+
+use std::path::Path;
+
+use super::*;
+
+#[test]
+fn what_is_accepted_of_the_corpus_reads_back_as_it_was_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/rendezvous_state");
+    let mut accepted = 0;
+    for input in folder.read_dir().unwrap() {
+        let input = input.unwrap().path();
+        // Seen only when the claim does not hold.
+        println!("{}", input.display());
+        if let Ok(state) = decode_pickle(&std::fs::read(&input).unwrap()) {
+            accepted += 1;
+            assert_eq!(decode(&encode(&state)), Ok(state));
+        }
+    }
+    assert!(accepted > 0, "no input of {} is a state", folder.display());
+}

@@ -1,0 +1,70 @@
+//! Stock DLRover, the release whose agents and master we are compared with, in an environment of its own.
+//!
+//! It has no torch: the master does not need it, and the agents of this release do not fit the pinned torch without a
+//! master started by hand.
+
+use std::{ffi::OsStr, ops::Deref, path::Path};
+
+use crate::{
+    python::{self, PythonEnv, PythonError, Recipe},
+    tools::cache_dir,
+};
+
+const RECIPE: Recipe = Recipe {
+    name: "dlrover",
+    version: "0.6.1",
+    requirements: include_str!("../python/dlrover.txt"),
+    finish: |_, _| Ok(()),
+    finish_texts: &[],
+    check: "import dlrover.python.master.main, dlrover.python.elastic_agent.master_client",
+    first_time: "about 1 minute and 60 MB",
+};
+
+/// The environment with DLRover.
+#[derive(Debug, Clone)]
+pub struct Dlrover {
+    env: PythonEnv,
+}
+
+impl Dlrover {
+    /// DLRover from the cache, installed first where it is missing. Blocks for a minute on a machine's first call.
+    pub fn ensure() -> Result<Self, PythonError> {
+        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// As [`Dlrover::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
+    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
+        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+    }
+}
+
+impl Deref for Dlrover {
+    type Target = PythonEnv;
+
+    fn deref(&self) -> &PythonEnv {
+        &self.env
+    }
+}
+
+/// DLRover, or a skipped test where the machine has no Python to install it with. Any other trouble panics.
+#[macro_export]
+macro_rules! dlrover_or_skip {
+    () => {
+        match $crate::Dlrover::ensure() {
+            Ok(dlrover) => dlrover,
+            Err(missing @ $crate::PythonError::PythonMissing { .. }) => $crate::skip!("{missing}"),
+            Err(error) => panic!("DLRover could not be installed: {error}"),
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_in_the_name_is_the_pinned_one() {
+        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
+        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
+    }
+}

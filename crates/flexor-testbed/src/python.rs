@@ -1,0 +1,181 @@
+//! Python environments with pinned packages, installed once and kept in the cache.
+//!
+//! [`ensure`] turns a [`Recipe`] (a checked-in list of packages, a finishing step, a check) into a finished
+//! environment at `CACHE/NAME-VERSION-KEY`. As with the Go tools, a folder of that name is only ever made by renaming a
+//! finished one, so its presence means that it is complete; a lock keeps two processes from installing at once.
+//!
+//! Which packages there are is told by [`crate::Torch`] and [`crate::Dlrover`]; packages come through pip as the user
+//! has set it up, from nowhere else.
+
+mod install;
+mod interpreter;
+mod relocate;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use sha2::{Digest as _, Sha256};
+
+pub(crate) use self::install::step;
+use self::interpreter::Interpreter;
+use crate::tools::ToolsError;
+
+/// How many environments of one name stay in the cache: the one in use and the one before it (another branch).
+const KEPT: usize = 2;
+
+/// Why an environment could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PythonError {
+    /// There is no Python that could make an environment.
+    #[error("needs Python 3.11 or newer with venv ({found}); install it, on Debian the package python3-venv")]
+    PythonMissing {
+        /// What was found instead.
+        found: String,
+    },
+    /// A program that the installation runs said no.
+    #[error("{step} failed; {hint}\n{output}")]
+    Step {
+        /// What was tried.
+        step: String,
+        /// The next thing to try.
+        hint: &'static str,
+        /// The end of what the program said.
+        output: String,
+    },
+    /// The cache folder is not known.
+    #[error(transparent)]
+    Cache(#[from] ToolsError),
+    /// The cache folder did not do as asked.
+    #[error("cannot {doing}; set FLEXOR_CACHE to a folder that can be written")]
+    Io {
+        /// The step that failed and its path.
+        doing: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A finished environment.
+#[derive(Debug, Clone)]
+pub struct PythonEnv {
+    folder: PathBuf,
+}
+
+impl PythonEnv {
+    /// The folder of the environment.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder with its programs.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// Its Python.
+    pub fn python(&self) -> PathBuf {
+        self.bin().join("python")
+    }
+
+    /// A command that runs its Python as if the environment had been activated: with its programs first in `PATH`, and
+    /// without what the caller's shell says about Python.
+    pub fn command(&self) -> Command {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.bin()).chain(std::env::split_paths(&others));
+        let mut command = Command::new(self.python());
+        // Joining fails only for a folder with a colon in its name, which could not be in a PATH anyway.
+        command.env("PATH", std::env::join_paths(folders).unwrap_or_else(|_| OsString::from(self.bin())));
+        command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONUNBUFFERED", "1");
+        command
+    }
+}
+
+/// How one environment is made.
+pub(crate) struct Recipe {
+    /// The first part of its name in the cache.
+    pub(crate) name: &'static str,
+    /// The version of the package that it is made for.
+    pub(crate) version: &'static str,
+    /// What pip installs: a whole list, no dependency is added to it.
+    pub(crate) requirements: &'static str,
+    /// What is to be done after pip, with the folder of the packages.
+    pub(crate) finish: fn(site_packages: &Path, search_path: &OsStr) -> Result<(), PythonError>,
+    /// Texts that the finishing step depends on: when one changes, the environment is made again.
+    pub(crate) finish_texts: &'static [&'static str],
+    /// Python code that must run without an error before the environment is used.
+    pub(crate) check: &'static str,
+    /// How long and how much, for the progress line.
+    pub(crate) first_time: &'static str,
+}
+
+impl Recipe {
+    /// The environment's name in the cache: it changes when anything that goes into it does.
+    fn key(&self, python_version: &str) -> String {
+        let mut hash = Sha256::new();
+        let parts = [python_version, self.requirements, self.check];
+        for part in parts.iter().chain(self.finish_texts) {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        let digits: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{}-{digits}", self.name, self.version)
+    }
+}
+
+/// The environment from `cache`, made first where it is missing, with the Python found in `search_path` (the form of
+/// `$PATH`).
+pub(crate) fn ensure(cache: &Path, search_path: &OsStr, recipe: &Recipe) -> Result<PythonEnv, PythonError> {
+    let python = Interpreter::find(search_path)?;
+    let env = PythonEnv { folder: cache.join(recipe.key(python.version())) };
+    if env.folder.is_dir() {
+        return Ok(env);
+    }
+    fs::create_dir_all(cache).map_err(io("create", cache))?;
+    let lock_path = cache.join(format!("{}.lock", recipe.name));
+    let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
+    if lock.try_lock().is_err() {
+        eprintln!("waiting for another process that installs {} …", recipe.name);
+        lock.lock().map_err(io("lock", &lock_path))?;
+    }
+    if env.folder.is_dir() {
+        return Ok(env);
+    }
+    install::run(cache, &env, recipe, &python, search_path)?;
+    prune(cache, recipe.name, &env.folder);
+    Ok(env)
+}
+
+/// Removes environments beyond the newest few, and folders of installations that were killed half way. Only the holder
+/// of the lock calls it, so no unfinished folder of this name is anyone's work in progress.
+fn prune(cache: &Path, name: &str, in_use: &Path) {
+    let Ok(entries) = fs::read_dir(cache) else { return };
+    let mut finished: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+        let (path, file_name) = (entry.path(), entry.file_name());
+        let file_name = file_name.to_string_lossy();
+        if file_name.starts_with(&install::unfinished_prefix(name)) {
+            let _ = fs::remove_dir_all(path);
+        } else if file_name.starts_with(&format!("{name}-")) && path.join("pyvenv.cfg").is_file() && path != in_use {
+            let made = entry.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+            finished.push((made, path));
+        }
+    }
+    finished.sort();
+    for (_, path) in finished.iter().rev().skip(KEPT - 1) {
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> PythonError {
+    let path = path.to_owned();
+    move |source| PythonError::Io { doing: format!("{doing} {}", path.display()), source }
+}
+
+#[cfg(test)]
+mod tests;

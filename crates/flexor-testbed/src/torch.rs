@@ -1,0 +1,87 @@
+//! Stock PyTorch on the CPU, with `torchrun`, gloo and the TCPStore, in an environment of its own.
+//!
+//! The packages are PyPI's, which carries the CUDA build only; [`stubs`] stands in for the CUDA libraries that nothing
+//! here calls, so that half a gigabyte is downloaded and not three. Everything but CUDA works, and NCCL must not be
+//! used. Starting torchrun as a node of a job is [`crate::torchrun`]'s part.
+
+mod stubs;
+
+use std::{ffi::OsStr, ops::Deref, path::Path};
+
+use crate::{
+    python::{self, PythonEnv, PythonError, Recipe},
+    tools::cache_dir,
+};
+
+const RECIPE: Recipe = Recipe {
+    name: "torch",
+    version: "2.15.0",
+    requirements: include_str!("../python/torch.txt"),
+    finish: stubs::make,
+    finish_texts: stubs::TEXTS,
+    check: "\
+import datetime, torch, torch.distributed as dist
+assert dist.is_gloo_available() and not torch.cuda.is_available()
+store = dist.TCPStore('127.0.0.1', 0, is_master=True, timeout=datetime.timedelta(seconds=10))
+store.set('key', 'value')
+assert store.get('key') == b'value'
+import torch.distributed.run",
+    first_time: "about 1.5 minutes and 550 MB",
+};
+
+/// The environment with torch.
+#[derive(Debug, Clone)]
+pub struct Torch {
+    env: PythonEnv,
+}
+
+impl Torch {
+    /// Torch from the cache, installed first where it is missing. Blocks for minutes on a machine's first call.
+    pub fn ensure() -> Result<Self, PythonError> {
+        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// As [`Torch::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
+    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
+        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+    }
+}
+
+impl Deref for Torch {
+    type Target = PythonEnv;
+
+    fn deref(&self) -> &PythonEnv {
+        &self.env
+    }
+}
+
+/// Torch, or a skipped test where the machine has no Python to install it with. Any other trouble panics.
+#[macro_export]
+macro_rules! torch_or_skip {
+    () => {
+        match $crate::Torch::ensure() {
+            Ok(torch) => torch,
+            Err(missing @ $crate::PythonError::PythonMissing { .. }) => $crate::skip!("{missing}"),
+            Err(error) => panic!("torch could not be installed: {error}"),
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_in_the_name_is_the_pinned_one() {
+        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
+        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
+    }
+
+    #[test]
+    fn every_package_is_pinned() {
+        let packages = RECIPE.requirements.lines().filter(|line| !line.starts_with('#'));
+        for line in packages {
+            assert_eq!(line.matches("==").count(), 1, "{line}");
+        }
+    }
+}

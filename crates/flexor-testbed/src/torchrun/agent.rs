@@ -1,0 +1,210 @@
+//! One torchrun: how it is started and what can be done to it.
+
+use std::{
+    ffi::OsString,
+    net::{Ipv4Addr, TcpListener},
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use nix::sys::signal::Signal;
+
+use super::{
+    events::{EventLog, ProbeEvent},
+    node::{Node, send},
+};
+use crate::{keeper::wait_until, torch::Torch};
+
+const PROBE: &str = include_str!("../../python/probe.py");
+
+/// What a torchrun is started with.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    name: String,
+    env: Vec<(OsString, OsString)>,
+    work: Work,
+}
+
+/// What the workers run.
+#[derive(Debug, Clone)]
+enum Work {
+    Probe { steps: u64, linger: Duration },
+    Script { path: PathBuf, args: Vec<OsString> },
+}
+
+impl AgentConfig {
+    /// A torchrun with one worker, the probe, which makes steps until it is ended.
+    ///
+    /// All agents of a test are on one host, so what torchrun takes from the host's name is said here: gloo uses the
+    /// loopback interface.
+    pub fn new(name: impl Into<String>) -> Self {
+        let work = Work::Probe { steps: u32::MAX.into(), linger: Duration::ZERO };
+        Self { name: name.into(), env: Vec::new(), work }.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
+    }
+
+    /// Adds a variable to the environment of torchrun. Its options are variables too: `PET_` and the option's name.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Joins the job `test` of `nodes` (`MIN:MAX`) through the c10d rendezvous at `endpoint`, with torchrun's timers.
+    pub fn rendezvous(self, endpoint: &str, nodes: &str) -> Self {
+        self.env("PET_RDZV_BACKEND", "c10d")
+            .env("PET_RDZV_ENDPOINT", endpoint)
+            .env("PET_RDZV_ID", "test")
+            .env("PET_NNODES", nodes)
+    }
+
+    /// Lets the probe end after `steps` steps and, when it has made them, wait for `linger`.
+    pub fn probe(mut self, steps: u64, linger: Duration) -> Self {
+        self.work = Work::Probe { steps, linger };
+        self
+    }
+
+    /// Runs a script in place of the probe. It writes no [`ProbeEvent`]s.
+    pub fn script(mut self, path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.work = Work::Script { path: path.into(), args: args.into_iter().map(Into::into).collect() };
+        self
+    }
+}
+
+/// A running torchrun and its workers: one node of a job.
+#[derive(Debug)]
+pub struct Agent {
+    name: String,
+    node: Node,
+    events: EventLog,
+}
+
+impl Agent {
+    /// Starts a torchrun.
+    pub fn start(torch: &Torch, config: AgentConfig) -> anyhow::Result<Self> {
+        let folder = Node::make_folder()?;
+        let events = EventLog::new(folder.path().join("events.jsonl"));
+        let mut command = Command::new(torch.python());
+        command.args(["-m", "torch.distributed.run"]).envs(config.env);
+        match config.work {
+            Work::Probe { steps, linger } => {
+                let script = folder.path().join("probe.py");
+                std::fs::write(&script, PROBE).with_context(|| format!("write {}", script.display()))?;
+                command.arg(script).arg(events.path()).arg(&config.name);
+                command.args([steps.to_string(), linger.as_secs_f64().to_string()]);
+            }
+            Work::Script { path, args } => {
+                command.arg(path).args(args);
+            }
+        }
+        Ok(Self { name: config.name, node: Node::start(folder, torch, &command)?, events })
+    }
+
+    /// Its name, which the probe's events carry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The events of its workers so far.
+    pub fn events(&self) -> Vec<ProbeEvent> {
+        self.events.read()
+    }
+
+    /// Waits for the first event, old or coming, for which `wanted` holds. Fails when the time is over and, at once,
+    /// when torchrun has ended without it.
+    pub fn await_event(
+        &self,
+        deadline: Duration,
+        wanted: impl FnMut(&ProbeEvent) -> bool,
+    ) -> anyhow::Result<ProbeEvent> {
+        let ended = || self.exit_code().map(|code| format!("torchrun ended with {code}"));
+        self.events.await_event(deadline, wanted, ended).map_err(|error| self.explain(error))
+    }
+
+    /// Waits until `wanted` holds for the log, and gives the log.
+    pub fn await_log(&self, deadline: Duration, mut wanted: impl FnMut(&str) -> bool) -> anyhow::Result<String> {
+        let mut log = String::new();
+        let mut done = || {
+            // In this order: what torchrun said before it ended is in the log.
+            let ended = self.exit_code().is_some();
+            log = self.log();
+            Some(wanted(&log)).filter(|found| *found || ended)
+        };
+        let mut verdict = None;
+        wait_until(deadline, || {
+            verdict = done();
+            verdict.is_some()
+        });
+        match verdict {
+            Some(true) => Ok(log),
+            Some(false) => Err(self.explain(anyhow!("torchrun ended with {:?}", self.exit_code()))),
+            None => Err(self.explain(anyhow!("waited {deadline:?} in vain"))),
+        }
+    }
+
+    /// Waits until torchrun has ended and gives its exit code, or the negative of the signal that ended it.
+    pub fn await_exit(&self, deadline: Duration) -> anyhow::Result<i32> {
+        wait_until(deadline, || self.exit_code().is_some());
+        self.exit_code().ok_or_else(|| self.explain(anyhow!("waited {deadline:?} for torchrun's end")))
+    }
+
+    /// How torchrun ended, if it has.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.node.exit_code()
+    }
+
+    /// What torchrun and its workers have said.
+    pub fn log(&self) -> String {
+        self.node.log()
+    }
+
+    /// The processes of its workers.
+    pub fn worker_pids(&self) -> Vec<u32> {
+        let agent = self.node.command_pid();
+        self.node.pids().into_iter().filter(|pid| Some(*pid) != agent).collect()
+    }
+
+    /// The loss of a node: torchrun and its workers are gone at once, with nobody left to say so.
+    pub fn kill_node(&self) {
+        self.node.kill();
+    }
+
+    /// A node that hangs: torchrun and its workers stop where they are, connections stay open.
+    pub fn stop_node(&self) {
+        self.node.signal_all(Signal::SIGSTOP);
+    }
+
+    /// Wakes what [`Agent::stop_node`] stopped.
+    pub fn continue_node(&self) {
+        self.node.signal_all(Signal::SIGCONT);
+    }
+
+    /// Asks torchrun to end, as a cluster does before it deletes a pod.
+    pub fn terminate(&self) -> anyhow::Result<()> {
+        match self.node.command_pid() {
+            Some(pid) => send(pid, Signal::SIGTERM),
+            None => bail!("agent {}: there is no torchrun to terminate", self.name),
+        }
+        Ok(())
+    }
+
+    /// A program error: the workers are killed and torchrun is not.
+    pub fn kill_workers(&self) -> anyhow::Result<()> {
+        let workers = self.worker_pids();
+        if workers.is_empty() {
+            bail!("agent {}: there is no worker to kill", self.name);
+        }
+        workers.into_iter().for_each(|pid| send(pid, Signal::SIGKILL));
+        Ok(())
+    }
+
+    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        anyhow!("agent {}: {error:#}; its log ends with\n{}", self.name, self.node.log_tail())
+    }
+}
+
+/// A port of loopback that was free a moment ago, for programs that cannot take one from the kernel and tell it.
+pub fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr().context("find a free port")?.port())
+}

@@ -1,0 +1,46 @@
+//! `flexor env`: the variables that a foreign program needs to meet at a master of ours.
+
+use flexor_dialects::torchrun_env;
+use serde_json::{Map, Value};
+
+use crate::cli::{EnvFormat, TorchrunEnvArgs};
+use crate::exit::Exit;
+use crate::output;
+
+pub fn torchrun(args: &TorchrunEnvArgs) -> anyhow::Result<Exit> {
+    let variables = torchrun_env::variables(&args.nnodes, &args.id, &args.endpoint);
+    match args.output {
+        EnvFormat::Shell => {
+            let line = |(name, value): &(&str, String)| format!("export {name}={}\n", quoted(value));
+            output::text(&variables.iter().map(line).collect::<String>())?;
+        }
+        EnvFormat::Json => {
+            let object: Map<String, Value> =
+                variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+            output::json(&object)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// A value as a POSIX shell reads it back, quoted only where it has to be.
+fn quoted(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/=,@%+".contains(&byte);
+    if !value.is_empty() && value.bytes().all(plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_was_meant() {
+        assert_eq!(quoted("host:29400"), "host:29400");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

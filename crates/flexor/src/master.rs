@@ -1,0 +1,130 @@
+//! `flexor master`: the service of one job.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use flexor_master::faults::Faults;
+use flexor_master::journal::JournalError;
+use flexor_master::{Config, Master, MasterError, Ports, Token};
+use flexor_model::{Generation, JobUid};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tracing::Instrument;
+
+use crate::cli::MasterArgs;
+use crate::exit::Exit;
+use crate::output::{self, Format};
+use crate::{logging, signals};
+
+/// What is printed once the master serves.
+#[derive(Debug, Serialize)]
+struct Serving<'a> {
+    job: &'a str,
+    generation: u64,
+    grpc: SocketAddr,
+    store: SocketAddr,
+    http: SocketAddr,
+}
+
+pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
+    logging::start();
+    let config = match config(args) {
+        Ok(config) => config,
+        Err(error) => {
+            output::note(&format!("error: {error:#}"));
+            return Ok(Exit::Failure);
+        }
+    };
+    signals::allow_many_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let served = runtime.block_on(serve(args, config));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+fn config(args: &MasterArgs) -> anyhow::Result<Config> {
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    if token.is_none() {
+        let open = [args.grpc, args.store, args.http].into_iter().take(1).find(|address| !address.ip().is_loopback());
+        if let Some(address) = open {
+            bail!("--grpc {address} can be reached by others, so the job needs a token: give --token-file");
+        }
+    }
+    let mut settings = args.world.settings().context("--world")?.with_unit(args.node_unit).context("--node-unit")?;
+    settings.max_restarts = args.max_restarts;
+    settings.last_call = Duration::from_secs(args.last_call);
+    let uid = JobUid::from(args.uid.as_deref().unwrap_or(args.job.as_str()));
+    Ok(Config { job: args.job.clone(), uid, settings, state: args.state.clone(), token, plain_store: args.plain_store })
+}
+
+/// The token in a file.
+pub fn read_token(file: &Path) -> anyhow::Result<Token> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
+    Token::parse(&text).with_context(|| format!("the token in {}", file.display()))
+}
+
+async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
+    let stop = signals::terminated()?;
+    let ports = Ports {
+        grpc: listen(args.grpc, "--grpc").await?,
+        store: listen(args.store, "--store").await?,
+        http: listen(args.http, "--http").await?,
+    };
+    let [grpc, store, http] = [&ports.grpc, &ports.store, &ports.http].map(TcpListener::local_addr);
+    let (grpc, store, http) = (grpc?, store?, http?);
+    let faults = fault_file().map_or_else(Faults::off, Faults::from_file);
+    let job = config.job.to_string();
+    if config.state.is_none() {
+        tracing::warn!("no --state: a restart of this master makes all workers start again");
+    }
+    let master = match Master::open(config, ports, &faults) {
+        Ok(master) => master,
+        Err(error) => {
+            output::note(&format!("error: {error}"));
+            return Ok(Exit::Infrastructure);
+        }
+    };
+    let generation = master.generation();
+    let span = tracing::info_span!("job", name = %job, %generation);
+    tell(args.output, &Serving { job: &job, generation: generation.0, grpc, store, http })?;
+    match master.serve(stop.wait()).instrument(span).await {
+        Ok(()) => Ok(Exit::Success),
+        Err(MasterError::Journal(JournalError::Superseded { by })) => {
+            superseded(generation, by);
+            Ok(Exit::Infrastructure)
+        }
+        Err(error) => {
+            output::note(&format!("error: {error}"));
+            Ok(Exit::Infrastructure)
+        }
+    }
+}
+
+fn superseded(own: Generation, by: Generation) {
+    output::note(&format!(
+        "Superseded: another master of this job has started (generation {by}); this one ({own}) ends"
+    ));
+}
+
+fn tell(format: Format, serving: &Serving<'_>) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::text(&format!("{}\n", serde_json::to_string(serving)?)),
+        Format::Text => {
+            let Serving { job, generation, grpc, store, http } = serving;
+            output::text(&format!(
+                "master of job {job}, generation {generation}: grpc {grpc}, store {store}, http {http}\n"
+            ))
+        }
+    }
+}
+
+async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{option} {address} cannot be listened on"))
+}
+
+fn fault_file() -> Option<PathBuf> {
+    std::env::var_os(flexor_model::env::FAULTS.name).filter(|file| !file.is_empty()).map(PathBuf::from)
+}

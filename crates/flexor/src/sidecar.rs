@@ -1,0 +1,81 @@
+//! `flexor sidecar`: the address inside a pod that outlives restarts of the master.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use flexor_store::sidecar::{Ended, Pod, Sidecar, Upstream};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::SidecarArgs;
+use crate::exit::Exit;
+use crate::logging;
+use crate::output::{self, Format};
+
+/// What a shell makes of a program that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+
+/// What is printed once the sidecar listens.
+#[derive(Debug, Serialize)]
+struct Listening {
+    listen: SocketAddr,
+}
+
+pub fn run(args: SidecarArgs) -> anyhow::Result<Exit> {
+    logging::start();
+    let upstream = match Upstream::new(&args.upstream, args.token_file.clone()) {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            output::note(&format!("error: --upstream {error}"));
+            return Ok(Exit::Failure);
+        }
+    };
+    let name = args.pod.clone().map_or_else(host_name, Ok)?;
+    let pod = Pod { name, uid: args.pod_uid.clone().unwrap_or_default() };
+    // One pod's traffic is small; one thread keeps the memory small too.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(&args, pod, upstream))
+}
+
+async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Result<Exit> {
+    let watch = |kind| signal(kind).context("signals cannot be watched");
+    let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    let listener = TcpListener::bind(args.listen).await.with_context(|| {
+        format!("--listen {} cannot be listened on; is another store or sidecar running here?", args.listen)
+    })?;
+    let listen = listener.local_addr()?;
+    if !listen.ip().is_loopback() {
+        tracing::warn!(%listen, "TCPStore has no authentication: whoever reaches this address can read and write keys");
+    }
+    let sidecar = Sidecar::new(listener, pod, upstream)?;
+    tell(args, &Listening { listen })?;
+    let mut is_interrupted = false;
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => is_interrupted = true,
+        }
+    };
+    match sidecar.run(stop).await {
+        // Everything is said and closed, so nothing is lost by not returning.
+        Ended::Stopped if is_interrupted => std::process::exit(INTERRUPTED),
+        Ended::Stopped => Ok(Exit::Success),
+        Ended::PodIsOut(fault) => {
+            output::note(&format!("error: {fault}; its connections are closed"));
+            Ok(Exit::Failure)
+        }
+    }
+}
+
+fn tell(args: &SidecarArgs, listening: &Listening) -> anyhow::Result<()> {
+    match args.output {
+        Format::Json => output::text(&format!("{}\n", serde_json::to_string(listening)?)),
+        Format::Text => output::text(&format!("sidecar: store at {}, master at {}\n", listening.listen, args.upstream)),
+    }
+}
+
+fn host_name() -> anyhow::Result<String> {
+    let name = nix::unistd::gethostname().context("the name of this host is not known; give --pod")?;
+    Ok(name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,34 @@
+//! What every server of ours does with signals and limits.
+
+use anyhow::Context;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Waits for the signals that ask a process to end.
+pub struct Termination {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// From here on SIGTERM and SIGINT do not end the process but can be waited for. To be called inside a runtime.
+pub fn terminated() -> anyhow::Result<Termination> {
+    let watch = |kind| signal(kind).context("signals cannot be watched");
+    Ok(Termination { terminate: watch(SignalKind::terminate())?, interrupt: watch(SignalKind::interrupt())? })
+}
+
+impl Termination {
+    /// Until one of them comes.
+    pub async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Lets this process have as many connections as the machine allows. Where that fails the smaller limit stays.
+pub fn allow_many_files() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

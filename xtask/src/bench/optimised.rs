@@ -1,0 +1,30 @@
+//! Runs a race again in an optimised build of this program.
+//!
+//! `cargo xtask` is built for quick compiling. A load generator built that way would be the slow part of every race,
+//! for ours and for the peer, so races that make load are played by a release build; the master that is measured is a
+//! process of its own in either case.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::compile;
+use crate::tree::project_root;
+
+/// Whether this program is the optimised build.
+pub(super) const IS_OPTIMISED: bool = !cfg!(debug_assertions);
+
+/// Builds this program for speed and plays the race with it.
+pub(super) fn play(race: &str, repeats: u32) -> Result<()> {
+    let root = project_root()?;
+    let built = compile::run(&root, "load generator", &["build", "--package=xtask", "--profile=release"])?;
+    let program = built.into_iter().find(|artifact| artifact.target.name == "xtask").and_then(|found| found.executable);
+    let program = program.context("cargo built no program called xtask")?;
+    let status = Command::new(&program)
+        .args(["bench", race, "--repeats", &repeats.to_string()])
+        .current_dir(&root)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    ensure!(status.success(), "the race {race} ended with {status}; its messages are above");
+    Ok(())
+}

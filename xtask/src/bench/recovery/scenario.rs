@@ -1,0 +1,155 @@
+//! The things that happen to a job: one function each, and the table with the time that each may stop it.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use flexor_testbed::Torch;
+use flexor_testbed::torchrun::AgentConfig;
+
+use super::job::Job;
+use super::outcome::{Outcome, Watch};
+use super::side::Side;
+
+/// How long after a loss the replacement is started.
+const REPLACEMENT_AFTER: Duration = Duration::from_secs(3);
+/// How long a node beyond the maximum is given to take its place in the line.
+const SPARE_SETTLES: Duration = Duration::from_secs(3);
+
+/// One thing that happens.
+pub(super) struct Scenario {
+    /// What happens and what is measured.
+    pub(super) metric: &'static str,
+    /// The seconds to stay within.
+    pub(super) mark: f64,
+    play: fn(&Stage<'_>) -> Result<Outcome>,
+}
+
+/// Every scenario, in the order they are played.
+pub(super) const ALL: &[Scenario] = &[
+    Scenario { metric: "SIGKILL of a node, not rank 0: workers restarted", mark: 4.0, play: node_lost },
+    Scenario { metric: "SIGKILL of rank 0's node: workers restarted", mark: 4.0, play: rank_zero_lost },
+    Scenario { metric: "SIGKILL, 3 s later a replacement: at full size", mark: 4.0, play: node_replaced },
+    Scenario { metric: "one more node: at full size", mark: 4.0, play: node_added },
+    Scenario { metric: "SIGTERM of a node: workers restarted", mark: 2.0, play: scaled_down },
+    Scenario { metric: "SIGKILL of a worker: workers restarted", mark: 4.0, play: worker_killed },
+    Scenario { metric: "SIGKILL of a node, spare present: at full size", mark: 4.0, play: spare_present },
+    Scenario { metric: "SIGSTOP of a node: workers restarted", mark: 15.0, play: node_stopped },
+    Scenario { metric: "SIGKILL while others leave: others released", mark: 2.0, play: lost_in_the_exit_barrier },
+    Scenario { metric: "store restarted, then one more node: at full size", mark: 4.0, play: store_restarted },
+    Scenario { metric: "store gone for 60 s, then one more node: at full size", mark: 4.0, play: store_gone },
+];
+
+impl Scenario {
+    /// Plays it once on a job of its own.
+    pub(super) fn play(&self, torch: &Torch, side: &Side) -> Result<Outcome> {
+        (self.play)(&Stage { torch, side })
+    }
+}
+
+/// Where jobs are started.
+struct Stage<'a> {
+    torch: &'a Torch,
+    side: &'a Side,
+}
+
+impl Stage<'_> {
+    /// A job whose workers make steps until they are ended.
+    fn job(&self, nodes: usize) -> Result<Job<'_>> {
+        Job::start(self.torch, self.side, nodes, |config, _| config)
+    }
+}
+
+fn node_lost(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    job.take(1).kill();
+    Ok(watch.new_world(&job, 2))
+}
+
+fn rank_zero_lost(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    job.take(0).kill();
+    Ok(watch.new_world(&job, 2))
+}
+
+fn node_replaced(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    job.take(1).kill();
+    thread::sleep(REPLACEMENT_AFTER);
+    let joined = job.add_newcomer(3)?;
+    Ok(watch.measured_from(joined).new_world(&job, 3))
+}
+
+fn node_added(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(2)?;
+    let watch = Watch::begin(&job);
+    let joined = job.add_newcomer(2)?;
+    Ok(watch.measured_from(joined).new_world(&job, 3))
+}
+
+fn scaled_down(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    // Kept until the end: it leaves by itself.
+    let leaving = job.take(2);
+    leaving.agent().terminate()?;
+    Ok(watch.new_world(&job, 2))
+}
+
+fn worker_killed(stage: &Stage<'_>) -> Result<Outcome> {
+    let job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    job.node(1).agent().kill_workers()?;
+    Ok(watch.new_world(&job, 3))
+}
+
+fn spare_present(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    job.add_newcomer(3)?;
+    thread::sleep(SPARE_SETTLES);
+    let watch = Watch::begin(&job);
+    job.take(1).kill();
+    Ok(watch.new_world(&job, 3))
+}
+
+fn node_stopped(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    // Kept until the end: a node that hangs is not gone.
+    let stopped = job.take(1);
+    stopped.stop()?;
+    Ok(watch.new_world(&job, 2))
+}
+
+fn store_restarted(stage: &Stage<'_>) -> Result<Outcome> {
+    store_interrupted(stage, Duration::ZERO)
+}
+
+fn store_gone(stage: &Stage<'_>) -> Result<Outcome> {
+    store_interrupted(stage, Duration::from_secs(60))
+}
+
+/// The workers' starts are counted from before the interruption: one for the newcomer is right, two are not.
+fn store_interrupted(stage: &Stage<'_>, pause: Duration) -> Result<Outcome> {
+    let mut job = stage.job(2)?;
+    let watch = Watch::begin(&job);
+    job.interrupt_store(pause)?;
+    let joined = job.add_newcomer(2)?;
+    Ok(watch.measured_from(joined).new_world(&job, 3))
+}
+
+fn lost_in_the_exit_barrier(stage: &Stage<'_>) -> Result<Outcome> {
+    const LINGERS: usize = 2;
+    let work = |config: AgentConfig, index| {
+        let linger = if index == LINGERS { Duration::from_secs(600) } else { Duration::ZERO };
+        config.probe(5, linger)
+    };
+    let mut job = Job::start(stage.torch, stage.side, 3, work)?;
+    job.await_workers_gone(&[0, 1])?;
+    let watch = Watch::begin(&job);
+    job.take(LINGERS).kill();
+    Ok(watch.success(&job))
+}

@@ -1,0 +1,121 @@
+//! Who keeps the rendezvous of the raced jobs.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use flexor_dialects::torchrun_env;
+use flexor_testbed::Torch;
+use flexor_testbed::torchrun::{AgentConfig, StockStore, free_port};
+
+use super::flexor::{JOB, Master, Sidecar};
+
+/// Restarts that stock torchrun is given; a membership change uses them up.
+const STOCK_RESTARTS: &str = "3";
+
+const NODES: &str = "2:3";
+
+/// One competitor.
+#[derive(Debug)]
+pub(super) enum Side {
+    /// `flexor master` with a sidecar per node.
+    Flexor {
+        /// The program.
+        program: PathBuf,
+    },
+    /// As the documentation of torchrun says: the first node keeps the store.
+    StockAsItIs,
+    /// As an expert would: a stock store in a process of its own, and the variable that cures the worst defects.
+    StockAtItsBest,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Flexor { .. } => "flexor",
+            Side::StockAsItIs => "torchrun as it is",
+            Side::StockAtItsBest => "torchrun, sharing off",
+        })
+    }
+}
+
+/// A side that serves one job.
+#[derive(Debug)]
+pub(super) enum Host {
+    Flexor { master: Master },
+    FirstNode { port: u16 },
+    Store { store: StockStore },
+}
+
+impl Host {
+    pub(super) fn start(side: &Side, torch: &Torch) -> Result<Host> {
+        Ok(match side {
+            Side::Flexor { program } => Host::Flexor { master: Master::start(program)? },
+            Side::StockAsItIs => Host::FirstNode { port: free_port()? },
+            Side::StockAtItsBest => Host::Store { store: StockStore::start(torch)? },
+        })
+    }
+
+    /// What stands between the node called `name` and the store.
+    pub(super) fn attach(&self, name: &str) -> Result<Attachment> {
+        Ok(match self {
+            Host::Flexor { master } => {
+                let sidecar = Sidecar::start(master, name)?;
+                Attachment { endpoint: sidecar.endpoint().to_owned(), sidecar: Some(sidecar) }
+            }
+            Host::FirstNode { port } => Attachment { endpoint: format!("127.0.0.1:{port}"), sidecar: None },
+            Host::Store { store } => Attachment { endpoint: store.endpoint(), sidecar: None },
+        })
+    }
+
+    /// A torchrun that joins through `endpoint`.
+    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str) -> AgentConfig {
+        let stock = |config: AgentConfig| config.rendezvous(endpoint, NODES).env("PET_MAX_RESTARTS", STOCK_RESTARTS);
+        match self {
+            Host::Flexor { .. } => {
+                let variables = torchrun_env::variables(NODES, JOB, endpoint);
+                variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
+            }
+            Host::FirstNode { .. } => stock(config),
+            Host::Store { .. } => {
+                stock(config).env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+            }
+        }
+    }
+
+    /// Kills the store and starts it again at the same place after this long. Where it lives in the first node it
+    /// cannot be interrupted without that node.
+    pub(super) fn interrupt(&mut self, torch: &Torch, pause: Duration) -> Result<Interrupted> {
+        match self {
+            Host::Flexor { master } => master.interrupt(pause)?,
+            Host::FirstNode { .. } => return Ok(Interrupted::WithItsNode),
+            Host::Store { store } => {
+                let port = store.port();
+                store.kill();
+                thread::sleep(pause);
+                *store = StockStore::start_at(torch, port)?;
+            }
+        }
+        Ok(Interrupted::Alone)
+    }
+}
+
+/// What an interruption of the store has to take down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interrupted {
+    /// It is back.
+    Alone,
+    /// The first node has to be killed for it; nothing was done.
+    WithItsNode,
+}
+
+/// How one node reaches the store.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    /// `HOST:PORT` for torchrun.
+    pub(super) endpoint: String,
+    /// Lives and hangs with the node.
+    pub(super) sidecar: Option<Sidecar>,
+}

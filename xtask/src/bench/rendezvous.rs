@@ -1,0 +1,169 @@
+//! How long all nodes of a job need to find each other: torch's handlers and simulated agents over TCPStore, and nodes
+//! of the native API; at our master, at torch's own store and at DLRover's master.
+//!
+//! Load generator and server share the cores of one machine, so that no figure is the server's alone. Our master keeps
+//! a journal in all of them; the peers keep none.
+
+mod agent;
+mod crowd;
+mod dlrover;
+mod handler_rules;
+mod handlers;
+mod native;
+mod store_client;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flexor_testbed::torchrun::StockStore;
+use flexor_testbed::{Dlrover, Torch};
+use tokio::runtime::Runtime;
+
+use self::handlers::Meetings;
+use self::native::Meeting;
+use super::dlrover_master;
+use super::our_master::{Disk, OurMaster};
+use super::row::Row;
+use crate::compile;
+use crate::tree::project_root;
+
+const STOCK: &str = "torch's own store";
+
+/// Torch's handlers: number, mark of the first meeting, mark of the next, in seconds.
+const HANDLERS: (usize, f64, f64) = (64, 0.5, 0.75);
+
+/// Simulated agents. There is no mark: what counts is that the figure is known.
+const AGENTS: [usize; 2] = [256, 1000];
+/// A crowd that has not met by then is not waited for.
+const AGENTS_LIMIT: Duration = Duration::from_secs(120);
+
+/// Nodes of the native API, mark in seconds, and whether the peer can be asked to do the same: its log grows with the
+/// square of the number.
+const NATIVE: [(usize, f64, bool); 3] = [(1000, 1.0, true), (4000, 1.0, true), (10_000, 3.0, false)];
+/// A log that grows in proportion to the number of nodes has the same length per node.
+const LOG_GROWTH: f64 = 1.2;
+
+pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
+    let race = Race {
+        flexor: compile::flexor(&project_root()?, "release")?,
+        torch: Torch::ensure()?,
+        dlrover: Dlrover::ensure()?,
+        runtime: Runtime::new().context("cannot start tokio")?,
+        repeats,
+    };
+    let mut rows = race.handlers()?;
+    for nodes in AGENTS {
+        rows.extend(race.agents(nodes)?);
+    }
+    rows.extend(race.native()?);
+    Ok(rows)
+}
+
+struct Race {
+    flexor: PathBuf,
+    torch: Torch,
+    dlrover: Dlrover,
+    runtime: Runtime,
+    repeats: u32,
+}
+
+impl Race {
+    fn handlers(&self) -> Result<Vec<Row>> {
+        let (nodes, first_mark, again_mark) = HANDLERS;
+        let (mut ours, mut stock) = (Samples::default(), Samples::default());
+        for _ in 0..self.repeats.min(5) {
+            let master = OurMaster::start(&self.flexor, nodes, Disk::AsItIs)?;
+            ours.take(nodes, "flexor", handlers::meet(&self.torch, master.store(), nodes)?);
+            drop(master);
+            let store = StockStore::start(&self.torch)?;
+            stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes)?);
+        }
+        let metric = |what: &str| format!("{nodes} torch handlers in one Python process: {what}");
+        Ok(vec![
+            Row::seconds_within(&metric("all meet"), &ours.first, STOCK, &stock.first, first_mark)?,
+            Row::seconds_within(&metric("all meet again"), &ours.again, STOCK, &stock.again, again_mark)?,
+        ])
+    }
+
+    fn agents(&self, nodes: usize) -> Result<Vec<Row>> {
+        let (mut ours, mut stock) = (Samples::default(), Samples::default());
+        for _ in 0..self.repeats.min(5) {
+            let master = OurMaster::start(&self.flexor, nodes, Disk::AsItIs)?;
+            ours.take(nodes, "flexor", self.runtime.block_on(crowd::meet(master.store(), nodes, AGENTS_LIMIT))?);
+        }
+        for _ in 0..self.repeats.min(3) {
+            let store = StockStore::start(&self.torch)?;
+            let meetings = self.runtime.block_on(crowd::meet(&store.endpoint(), nodes, AGENTS_LIMIT));
+            let meetings = meetings.unwrap_or_else(|error| {
+                eprintln!("{nodes} nodes, {STOCK}: {error:#}");
+                Meetings::NEVER
+            });
+            stock.take(nodes, STOCK, meetings);
+            if !meetings.first.is_finite() {
+                break;
+            }
+        }
+        let metric = |what: &str| format!("{nodes} agents over TCPStore: {what}");
+        Ok(vec![
+            Row::seconds(&metric("all meet"), &ours.first, STOCK, &stock.first, 1.0)?,
+            Row::seconds(&metric("all meet again"), &ours.again, STOCK, &stock.again, 1.0)?,
+        ])
+    }
+
+    fn native(&self) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        let mut per_node: Vec<(usize, f64, f64)> = Vec::new();
+        for (nodes, mark, peer_can) in NATIVE {
+            let mut ours = Vec::new();
+            for _ in 0..self.repeats.min(5) {
+                ours.push(told(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
+            }
+            let mut peer = Vec::new();
+            for _ in 0..if peer_can { self.repeats.min(3) } else { 0 } {
+                let meeting = self.runtime.block_on(dlrover::meet(&self.dlrover, nodes))?;
+                peer.push(told(nodes, dlrover_master::NAME, meeting));
+            }
+            if peer.is_empty() {
+                peer.push(Meeting::NEVER);
+            }
+            let metric = format!("{nodes} nodes, native API: all know rank and world size");
+            let seconds = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
+            let log = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.log_bytes).collect::<Vec<_>>();
+            let peer_name = dlrover_master::NAME;
+            rows.push(Row::seconds_within(&metric, &seconds(&ours), peer_name, &seconds(&peer), mark)?);
+            let metric = format!("{nodes} nodes, native API: log of the master");
+            rows.push(Row::cost(&metric, "bytes", &log(&ours), peer_name, &log(&peer), 1.0)?);
+            let longest = |meetings: &[Meeting]| log(meetings).into_iter().fold(0.0, f64::max) / nodes as f64;
+            per_node.push((nodes, longest(&ours), longest(&peer)));
+        }
+        if let [(fewest, our_first, peer_first), more @ ..] = per_node.as_slice() {
+            for (nodes, ours, peer) in more {
+                let metric = format!("log per node, {nodes} nodes against {fewest}");
+                let (ours, peer) = ([ours / our_first], [peer / peer_first]);
+                rows.push(Row::cost_within(&metric, "times", &ours, dlrover_master::NAME, &peer, LOG_GROWTH)?);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The times of all repeats.
+#[derive(Default)]
+struct Samples {
+    first: Vec<f64>,
+    again: Vec<f64>,
+}
+
+impl Samples {
+    fn take(&mut self, nodes: usize, side: &str, meetings: Meetings) {
+        eprintln!("{nodes} nodes, {side}: first {:.3} s, again {:.3} s", meetings.first, meetings.again);
+        self.first.push(meetings.first);
+        self.again.push(meetings.again);
+    }
+}
+
+fn told(nodes: usize, side: &str, meeting: Meeting) -> Meeting {
+    eprintln!("{nodes} nodes, {side}: {:.3} s, {} bytes of log", meeting.seconds, meeting.log_bytes);
+    meeting
+}

@@ -1,0 +1,30 @@
+//! Nodes that join over the native API, and what the master logs about it.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::bench::our_master::{Disk, OurMaster};
+use crate::bench::sessions;
+
+/// One rendezvous.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meeting {
+    /// From the first join sent until all know rank and world size.
+    pub(super) seconds: f64,
+    /// What the master has logged by then.
+    pub(super) log_bytes: f64,
+}
+
+impl Meeting {
+    /// Of nodes that were not asked to meet.
+    pub(super) const NEVER: Meeting = Meeting { seconds: f64::INFINITY, log_bytes: f64::INFINITY };
+}
+
+/// Lets this many nodes meet at a new master of ours, each over a session of its own.
+pub(super) async fn meet(flexor: &Path, nodes: usize) -> Result<Meeting> {
+    let master = OurMaster::start(flexor, nodes, Disk::AsItIs)?;
+    let clients = sessions::connect(master.grpc(), nodes).await?;
+    let joined = sessions::join(&clients, nodes).await?;
+    Ok(Meeting { seconds: joined.seconds, log_bytes: master.log_bytes()? as f64 })
+}

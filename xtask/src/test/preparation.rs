@@ -1,0 +1,98 @@
+//! What the tests of a tier take from the cache is made before they run, so that no test's time holds it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Error;
+use flexor_testbed::{Dlrover, PythonError, Tools, ToolsError, Torch};
+
+use super::report::{Outcome, Verdict};
+use super::tier::Tier;
+
+/// Something that is built or installed once.
+struct Preparation {
+    what: &'static str,
+    make: fn() -> Made,
+}
+
+/// How that went.
+enum Made {
+    Ready,
+    /// The machine lacks what it is made with. The tests are still run, and each says itself that it was skipped.
+    Impossible(String),
+    Failed(Error),
+}
+
+/// Makes sure that everything for `tier` is there. Where it cannot be had, the answer is a failure to report in place
+/// of the tier.
+pub(super) fn prepare(tier: Tier) -> Result<(), Outcome> {
+    let preparations: &[Preparation] = match tier {
+        Tier::Unit | Tier::Local | Tier::Node => &[],
+        Tier::Peers => &[
+            Preparation { what: "torch", make: || installed(Torch::ensure()) },
+            Preparation { what: "DLRover", make: || installed(Dlrover::ensure()) },
+        ],
+        Tier::Cluster => &[Preparation { what: "the cluster's tools", make: built }],
+    };
+    preparations.iter().try_for_each(Preparation::run)
+}
+
+impl Preparation {
+    fn run(&self) -> Result<(), Outcome> {
+        let what = self.what;
+        let started = Instant::now();
+        match (self.make)() {
+            Made::Ready => {
+                if started.elapsed() > Duration::from_secs(1) {
+                    println!("prepare {what}: {:.1} s", started.elapsed().as_secs_f64());
+                }
+                Ok(())
+            }
+            Made::Impossible(reason) => {
+                println!("skipped: {reason}");
+                Ok(())
+            }
+            Made::Failed(error) => {
+                let output = format!("{error:#}");
+                println!("---- FAILED to prepare {what}; its tests are not run\n{output}\n----");
+                Err(Outcome {
+                    program: "xtask".to_owned(),
+                    test: format!("{what} can be had"),
+                    verdict: Verdict::Failed,
+                    time: started.elapsed(),
+                    output,
+                })
+            }
+        }
+    }
+}
+
+fn built() -> Made {
+    match Tools::ensure() {
+        Ok(_) => Made::Ready,
+        Err(error @ ToolsError::GoMissing { .. }) => Made::Impossible(error.to_string()),
+        Err(error) => Made::Failed(error.into()),
+    }
+}
+
+fn installed<T>(environment: Result<T, PythonError>) -> Made {
+    match environment {
+        Ok(_) => Made::Ready,
+        Err(error @ PythonError::PythonMissing { .. }) => Made::Impossible(error.to_string()),
+        Err(error) => Made::Failed(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn only_what_fails_stops_the_tier() {
+        assert!(Preparation { what: "it", make: || Made::Ready }.run().is_ok());
+        assert!(Preparation { what: "it", make: || Made::Impossible("needs Python".into()) }.run().is_ok());
+        let failed = Preparation { what: "it", make: || Made::Failed(anyhow!("disk full")) }.run().unwrap_err();
+        assert_eq!((failed.test.as_str(), failed.output.as_str()), ("it can be had", "disk full"));
+    }
+}
