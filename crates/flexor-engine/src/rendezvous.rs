@@ -179,6 +179,7 @@ impl Rendezvous {
             Event::SidecarLost { id, grace } => self.shorten_lease(&id, grace),
             Event::Gone { id, because } => {
                 if self.place_of(&id).is_some() {
+                    let because = if self.closed.is_some() { ended() } else { because };
                     self.decide(Fact::Dropped { id, because }, &mut facts);
                 }
             }
@@ -356,6 +357,7 @@ impl Rendezvous {
         self.leases_hold_until = earliest;
         for (id, lease) in lost {
             let because = match lease {
+                Lease::Heard | Lease::SidecarLost | Lease::Restored if self.closed.is_some() => ended(),
                 Lease::Heard => {
                     Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
                 }
@@ -497,4 +499,9 @@ impl Rendezvous {
         }
         self.now = self.now.max(now);
     }
+}
+
+/// Why somebody goes when there is nothing left to do.
+fn ended() -> Because {
+    Because::new(Reason::NodeEnded, "the run is closed")
 }

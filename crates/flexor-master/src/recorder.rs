@@ -136,6 +136,7 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) {
             let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
             match fact {
                 Fact::Completed { .. } => decisions.rounds += 1,
+                Fact::Dropped { because, .. } if because.reason == Reason::NodeEnded => {}
                 Fact::Dropped { because, .. } => *decisions.lost.entry(because.reason).or_default() += 1,
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
@@ -159,6 +160,9 @@ fn decision(run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         }
         Fact::Spared { id, because } => ("spared", Some(id), Some(because), String::new()),
         Fact::Left { id } => ("left", Some(id), None, String::new()),
+        Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {
+            ("ended", Some(id), Some(because), String::new())
+        }
         Fact::Dropped { id, because } => ("lost", Some(id), Some(because), String::new()),
         Fact::Completed { round, members, because, cause, .. } => {
             let cause = cause.as_ref().map(|cause| format!("; it began with {cause}")).unwrap_or_default();

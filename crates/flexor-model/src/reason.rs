@@ -127,6 +127,8 @@ reasons! {
     ProgramFailed: Warning,
     /// The node's connection closed: its launcher has ended.
     ConnectionClosed: Warning,
+    /// The node went after the run was closed: its launcher has ended as it should.
+    NodeEnded: Notice,
     /// The node's sidecar was lost and did not come back in time.
     SidecarLost: Warning,
     /// Nothing was heard of the node for too long.

@@ -12,7 +12,6 @@ use flexor_master::{Config, Master, MasterError, Ports, Token};
 use flexor_model::{Generation, JobUid};
 use serde::Serialize;
 use tokio::net::TcpListener;
-use tracing::Instrument;
 
 use crate::cli::MasterArgs;
 use crate::exit::Exit;
@@ -39,7 +38,14 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
         }
     };
     signals::allow_many_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Every line of the log belongs to the job, whichever task writes it.
+    let span = tracing::info_span!("job", name = %config.job);
+    let _span = span.clone().entered();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_thread_start(move || std::mem::forget(span.clone().entered()))
+        .enable_all()
+        .build()?;
     let served = runtime.block_on(serve(args, config));
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
@@ -88,9 +94,8 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
         }
     };
     let generation = master.generation();
-    let span = tracing::info_span!("job", name = %job, %generation);
     tell(args.output, &Serving { job: &job, generation: generation.0, grpc, store, http })?;
-    match master.serve(stop.wait()).instrument(span).await {
+    match master.serve(stop.wait()).await {
         Ok(()) => Ok(Exit::Success),
         Err(MasterError::Journal(JournalError::Superseded { by })) => {
             superseded(generation, by);

@@ -319,4 +319,6 @@ fn a_closed_run_takes_nobody() {
     assert_eq!(story.join(&["c"]), None);
     assert_eq!(story.rendezvous.place_of(&id("c")), None);
     assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::ClosedByNode));
+    let facts = story.lose("b");
+    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NodeEnded), "{facts:?}");
 }

@@ -31,6 +31,8 @@ use crate::job::Job;
 const VERSION: u32 = 1;
 /// How long a sidecar may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
+/// How long a program may say nothing while its sidecar gives signs of life.
+const PROGRAM_SILENCE: Duration = Duration::from_secs(6);
 /// A sidecar carries the agents and workers of one pod.
 const MAX_CONNECTIONS: usize = 4096;
 
@@ -76,6 +78,16 @@ struct Connection {
     conn: ConnId,
     answers: Arc<Answers>,
     named: bool,
+    /// When its program last asked for something.
+    spoke: Duration,
+}
+
+impl Connection {
+    /// A sidecar lives on while the program beside it hangs. torchrun says something every five seconds whatever else it
+    /// does, unless it waits for an answer.
+    fn is_alive(&self, now: Duration) -> bool {
+        now.saturating_sub(self.spoke) < PROGRAM_SILENCE || self.answers.is_owed()
+    }
 }
 
 impl Link {
@@ -155,7 +167,9 @@ impl Link {
                 }
             }
             From::Beat(_) => {
-                let conns: Vec<ConnId> = self.connections.values().map(|connection| connection.conn).collect();
+                let now = self.job.clock().now();
+                let alive = self.connections.values().filter(|connection| connection.is_alive(now));
+                let conns: Vec<ConnId> = alive.map(|connection| connection.conn).collect();
                 self.job.with(|store, now, out| store.heard(&conns, now, out));
             }
         }
@@ -172,7 +186,8 @@ impl Link {
         let node = Some(open.node.as_str()).filter(|node| !node.is_empty());
         let pod: Arc<str> = self.hello.pod.as_str().into();
         self.job.with(|store, now, out| store.opened_through_sidecar(conn, pod, node, now, out));
-        let connection = Connection { conn, answers, named: node.is_some() };
+        let spoke = self.job.clock().now();
+        let connection = Connection { conn, answers, named: node.is_some(), spoke };
         if self.connections.insert(open.connection, connection).is_some() {
             return Err(format!("connection {} was opened twice", open.connection));
         }
@@ -183,6 +198,7 @@ impl Link {
         let wire::Operation { connection: name, number, request } = operation;
         let connection = self.connections.get_mut(&name).ok_or_else(|| format!("connection {name} is not open"))?;
         let request = StoreRequest::parse(&request).map_err(|error| error.to_string())?;
+        connection.spoke = self.job.clock().now();
         let (conn, answers) = (connection.conn, &connection.answers);
         let origin = Origin { link: self.hello.link, connection: name, number, reply: Bytes::new() };
         let answered = has_reply(&request);
@@ -242,6 +258,11 @@ impl Answers {
             self.lock().retain(|expected| !expected.waits);
         }
         self.lock().push_back(Expected { number, waits, results: Vec::new() });
+    }
+
+    /// Whether the connection waits for an answer.
+    fn is_owed(&self) -> bool {
+        !self.lock().is_empty()
     }
 
     /// An operation that has no reply was carried out.

@@ -1,6 +1,8 @@
 //! What there is to tell of a run: to people, and to the log.
 
-use flexor_engine::rendezvous::{Because, Fact, Place};
+use std::collections::HashMap;
+
+use flexor_engine::rendezvous::{Because, Fact, MemberId, Place};
 use flexor_model::Severity;
 use serde::Serialize;
 
@@ -47,9 +49,9 @@ pub struct MemberStatus {
 pub(super) fn of_run(run: &Run) -> RunStatus {
     let machine = &run.machine;
     let world = machine.world();
-    let ranks: std::collections::HashMap<_, u32> =
+    let ranks: HashMap<_, u32> =
         world.iter().flat_map(|world| world.members.iter().zip(0..)).collect();
-    let member = |(id, place): (flexor_engine::rendezvous::MemberId, Place)| MemberStatus {
+    let member = |(id, place): (MemberId, Place)| MemberStatus {
         node: id.to_string(),
         pod: run.pods.get(&id).map(ToString::to_string),
         place,
@@ -68,14 +70,31 @@ pub(super) fn of_run(run: &Run) -> RunStatus {
     }
 }
 
-/// One line for what was decided.
+/// One line for what was decided, in the span of the node that it is about.
 pub(super) fn log(run: &Run, fact: &Fact) {
     let id = &run.id;
+    let of_node = |node: &MemberId| tracing::info_span!("node", name = %node).entered();
     match fact {
-        Fact::Joined { id: node, newcomer } => tracing::info!(run = %id, %node, newcomer, "joined"),
-        Fact::Spared { id: node, because } => tracing::info!(run = %id, %node, %because, "kept as a spare"),
-        Fact::Left { id: node } => tracing::debug!(run = %id, %node, "left"),
-        Fact::Dropped { id: node, because } => tracing::warn!(run = %id, %node, %because, "lost"),
+        Fact::Joined { id: node, newcomer } => {
+            let _span = of_node(node);
+            tracing::info!(run = %id, newcomer, "joined");
+        }
+        Fact::Spared { id: node, because } => {
+            let _span = of_node(node);
+            tracing::info!(run = %id, %because, "kept as a spare");
+        }
+        Fact::Left { id: node } => {
+            let _span = of_node(node);
+            tracing::debug!(run = %id, "left");
+        }
+        Fact::Dropped { id: node, because } if because.reason.severity() == Severity::Notice => {
+            let _span = of_node(node);
+            tracing::info!(run = %id, %because, "gone");
+        }
+        Fact::Dropped { id: node, because } => {
+            let _span = of_node(node);
+            tracing::warn!(run = %id, %because, "lost");
+        }
         Fact::Completed { round, members, because, cause, program_failures } => {
             let cause = cause.as_ref().map(ToString::to_string).unwrap_or_default();
             tracing::info!(run = %id, %round, size = members.len(), %because, %cause, program_failures, "round complete");
