@@ -92,7 +92,7 @@ async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Exp
 }
 
 async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
-    match job.with(|store, now, out| store.node_gone(&name, "told so over /api", now, out)) {
+    match job.gone(&name, "told so over /api") {
         0 => {
             let error = format!("no member is called {name}, nor does any come from such a pod or host");
             (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::config::Token;
 use crate::journal::{Health, Journal, JournalError};
+use crate::pods::Pods;
 use crate::recorder::{Marks, SharedDecisions};
 
 /// How many numbers one node may report, and how many reports of nodes are remembered.
@@ -42,6 +43,7 @@ struct Inner {
     decisions: SharedDecisions,
     clock: Clock,
     reports: Mutex<Reports>,
+    pods: Pods,
     /// When the sidecars have had time to come back.
     recovered_at: Duration,
 }
@@ -108,6 +110,7 @@ impl Job {
             decisions,
             clock,
             reports,
+            pods: Pods::default(),
             recovered_at,
         }))
     }
@@ -151,6 +154,17 @@ impl Job {
     pub async fn recovered(&self) {
         let remaining = self.0.recovered_at.saturating_sub(self.0.clock.now());
         tokio::time::sleep(remaining.min(RECOVERY)).await;
+    }
+
+    /// The pods whose sidecars have come.
+    pub fn pods(&self) -> &Pods {
+        &self.0.pods
+    }
+
+    /// A pod or node is gone, as somebody says who watches it. How many members that was.
+    pub fn gone(&self, name: &str, detail: &str) -> usize {
+        self.0.pods.gone(name);
+        self.with(|store, now, out| store.node_gone(name, detail, now, out))
     }
 
     /// Does something with the store.

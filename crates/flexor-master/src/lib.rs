@@ -10,6 +10,7 @@ pub mod faults;
 pub mod job;
 pub mod journal;
 pub mod master;
+pub mod pods;
 pub mod recorder;
 pub mod records;
 

@@ -81,6 +81,7 @@ impl Master {
             }
         };
         let journal = Arc::new(journal);
+        let (durable_seq, durable) = watch::channel(if journal.is_durable() { store.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
         let (recorder, marks) = JournalRecorder::new(Arc::clone(&journal), clock.clone(), Arc::clone(&decisions));
         store.record_with(Box::new(recorder));
@@ -90,7 +91,6 @@ impl Master {
         let time = clock.clone();
         let time = Arc::new(move || time.now());
         let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
-        let (durable_seq, durable) = watch::channel(0);
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.token);
         let written = (journal, marks.clone(), durable);
@@ -174,13 +174,21 @@ async fn serve_grpc(job: &Job, listener: TcpListener) -> Result<(), tonic::trans
 /// Tells the store and the sidecars how far the journal is durable, until it ends.
 async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>) -> JournalError {
     let mut durable = Lsn(0);
+    let mut recovered = false;
     loop {
-        durable = match job.journal().durable_beyond(durable).await {
-            Ok(durable) => durable,
-            Err(error) => return error,
-        };
-        job.with(AwareStore::journal_advanced);
-        if let Some(seq) = marks.durable_up_to(durable) {
+        tokio::select! {
+            advanced = job.journal().durable_beyond(durable) => match advanced {
+                Ok(advanced) => {
+                    durable = advanced;
+                    job.with(AwareStore::journal_advanced);
+                }
+                Err(error) => return error,
+            },
+            () = job.recovered(), if !recovered => recovered = true,
+        }
+        // Numbers of this generation are greater than any before: told too early, they would make a sidecar throw away
+        // what it alone still knows.
+        if recovered && let Some(seq) = marks.durable_up_to(durable) {
             durable_seq.send_replace(seq);
         }
     }

@@ -5,10 +5,10 @@ mod control;
 mod link;
 mod session;
 
+use flexor_store::sidecar::MAX_LINK_MESSAGE;
 use flexor_wire::master::v1::control_server::ControlServer;
 use flexor_wire::master::v1::master_server::MasterServer;
 use flexor_wire::master::v1::store_link_server::StoreLinkServer;
-use flexor_store::sidecar::MAX_LINK_MESSAGE;
 use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
@@ -24,7 +24,9 @@ pub(crate) fn routes(job: &Job) -> Routes {
     let check = |job: Job| move |request: Request<()>| carries_token(&job, request);
     let master = MasterServer::new(session::MasterService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
     let control = ControlServer::new(control::ControlService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
-    let link = StoreLinkServer::new(link::LinkService::new(job.clone())).max_decoding_message_size(MAX_LINK_MESSAGE).max_encoding_message_size(MAX_LINK_MESSAGE);
+    let link = StoreLinkServer::new(link::LinkService::new(job.clone()))
+        .max_decoding_message_size(MAX_LINK_MESSAGE)
+        .max_encoding_message_size(MAX_LINK_MESSAGE);
     Routes::new(InterceptedService::new(master, check(job.clone())))
         .add_service(InterceptedService::new(control, check(job.clone())))
         .add_service(InterceptedService::new(link, check(job.clone())))

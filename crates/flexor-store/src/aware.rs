@@ -21,7 +21,7 @@ mod status;
 mod tests;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,15 +250,12 @@ impl Service for AwareStore {
     fn tick(&mut self, now: Now, out: &mut Outbox) {
         self.ticked = now;
         // A connection that waits for our answer has nothing to say.
+        let owed: HashSet<ConnId> = self.runs.values().flat_map(Run::owed).collect();
+        let waits = |conn: &ConnId| owed.contains(conn) || self.keyspace.waiting_for(*conn).is_some();
         let waiting: Vec<ConnId> = self
             .connections
             .iter()
-            .filter(|(conn, connection)| {
-                let run = connection.run.as_ref().and_then(|run| self.runs.get(run));
-                connection.pod.is_none()
-                    && connection.node.is_some()
-                    && (run.is_some_and(|run| run.owes(**conn)) || self.keyspace.waiting_for(**conn).is_some())
-            })
+            .filter(|(conn, connection)| connection.pod.is_none() && connection.node.is_some() && waits(conn))
             .map(|(conn, _)| *conn)
             .collect();
         for (run, id) in self.members_of(&waiting) {

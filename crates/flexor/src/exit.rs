@@ -1,4 +1,4 @@
-//! Exit codes, the same for every command. Wrong usage is 2 and comes from clap; 130 is what shells make of Ctrl-C.
+//! Exit codes, the same for every command. Wrong usage is 2 and comes from clap.
 
 use std::process::ExitCode;
 
@@ -20,6 +20,8 @@ pub enum Exit {
     Failure,
     /// Something that the command needs failed: a network, a cluster, the place where its output goes.
     Infrastructure,
+    /// Ctrl-C ended it before it was done.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -28,6 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::Success => 0,
             Exit::Failure => 1,
             Exit::Infrastructure => 3,
+            Exit::Interrupted => 130,
         })
     }
 }

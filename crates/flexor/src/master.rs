@@ -73,7 +73,8 @@ pub fn read_token(file: &Path) -> anyhow::Result<Token> {
 }
 
 async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
-    let stop = signals::terminated()?;
+    let mut termination = signals::terminated()?;
+    let mut end = Exit::Success;
     let ports = Ports {
         grpc: listen(args.grpc, "--grpc").await?,
         store: listen(args.store, "--store").await?,
@@ -95,8 +96,8 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     };
     let generation = master.generation();
     tell(args.output, &Serving { job: &job, generation: generation.0, grpc, store, http })?;
-    match master.serve(stop.wait()).await {
-        Ok(()) => Ok(Exit::Success),
+    match master.serve(async { end = termination.wait().await }).await {
+        Ok(()) => Ok(end),
         Err(MasterError::Journal(JournalError::Superseded { by })) => {
             superseded(generation, by);
             Ok(Exit::Infrastructure)

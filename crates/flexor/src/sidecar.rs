@@ -6,15 +6,11 @@ use anyhow::Context;
 use flexor_store::sidecar::{Ended, Pod, Sidecar, Upstream};
 use serde::Serialize;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::SidecarArgs;
 use crate::exit::Exit;
-use crate::logging;
 use crate::output::{self, Format};
-
-/// What a shell makes of a program that Ctrl-C has ended.
-const INTERRUPTED: i32 = 130;
+use crate::{logging, signals};
 
 /// What is printed once the sidecar listens.
 #[derive(Debug, Serialize)]
@@ -39,8 +35,8 @@ pub fn run(args: SidecarArgs) -> anyhow::Result<Exit> {
 }
 
 async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Result<Exit> {
-    let watch = |kind| signal(kind).context("signals cannot be watched");
-    let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
+    let mut termination = signals::terminated()?;
+    let mut end = Exit::Success;
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!("--listen {} cannot be listened on; is another store or sidecar running here?", args.listen)
     })?;
@@ -50,17 +46,8 @@ async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Resu
     }
     let sidecar = Sidecar::new(listener, pod, upstream)?;
     tell(args, &Listening { listen })?;
-    let mut is_interrupted = false;
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => is_interrupted = true,
-        }
-    };
-    match sidecar.run(stop).await {
-        // Everything is said and closed, so nothing is lost by not returning.
-        Ended::Stopped if is_interrupted => std::process::exit(INTERRUPTED),
-        Ended::Stopped => Ok(Exit::Success),
+    match sidecar.run(async { end = termination.wait().await }).await {
+        Ended::Stopped => Ok(end),
         Ended::PodIsOut(fault) => {
             output::note(&format!("error: {fault}; its connections are closed"));
             Ok(Exit::Failure)

@@ -4,6 +4,8 @@ use anyhow::Context;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::exit::Exit;
+
 /// Waits for the signals that ask a process to end.
 pub struct Termination {
     terminate: Signal,
@@ -17,11 +19,11 @@ pub fn terminated() -> anyhow::Result<Termination> {
 }
 
 impl Termination {
-    /// Until one of them comes.
-    pub async fn wait(mut self) {
+    /// Until one of them comes; how the process should then end.
+    pub async fn wait(&mut self) -> Exit {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Exit::Success,
+            _ = self.interrupt.recv() => Exit::Interrupted,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How fast a store serves: ours against torch's own libuv server, both for the same clients.
 //!
 //! Three processes: our server, torch's, and the load (`store_load` of `flexor-store`), which speaks to one of them at a
-//! time. On a machine of two cores the kernel's part, about 8 µs for each byte sent to another client, is most of what
-//! waking a crowd costs, and two cores can share it between them but not more: the factor of three needs four.
+//! time. Waking a crowd is mostly the kernel's work, 7 to 9 µs for each byte sent to another client: torch's server does
+//! it on one core, ours on all there are, so that two cores can at best halve the time.
 
 mod network;
 mod server;

@@ -45,7 +45,7 @@ impl Control for ControlService {
     async fn node_gone(&self, request: Request<wire::NodeGoneRequest>) -> Result<Response<wire::Done>, Status> {
         let wire::NodeGoneRequest { name, detail } = request.into_inner();
         let detail = if detail.is_empty() { "its controller says so".to_owned() } else { detail };
-        let found = self.job.with(|store, now, out| store.node_gone(&name, &detail, now, out));
+        let found = self.job.gone(&name, &detail);
         if found == 0 {
             return Err(Status::not_found(format!(
                 "no member is called {name}, nor does any come from such a pod or host"
@@ -90,10 +90,10 @@ fn take_in(job: &Job, observed: wire::Observed, pods_before: &mut BTreeSet<Arc<s
     let alive = |pod: &&wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeSet<Arc<str>> = observed.pods.iter().filter(alive).map(|pod| pod.name.as_str().into()).collect();
     let gone: Vec<Arc<str>> = pods_before.difference(&pods).cloned().collect();
+    for pod in &gone {
+        job.gone(pod, "its pod is gone or going");
+    }
     job.with(|store, now, out| {
-        for pod in &gone {
-            store.node_gone(pod, "its pod is gone or going", now, out);
-        }
         store.tell(job.run(), Event::Expect { nodes: observed.expected }, now, out);
         store.announce(job.run(), pods.clone(), now, out);
     });

@@ -147,6 +147,9 @@ impl Link {
             let detail = format!("the sidecar knows generation {}, this master is {ours}", self.hello.generation);
             return refusal(Reason::Superseded, detail);
         }
+        if !self.job.pods().admit(&self.hello.pod, &self.hello.pod_uid) {
+            return refusal(Reason::PodGone, format!("pod {} is gone, as its controller says", self.hello.pod));
+        }
         Ok(())
     }
 
@@ -162,7 +165,10 @@ impl Link {
             From::Operation(operation) => self.operate(operation)?,
             From::Close(close) => {
                 if let Some(connection) = self.connections.remove(&close.connection) {
-                    self.job.with(|store, now, out| store.closed(connection.conn, now, out));
+                    self.job.with(|store, now, out| {
+                        store.closed(connection.conn, now, out);
+                        store.forget_operations(self.hello.link, close.connection);
+                    });
                     self.job.store().detach(connection.conn);
                 }
             }
@@ -201,6 +207,10 @@ impl Link {
         connection.spoke = self.job.clock().now();
         let (conn, answers) = (connection.conn, &connection.answers);
         let origin = Origin { link: self.hello.link, connection: name, number, reply: Bytes::new() };
+        if self.job.with(|store, _, _| store.is_long_done(self.hello.link, name, number)) {
+            answers.done(number, &[]);
+            return Ok(());
+        }
         let answered = has_reply(&request);
         if answered {
             answers.expect(number, &request);

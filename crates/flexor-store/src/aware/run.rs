@@ -133,9 +133,9 @@ impl Run {
         due
     }
 
-    /// Whether a reply to the connection is held back.
-    pub(super) fn owes(&self, conn: ConnId) -> bool {
-        self.due.contains(&conn) || self.waiting.iter().any(|(_, held)| *held == conn)
+    /// The connections to which a reply is held back.
+    pub(super) fn owed(&self) -> impl Iterator<Item = ConnId> + '_ {
+        self.due.iter().copied().chain(self.waiting.iter().map(|(_, conn)| *conn))
     }
 
     pub(super) fn forget_connection(&mut self, conn: ConnId) {

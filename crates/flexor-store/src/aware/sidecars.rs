@@ -55,9 +55,9 @@ impl AwareStore {
         let number = origin.number;
         let stream = (origin.link, origin.connection);
         if let Some((last, reply)) = self.operations.get(&stream)
-            && number <= *last
+            && number == *last
         {
-            let reply = if number == *last { reply.clone() } else { Bytes::new() };
+            let reply = reply.clone();
             self.repeat(conn, request, reply, now, out)?;
             return Ok(Vec::new());
         }
@@ -147,5 +147,16 @@ impl AwareStore {
         {
             run.machine.rounds_after(round);
         }
+    }
+
+    /// Whether an operation is older than the last one of its connection that changed something: then it was done, and
+    /// whoever asked has had the answer.
+    pub fn is_long_done(&self, link: u64, connection: u64, number: u64) -> bool {
+        self.operations.get(&(link, connection)).is_some_and(|(last, _)| number < *last)
+    }
+
+    /// A connection of a sidecar was closed by its program: nothing of it will come again.
+    pub fn forget_operations(&mut self, link: u64, connection: u64) {
+        self.operations.remove(&(link, connection));
     }
 }

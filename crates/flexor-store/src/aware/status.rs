@@ -49,8 +49,7 @@ pub struct MemberStatus {
 pub(super) fn of_run(run: &Run) -> RunStatus {
     let machine = &run.machine;
     let world = machine.world();
-    let ranks: HashMap<_, u32> =
-        world.iter().flat_map(|world| world.members.iter().zip(0..)).collect();
+    let ranks: HashMap<_, u32> = world.iter().flat_map(|world| world.members.iter().zip(0..)).collect();
     let member = |(id, place): (MemberId, Place)| MemberStatus {
         node: id.to_string(),
         pod: run.pods.get(&id).map(ToString::to_string),
