@@ -56,6 +56,12 @@ pub trait Service: Send + 'static {
     /// Time has passed. Called when [`next_tick`](Service::next_tick) says, and perhaps more often.
     fn tick(&mut self, now: Now, out: &mut Outbox);
 
+    /// Whether another request of the connection may be handed over. While not, nothing more is read from it; the service
+    /// tells with [`Outbox::resume`] when that may have changed.
+    fn has_room(&self, _conn: ConnId) -> bool {
+        true
+    }
+
     /// When to call [`tick`](Service::tick) next, if ever.
     fn next_tick(&self) -> Option<Now>;
 }
@@ -73,6 +79,16 @@ pub struct Outbox {
 pub(crate) enum Parcel {
     Send(ConnId, Chunks),
     Close(ConnId, String),
+    Resume(ConnId),
+}
+
+impl Parcel {
+    /// Whom it is for.
+    pub(crate) fn conn(&self) -> ConnId {
+        match self {
+            Parcel::Send(conn, _) | Parcel::Close(conn, _) | Parcel::Resume(conn) => *conn,
+        }
+    }
 }
 
 impl Outbox {
@@ -86,23 +102,14 @@ impl Outbox {
         self.write(conn, |chunks| chunks.push_shared(bytes));
     }
 
-    /// Sends bytes that were put together elsewhere.
-    pub fn send_chunks(&mut self, conn: ConnId, more: Chunks) {
-        self.write(conn, |chunks| chunks.append(more));
-    }
-
-    /// A copy of what is to be sent to a connection.
-    pub fn sent_to(&self, conn: ConnId) -> Vec<u8> {
-        let to_it = self.parcels.iter().filter_map(|parcel| match parcel {
-            Parcel::Send(id, chunks) if *id == conn => Some(chunks),
-            Parcel::Send(..) | Parcel::Close(..) => None,
-        });
-        to_it.flat_map(Chunks::pieces).flatten().copied().collect()
-    }
-
     /// Closes a connection once its socket was given what was sent to it before; the reason goes to the log.
     pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
         self.parcels.push(Parcel::Close(conn, reason.into()));
+    }
+
+    /// Lets a connection be read from again that had no room.
+    pub fn resume(&mut self, conn: ConnId) {
+        self.parcels.push(Parcel::Resume(conn));
     }
 
     /// Takes all bytes, joined per run of sends to one connection: for tests and for services that wrap others.
@@ -111,7 +118,7 @@ impl Outbox {
         let sent = self.parcels.extract_if(.., |parcel| matches!(parcel, Parcel::Send(..)));
         let joined = sent.filter_map(|parcel| match parcel {
             Parcel::Send(conn, mut chunks) => Some((conn, chunks.copy_to_bytes(chunks.len()))),
-            Parcel::Close(..) => None,
+            Parcel::Close(..) | Parcel::Resume(_) => None,
         });
         joined.collect()
     }
@@ -121,7 +128,7 @@ impl Outbox {
         let closed = self.parcels.extract_if(.., |parcel| matches!(parcel, Parcel::Close(..)));
         let named = closed.filter_map(|parcel| match parcel {
             Parcel::Close(conn, reason) => Some((conn, reason)),
-            Parcel::Send(..) => None,
+            Parcel::Send(..) | Parcel::Resume(_) => None,
         });
         named.collect()
     }

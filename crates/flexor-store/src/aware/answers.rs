@@ -53,7 +53,10 @@ impl AwareStore {
             for conn in due {
                 let Some(connection) = connections.get(&conn) else { continue };
                 let wall = wall_clock();
-                let clock = Stamp::from_unix_micros(connection.clock.map_or(wall, |seen| seen.by(wall, now)));
+                let clock = match connection.clock {
+                    Some(seen) => seen.by(wall, now),
+                    None => Stamp::from_unix_micros(wall),
+                };
                 let reader = Reader {
                     node: connection.node.as_ref(),
                     clock: clock.unwrap_or(Stamp::MIN),

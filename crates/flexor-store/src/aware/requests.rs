@@ -101,7 +101,7 @@ impl AwareStore {
         let connection = self.connections.entry(conn).or_default();
         connection.run = Some(Arc::clone(run));
         if let Some(clock) = intent.clock {
-            connection.clock = Some(ClockSeen { theirs: clock.unix_micros(), wall, now });
+            connection.clock = Some(ClockSeen { theirs: clock, wall, now });
         }
         let Some(node) = intent.node else {
             connection.sees_closed |= intent.close;

@@ -104,7 +104,7 @@ fn incomplete(
     let state = RendezvousState {
         round: run.next_round().0,
         complete: false,
-        deadline: Stamp::from_unix_micros(clock.unix_micros().saturating_add(DISTANT)),
+        deadline: clock.later_by(DISTANT),
         closed,
         participants: participants.into_iter().map(|node| (node, 0)).collect(),
         wait_list: if outside { [nobody(0)].into() } else { Default::default() },

@@ -132,6 +132,18 @@ impl Connection {
         }
     }
 
+    /// Makes a reader that waits look again.
+    pub(super) fn wake_reader(&self) {
+        self.drained.notify_one();
+    }
+
+    /// Waits until `is_so`, which is asked again whenever the connection has moved.
+    pub(super) async fn wait_until(&self, is_so: impl Fn() -> bool) {
+        while !is_so() && lock(&self.outgoing).turn != Turn::Nobody {
+            self.drained.notified().await;
+        }
+    }
+
     /// Notes how far the connection's requests are, for [`lateness`](Connection::lateness).
     pub(super) fn note_progress(&self, is_validated: bool, incomplete_since: Option<Now>) {
         if is_validated {

@@ -81,6 +81,11 @@ impl<S: Service> Hub<S> {
         Some(connection)
     }
 
+    /// Whether the service takes another request of a connection.
+    pub(super) fn has_room(&self, conn: ConnId) -> bool {
+        lock(&self.service).has_room(conn)
+    }
+
     /// Forgets a connection whose reader has ended.
     pub(super) fn dismiss(&self, connection: &Connection) {
         connection.silence();
@@ -121,7 +126,7 @@ impl<S: Service> Hub<S> {
         let mut touched: Vec<Arc<Connection>> = Vec::new();
         let mut connections = None;
         for parcel in out.into_parcels() {
-            let (Parcel::Send(id, _) | Parcel::Close(id, _)) = &parcel;
+            let id = &parcel.conn();
             let connection = match own {
                 Some(own) if own.id == *id => Some(own),
                 _ => connections.get_or_insert_with(|| lock(&self.connections)).get(id),
@@ -135,6 +140,7 @@ impl<S: Service> Hub<S> {
                     connection.queue(chunks, self.limits.outgoing);
                     touched.push(connection.clone());
                 }
+                Parcel::Resume(_) => connection.wake_reader(),
                 Parcel::Close(_, reason) => {
                     connection.flush(&self.runtime);
                     connection.close(&reason);

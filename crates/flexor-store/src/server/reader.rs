@@ -92,6 +92,7 @@ impl<'a, S: Service> Reader<'a, S> {
             has_progressed = true;
             self.serve(request)?;
             self.connection.wait_until_queued_at_most(self.hub.limits.pause_reading_at).await;
+            self.connection.wait_until(|| self.hub.has_room(self.connection.id)).await;
         }
         self.note_progress(has_progressed)
     }
@@ -108,7 +109,8 @@ impl<'a, S: Service> Reader<'a, S> {
             while let Some(request) = next {
                 service.request(id, request, now, out)?;
                 served += 1;
-                next = if served < BATCH && out.queued() <= limit { decoder.next_request()? } else { None };
+                let may_go_on = served < BATCH && out.queued() <= limit && service.has_room(id);
+                next = if may_go_on { decoder.next_request()? } else { None };
             }
             Ok(())
         })

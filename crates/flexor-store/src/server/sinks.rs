@@ -30,11 +30,12 @@ impl Sinks {
 
     /// Delivers a parcel, if it is for one of these. A parcel for a connection that is gone is nobody's.
     pub(super) fn deliver(&self, parcel: Parcel) {
-        let (Parcel::Send(id, _) | Parcel::Close(id, _)) = &parcel;
-        let Some(sink) = lock(&self.0).get(id).cloned() else { return };
+        let Some(sink) = lock(&self.0).get(&parcel.conn()).cloned() else { return };
         match parcel {
             Parcel::Send(_, mut chunks) => sink.send(chunks.copy_to_bytes(chunks.len())),
             Parcel::Close(_, reason) => sink.close(&reason),
+            // Whoever carries the connection reads as it likes.
+            Parcel::Resume(_) => {}
         }
     }
 }

@@ -265,8 +265,10 @@ impl Relay {
 
     fn answered(&mut self, answer: Answer, out: &mut Outbox) {
         answer.results.into_iter().for_each(|result| self.learn(result));
+        let full: Vec<ConnId> = self.numbers.keys().copied().filter(|conn| !self.has_room(*conn)).collect();
         self.with(answer.connection, out, |connection, ways| connection.answered(answer.number, answer.reply, ways));
         self.forget_if_done(answer.connection);
+        full.into_iter().filter(|conn| self.has_room(*conn)).for_each(|conn| out.resume(conn));
     }
 
     fn learn(&mut self, result: KeyResult) {

@@ -186,10 +186,6 @@ impl Service for Post {
     fn opened(&mut self, _: ConnId, _: SocketAddr, _: Now, _: &mut Outbox) {}
 
     fn request(&mut self, conn: ConnId, request: Request, _: Now, out: &mut Outbox) -> Result<(), Refused> {
-        if !self.relay.has_room(conn) {
-            let reason = "too many requests wait for the master; is it gone for good? see the log for the last failure";
-            return Err(Refused { reason: reason.to_owned() });
-        }
         self.relay.request(conn, request, out);
         self.send();
         Ok(())
@@ -198,6 +194,10 @@ impl Service for Post {
     fn closed(&mut self, conn: ConnId, _: Now, out: &mut Outbox) {
         self.relay.closed(conn, out);
         self.send();
+    }
+
+    fn has_room(&self, conn: ConnId) -> bool {
+        self.relay.has_room(conn)
     }
 
     fn tick(&mut self, _: Now, _: &mut Outbox) {}

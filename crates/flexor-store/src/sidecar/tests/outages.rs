@@ -115,3 +115,29 @@ async fn the_master_hears_a_beat_every_second() {
     let beats = server.with(|inside| inside.heard.iter().filter(|said| matches!(said, Message::Beat(_))).count());
     assert!((2..=3).contains(&beats), "{beats}");
 }
+
+#[tokio::test]
+async fn a_client_that_says_more_than_can_be_kept_is_read_from_no_more_until_the_master_is_back() {
+    let server = LinkServer::start();
+    let sidecar = Running::beside(server.address, None).await;
+    let mut client = Client::connect(sidecar.address).await;
+    client.set("first", "v").await;
+    assert_eq!(client.get("first").await, "v");
+    let (address, next) = (server.address, server.kill());
+
+    // More than the sidecar keeps for one connection and both sockets hold.
+    let value = "x".repeat(1 << 20);
+    let flood = async {
+        for index in 0..100 {
+            client.set(&format!("flood/{index}"), &value).await;
+        }
+        client
+    };
+    tokio::pin!(flood);
+    let stuck = tokio::time::timeout(Duration::from_secs(2), &mut flood).await;
+    assert!(stuck.is_err(), "everything was taken although the master is away");
+
+    let _server = LinkServer::of(next, address);
+    let mut client = super::soon(flood).await;
+    assert_eq!(client.get("flood/99").await, value);
+}
