@@ -27,55 +27,71 @@ use crate::tree::project_root;
 Examples:
   cargo xtask bench                       the races
   cargo xtask bench validate --repeats 9
+  cargo xtask bench recovery -- SIGSTOP   only the scenarios with that in their name
 
 Result: target/bench/NAME.json, one row per metric; a ratio above 1 means ours is better.")]
 pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    repeats: u32,
+    /// How often each side runs; they take turns [default: 7; recovery: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+
+    /// Only the parts of the race with this in their name; the result is printed and not written
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Option<String>,
 }
+
+/// How often each side runs when nobody says.
+const REPEATS: u32 = 7;
 
 /// One race.
 struct Race {
     name: &'static str,
     about: &'static str,
-    run: fn(repeats: u32) -> Result<Vec<Row>>,
+    run: Run,
     /// Whether this program makes the load itself, so that its own speed counts.
     makes_load: bool,
+}
+
+/// How a race is run.
+enum Run {
+    /// As one.
+    Whole(fn(repeats: u32) -> Result<Vec<Row>>),
+    /// All of its parts, or those with something in their name; so often when nobody says.
+    Parts { run: fn(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>>, repeats: u32 },
 }
 
 const RACES: &[Race] = &[
     Race {
         name: "master",
         about: "heartbeats, keys and polls of 1,000 nodes, at our master against DLRover's",
-        run: master::run,
+        run: Run::Whole(master::run),
         makes_load: true,
     },
     Race {
         name: "recovery",
         about: "stock torchrun losing and gaining nodes, on our store against its own",
-        run: recovery::run,
+        run: Run::Parts { run: recovery::run, repeats: recovery::REPEATS },
         makes_load: false,
     },
     Race {
         name: "rendezvous",
         about: "how long many nodes need to meet, against torch's store and DLRover's master",
-        run: rendezvous::run,
+        run: Run::Whole(rendezvous::run),
         makes_load: true,
     },
     Race {
         name: "store",
         about: "our TCPStore server against torch's own libuv one: throughput, latency, crowds",
-        run: store::run,
+        run: Run::Whole(store::run),
         makes_load: false,
     },
     Race {
         name: "validate",
         about: "flexor validate against kubectl's server-side dry run, on the examples",
-        run: validate::run,
+        run: Run::Whole(validate::run),
         makes_load: false,
     },
 ];
@@ -91,10 +107,19 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         bail!("no race '{name}'; there are: {}", known.join(", "));
     };
     if race.makes_load && !optimised::IS_OPTIMISED {
-        return optimised::play(race.name, args.repeats);
+        return optimised::play(race.name, args.repeats.unwrap_or(REPEATS));
     }
-    let rows = (race.run)(args.repeats)?;
+    let filter = args.filter.as_deref();
+    let rows = match (&race.run, filter) {
+        (Run::Whole(run), None) => run(args.repeats.unwrap_or(REPEATS))?,
+        (Run::Whole(_), Some(filter)) => bail!("the race {name} has no parts; run it without '-- {filter}'"),
+        (Run::Parts { run, repeats }, filter) => run(args.repeats.unwrap_or(*repeats), filter)?,
+    };
     rows.iter().for_each(|row| println!("{row}"));
+    if filter.is_some() {
+        println!("nothing written: target/bench/{name}.json is for the whole race");
+        return Ok(());
+    }
     let path = project_root()?.join("target/bench").join(format!("{name}.json"));
     std::fs::create_dir_all(path.parent().context("the result has a folder")?)?;
     let mut text = serde_json::to_string_pretty(&rows)?;

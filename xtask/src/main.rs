@@ -5,6 +5,7 @@
 mod bench;
 mod cluster;
 mod compile;
+mod demo;
 mod fuzz;
 mod generate;
 mod packages;
@@ -48,6 +49,8 @@ enum Chore {
     Cluster(cluster::ClusterArgs),
     /// Race against the programs Flexor replaces and write the result
     Bench(bench::BenchArgs),
+    /// See what Flexor does, with real programs on this machine
+    Demo(demo::DemoArgs),
     /// Feed a parser with random input
     Fuzz(fuzz::FuzzArgs),
 }
@@ -69,6 +72,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Chore::Gen(args) => generate::run(args)?,
         Chore::Cluster(args) => cluster::run(args)?,
         Chore::Bench(args) => bench::run(args)?,
+        Chore::Demo(args) => return demo::run(args),
         Chore::Fuzz(args) => fuzz::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

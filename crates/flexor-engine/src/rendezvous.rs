@@ -104,7 +104,7 @@ pub struct Rendezvous {
     program_failures: u32,
     closed: Option<Because>,
     arrivals: u64,
-    #[serde(skip)]
+    /// Facts that follow a snapshot change it, so it is part of one.
     census: Census,
     #[serde(skip)]
     announced: u32,
@@ -400,7 +400,13 @@ impl Rendezvous {
                 self.program_failures = *program_failures;
                 self.enter_world(World { round: *round, members: members.clone() });
             }
-            Fact::Closed { because } => self.closed = Some(because.clone()),
+            Fact::Closed { because } => {
+                if because.reason == Reason::RestartsExhausted {
+                    // The failure that closes the run is one too.
+                    self.program_failures += 1;
+                }
+                self.closed = Some(because.clone());
+            }
             Fact::Reopened { because } => {
                 self.closed = None;
                 self.program_failures = 0;

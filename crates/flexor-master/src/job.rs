@@ -182,6 +182,11 @@ impl Job {
         self.0.durable_seq.clone()
     }
 
+    /// The last change of a key that survives the end of the machine.
+    pub fn durable_mark(&self) -> u64 {
+        *self.0.durable_seq.borrow()
+    }
+
     /// Makes the changes of keys up to `seq` durable, and waits until they are. Where nothing is written down, at once.
     pub async fn make_durable(&self, seq: u64) -> Result<(), JournalError> {
         if !self.0.journal.is_durable() {

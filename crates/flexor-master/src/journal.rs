@@ -157,6 +157,14 @@ impl Journal {
         }
     }
 
+    /// Looks whether another master has taken over, and ends the journal if so. Whoever writes finds that out by itself;
+    /// a master that only watches a world stand has to look.
+    pub fn look_for_successor(&self) {
+        if let Backing::Disk { committer, .. } = &self.0 {
+            committer.look_for_successor();
+        }
+    }
+
     /// Whether the segment has grown so long that [`Journal::compact`] pays.
     #[must_use]
     pub fn should_compact(&self) -> bool {

@@ -194,13 +194,15 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
     }
 }
 
-/// Keeps house: forgets what only a recovery needs, and replaces the journal by a snapshot whenever it has grown long.
+/// Keeps house: forgets what only a recovery needs, replaces the journal by a snapshot whenever it has grown long, and
+/// looks out for another master of the job.
 async fn keep_house(job: &Job) {
     job.recovered().await;
     job.with(|store, _, _| store.end_recovery());
     let mut pulse = tokio::time::interval(Duration::from_secs(1));
     loop {
         pulse.tick().await;
+        job.journal().look_for_successor();
         if job.journal().should_compact() {
             let compacted = job.with(|store, _, _| job.journal().compact(records::snapshot(store)));
             if let Err(error) = compacted {

@@ -37,7 +37,7 @@ pub use status::{MemberStatus, RunStatus};
 use crate::codec::Request;
 use crate::keyspace::Keyspace;
 use crate::service::{ConnId, Now, Outbox, Refused, Service};
-use crate::state::NodeDesc;
+use crate::state::{NodeDesc, Stamp, Zone};
 use run::Run;
 use view::member_of;
 
@@ -75,14 +75,27 @@ struct Connection {
     /// The pod, where a sidecar told it.
     pod: Option<Arc<str>>,
     clock: Option<ClockSeen>,
+    /// The long value that it was shown last.
+    shown: Option<view::Shown>,
     /// It was told that the run is closed, because it closed it without having a say in it.
     sees_closed: bool,
+}
+
+/// A node as one master tells it to the next, by way of its sidecar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedNode {
+    /// Its name.
+    pub name: String,
+    /// Its times do not say that they are in UTC.
+    pub clock_is_naive: bool,
+    /// How far its clock is ahead of ours, in microseconds.
+    pub ahead_us: i64,
 }
 
 /// The time on an agent's clock, and on both of ours when it was seen.
 #[derive(Debug, Clone, Copy)]
 struct ClockSeen {
-    theirs: i64,
+    theirs: Stamp,
     wall: i64,
     now: Now,
 }
@@ -90,9 +103,9 @@ struct ClockSeen {
 impl ClockSeen {
     /// The agent's time by now. The later of what our two clocks say: one stands still while a machine is suspended,
     /// the other can be set back, and a stamp that is too old is what makes an agent give itself up.
-    fn by(self, wall: i64, now: Now) -> i64 {
+    fn by(self, wall: i64, now: Now) -> Option<Stamp> {
         let steady = i64::try_from(now.saturating_sub(self.now).as_micros()).unwrap_or(i64::MAX);
-        self.theirs.saturating_add(steady.max(wall.saturating_sub(self.wall)))
+        self.theirs.later_by(steady.max(wall.saturating_sub(self.wall)))
     }
 }
 
@@ -165,8 +178,11 @@ impl AwareStore {
     }
 
     /// The node that a connection speaks for, once it is known.
-    pub fn node_of(&self, conn: ConnId) -> Option<String> {
-        self.connections.get(&conn)?.node.as_ref().map(NodeDesc::to_string)
+    pub fn node_of(&self, conn: ConnId) -> Option<NamedNode> {
+        let connection = self.connections.get(&conn)?;
+        let (node, clock) = (connection.node.as_ref()?, connection.clock.as_ref()?);
+        let ahead_us = clock.theirs.unix_micros().saturating_sub(clock.wall);
+        Some(NamedNode { name: node.to_string(), clock_is_naive: clock.theirs.zone() == Zone::Unsaid, ahead_us })
     }
 
     /// Tells the machine of a run something that does not come through TCPStore. The run is made if it is missing.

@@ -25,7 +25,7 @@ use base64::engine::general_purpose::STANDARD;
 pub use node::NodeDesc;
 pub use refused::Refused;
 pub use shared_head::SharedHead;
-pub use stamp::Stamp;
+pub use stamp::{Stamp, Zone};
 
 use machine::Machine;
 use writer::Writer;
@@ -57,7 +57,7 @@ pub struct RendezvousState {
     pub participants: Vec<(NodeDesc, u64)>,
     /// Nodes that wait for the next round.
     pub wait_list: BTreeSet<NodeDesc>,
-    /// Nodes beyond the largest world: hot spares.
+    /// Nodes beyond the largest world: hot spares. torch 2.2 has no such list and keeps one that it is shown.
     pub redundancy_list: BTreeSet<NodeDesc>,
     /// When each node last said that it lives, in the order of their first heartbeats; no node twice.
     pub last_heartbeats: Vec<(NodeDesc, Stamp)>,

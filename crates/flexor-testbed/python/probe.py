@@ -1,7 +1,7 @@
 """A worker that does nothing but stay in step with the others and write down when.
 
 Usage: probe.py EVENTS NODE STEPS LINGER   Each line of EVENTS is one JSON object; the names are those of events.rs.
-After STEPS steps it waits LINGER seconds and ends.
+After STEPS steps it waits LINGER seconds and ends. PROBE_FAILS_AT names a step at which it fails instead, every time.
 """
 
 import json
@@ -43,6 +43,8 @@ def main():
         if int(ones.item()) != dist.get_world_size():
             raise SystemExit(f"{int(ones.item())} workers in step {step} of a world of {dist.get_world_size()}")
         write("step", step)
+        if str(step) == os.environ.get("PROBE_FAILS_AT"):
+            raise SystemExit("fails as it was told to")
         time.sleep(STEP_SECONDS)
     write("end", steps)
     time.sleep(linger)

@@ -9,12 +9,13 @@
 //! [`await_list`].
 //!
 //! The programs that Flexor replaces come from their makers: [`torch_or_skip!`] and [`dlrover_or_skip!`] give an
-//! environment with one of them, [`torchrun`] plays the nodes of a job with it. The crate is for tests and `cargo xtask`;
-//! nothing that users run depends on it.
+//! environment with one of them, [`torchrun`] plays the nodes of a job with it, and [`flexor_processes`] puts Flexor's
+//! own processes around them. The crate is for tests and `cargo xtask`; nothing that users run depends on it.
 
 mod cluster;
 mod control_plane;
 mod dlrover;
+pub mod flexor_processes;
 mod keeper;
 mod log_tail;
 mod nodes;

@@ -9,12 +9,14 @@
 
 mod agent;
 mod events;
-mod node;
+pub(crate) mod node;
 mod process_tree;
 mod store;
+mod workers;
 
 pub use self::{
     agent::{Agent, AgentConfig, free_port},
     events::{ProbeEvent, ProbeEventKind},
     store::StockStore,
+    workers::Workers,
 };

@@ -2,6 +2,10 @@
 //!
 //! The files under `proto/` are the documentation of the wire; this crate is what is generated from them.
 
+mod compact_codec;
+
+pub use compact_codec::CompactCodec;
+
 /// What a master writes into its journal.
 pub mod journal {
     /// Version 1.

@@ -22,7 +22,7 @@ use tonic_prost::ProstCodec;
 pub(super) use self::pickles::Pickles;
 
 /// How it stands in results.
-pub(super) const NAME: &str = "DLRover 0.6.1 local master";
+pub(super) const NAME: &str = "DLRover 0.6.1 master";
 
 /// Its imports alone take seconds.
 const START_LIMIT: Duration = Duration::from_secs(60);

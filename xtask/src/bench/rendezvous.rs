@@ -2,7 +2,8 @@
 //! of the native API; at our master, at torch's own store and at DLRover's master.
 //!
 //! Load generator and server share the cores of one machine, so that no figure is the server's alone. Our master keeps
-//! a journal in all of them; the peers keep none.
+//! a journal in all of them; the peers keep none. Nodes of the native API share connections, [`NODES_PER_CONNECTION`]
+//! on each, and have a session each.
 
 mod agent;
 mod crowd;
@@ -25,22 +26,29 @@ use self::native::Meeting;
 use super::dlrover_master;
 use super::our_master::{Disk, OurMaster};
 use super::row::Row;
+use super::sessions::NODES_PER_CONNECTION;
 use crate::compile;
 use crate::tree::project_root;
 
 const STOCK: &str = "torch's own store";
+
+/// More would take longer and tell nothing else.
+const MOST_REPEATS: u32 = 5;
+const MOST_REPEATS_OF_SLOW_PEERS: u32 = 3;
 
 /// Torch's handlers: number, mark of the first meeting, mark of the next, in seconds.
 const HANDLERS: (usize, f64, f64) = (64, 0.5, 0.75);
 
 /// Simulated agents. There is no mark: what counts is that the figure is known.
 const AGENTS: [usize; 2] = [256, 1000];
-/// A crowd that has not met by then is not waited for.
-const AGENTS_LIMIT: Duration = Duration::from_secs(120);
+/// Who has not met by then is not waited for.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Nodes of the native API, mark in seconds, and whether the peer can be asked to do the same: its log grows with the
 /// square of the number.
 const NATIVE: [(usize, f64, bool); 3] = [(1000, 1.0, true), (4000, 1.0, true), (10_000, 3.0, false)];
+/// A line for each node may be logged, and not more.
+const LOG_BYTES_PER_NODE: f64 = 200.0;
 /// A log that grows in proportion to the number of nodes has the same length per node.
 const LOG_GROWTH: f64 = 1.2;
 
@@ -72,12 +80,15 @@ impl Race {
     fn handlers(&self) -> Result<Vec<Row>> {
         let (nodes, first_mark, again_mark) = HANDLERS;
         let (mut ours, mut stock) = (Samples::default(), Samples::default());
-        for _ in 0..self.repeats.min(5) {
+        for repeat in 0..self.repeats.min(MOST_REPEATS) {
             let master = OurMaster::start(&self.flexor, nodes, Disk::AsItIs)?;
-            ours.take(nodes, "flexor", handlers::meet(&self.torch, master.store(), nodes)?);
+            ours.take(nodes, "flexor", handlers::meet(&self.torch, master.store(), nodes, LIMIT)?);
             drop(master);
+            if repeat >= MOST_REPEATS_OF_SLOW_PEERS {
+                continue;
+            }
             let store = StockStore::start(&self.torch)?;
-            stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes)?);
+            stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes, LIMIT)?);
         }
         let metric = |what: &str| format!("{nodes} torch handlers in one Python process: {what}");
         Ok(vec![
@@ -88,21 +99,22 @@ impl Race {
 
     fn agents(&self, nodes: usize) -> Result<Vec<Row>> {
         let (mut ours, mut stock) = (Samples::default(), Samples::default());
-        for _ in 0..self.repeats.min(5) {
+        for repeat in 0..self.repeats.min(MOST_REPEATS) {
             let master = OurMaster::start(&self.flexor, nodes, Disk::AsItIs)?;
-            ours.take(nodes, "flexor", self.runtime.block_on(crowd::meet(master.store(), nodes, AGENTS_LIMIT))?);
-        }
-        for _ in 0..self.repeats.min(3) {
+            ours.take(nodes, "flexor", self.runtime.block_on(crowd::meet(master.store(), nodes, LIMIT))?);
+            drop(master);
+            let peer_is_too_slow = stock.first.iter().any(|seconds| !seconds.is_finite());
+            if repeat >= MOST_REPEATS_OF_SLOW_PEERS || peer_is_too_slow {
+                continue;
+            }
             let store = StockStore::start(&self.torch)?;
-            let meetings = self.runtime.block_on(crowd::meet(&store.endpoint(), nodes, AGENTS_LIMIT));
+            let meetings = self.runtime.block_on(crowd::meet(&store.endpoint(), nodes, LIMIT));
+            // A node that is late is taken out by the others, and then there is no world of all.
             let meetings = meetings.unwrap_or_else(|error| {
                 eprintln!("{nodes} nodes, {STOCK}: {error:#}");
                 Meetings::NEVER
             });
             stock.take(nodes, STOCK, meetings);
-            if !meetings.first.is_finite() {
-                break;
-            }
         }
         let metric = |what: &str| format!("{nodes} agents over TCPStore: {what}");
         Ok(vec![
@@ -113,39 +125,56 @@ impl Race {
 
     fn native(&self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
-        let mut per_node: Vec<(usize, f64, f64)> = Vec::new();
+        let mut log_per_node = Vec::new();
         for (nodes, mark, peer_can) in NATIVE {
-            let mut ours = Vec::new();
-            for _ in 0..self.repeats.min(5) {
+            let (mut ours, mut peer) = (Vec::new(), Vec::new());
+            for repeat in 0..self.repeats.min(MOST_REPEATS) {
                 ours.push(told(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
-            }
-            let mut peer = Vec::new();
-            for _ in 0..if peer_can { self.repeats.min(3) } else { 0 } {
-                let meeting = self.runtime.block_on(dlrover::meet(&self.dlrover, nodes))?;
-                peer.push(told(nodes, dlrover_master::NAME, meeting));
+                if peer_can && repeat < MOST_REPEATS_OF_SLOW_PEERS {
+                    let meeting = self.runtime.block_on(dlrover::meet(&self.dlrover, nodes))?;
+                    peer.push(told(nodes, dlrover_master::NAME, meeting));
+                }
             }
             if peer.is_empty() {
                 peer.push(Meeting::NEVER);
             }
-            let metric = format!("{nodes} nodes, native API: all know rank and world size");
-            let seconds = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
-            let log = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.log_bytes).collect::<Vec<_>>();
-            let peer_name = dlrover_master::NAME;
-            rows.push(Row::seconds_within(&metric, &seconds(&ours), peer_name, &seconds(&peer), mark)?);
-            let metric = format!("{nodes} nodes, native API: log of the master");
-            rows.push(Row::cost(&metric, "bytes", &log(&ours), peer_name, &log(&peer), 1.0)?);
-            let longest = |meetings: &[Meeting]| log(meetings).into_iter().fold(0.0, f64::max) / nodes as f64;
-            per_node.push((nodes, longest(&ours), longest(&peer)));
+            rows.extend(native_rows(nodes, mark, &ours, &peer)?);
+            let longest = |meetings| log_bytes(meetings).into_iter().fold(0.0, f64::max) / nodes as f64;
+            log_per_node.push((nodes, longest(&ours), longest(&peer)));
         }
-        if let [(fewest, our_first, peer_first), more @ ..] = per_node.as_slice() {
-            for (nodes, ours, peer) in more {
-                let metric = format!("log per node, {nodes} nodes against {fewest}");
-                let (ours, peer) = ([ours / our_first], [peer / peer_first]);
-                rows.push(Row::cost_within(&metric, "times", &ours, dlrover_master::NAME, &peer, LOG_GROWTH)?);
-            }
-        }
+        rows.extend(growth_rows(&log_per_node)?);
         Ok(rows)
     }
+}
+
+fn native_rows(nodes: usize, mark: f64, ours: &[Meeting], peer: &[Meeting]) -> Result<[Row; 2]> {
+    let name = dlrover_master::NAME;
+    let time =
+        format!("{nodes} nodes, native API, {NODES_PER_CONNECTION} to a connection: all know rank and world size");
+    let seconds = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
+    let log = format!("{nodes} nodes, native API: log of the master");
+    let log_mark = LOG_BYTES_PER_NODE * nodes as f64;
+    Ok([
+        Row::seconds_within(&time, &seconds(ours), name, &seconds(peer), mark)?,
+        Row::cost_within(&log, "bytes", &log_bytes(ours), name, &log_bytes(peer), log_mark)?,
+    ])
+}
+
+/// How the log per node grows from the fewest nodes, which come first, to more: ours and the peer's.
+fn growth_rows(log_per_node: &[(usize, f64, f64)]) -> Result<Vec<Row>> {
+    let Some(((fewest, our_first, peer_first), more)) = log_per_node.split_first() else {
+        return Ok(Vec::new());
+    };
+    let row = |(nodes, ours, peer): &(usize, f64, f64)| {
+        let metric = format!("log per node, {nodes} nodes against {fewest}");
+        let (ours, peer) = ([ours / our_first], [peer / peer_first]);
+        Row::cost_within(&metric, "times", &ours, dlrover_master::NAME, &peer, LOG_GROWTH)
+    };
+    more.iter().map(row).collect()
+}
+
+fn log_bytes(meetings: &[Meeting]) -> Vec<f64> {
+    meetings.iter().map(|meeting| meeting.log_bytes).collect()
 }
 
 /// The times of all repeats.

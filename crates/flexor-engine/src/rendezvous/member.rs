@@ -90,7 +90,7 @@ pub(super) enum Lease {
 }
 
 /// How many members stand where, kept so that a decision need not look at everyone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Census {
     pub(super) world: u32,
     pub(super) joined: u32,

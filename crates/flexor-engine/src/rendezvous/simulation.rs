@@ -38,6 +38,8 @@ struct Simulation {
     dice: Dice,
     now: Duration,
     machine: Rendezvous,
+    /// What the facts of the journal follow, where it does not begin with nothing.
+    snapshot: Option<String>,
     journal: Vec<Fact>,
     agents: BTreeMap<Arc<str>, Agent>,
     worlds: BTreeMap<Round, Vec<MemberId>>,
@@ -59,6 +61,7 @@ impl Simulation {
             dice,
             now: Duration::from_secs(1),
             machine: Rendezvous::new(settings),
+            snapshot: None,
             journal: Vec::new(),
             agents: BTreeMap::new(),
             worlds: BTreeMap::new(),
@@ -189,10 +192,13 @@ impl Simulation {
         }
     }
 
-    /// The facts alone must give the same machine again.
+    /// The facts alone, or those that follow a snapshot, must give the same machine again.
     fn restart_master(&mut self) {
         let settings = self.machine.settings().clone();
-        let mut machine = Rendezvous::new(settings.clone());
+        let mut machine = match &self.snapshot {
+            Some(snapshot) => serde_json::from_str(snapshot).unwrap(),
+            None => Rendezvous::new(settings.clone()),
+        };
         for fact in &self.journal {
             machine.replay(fact);
         }
@@ -200,6 +206,11 @@ impl Simulation {
         assert_eq!(machine.members().collect::<Vec<_>>(), self.machine.members().collect::<Vec<_>>());
         assert_eq!(machine.program_failures(), self.machine.program_failures());
         assert_eq!(machine.expected(), self.machine.expected());
+        assert_eq!(machine.survivors, self.machine.survivors);
+        if self.dice.roll(2) == 0 {
+            self.snapshot = Some(serde_json::to_string(&machine).unwrap());
+            self.journal.clear();
+        }
         self.machine = machine.resume(settings, self.now);
         self.feed(Event::Tick);
     }

@@ -229,6 +229,7 @@ fn rounds_that_only_a_failing_program_explains_are_counted_and_close_the_run() {
     }
     assert_eq!(story.leave_and_join(&["a", "b"]), None);
     assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RestartsExhausted));
+    assert_eq!(story.rendezvous.program_failures(), 4, "the one that closed the run is counted too");
 
     story.tell(Event::Reopen);
     assert_eq!(story.rendezvous.program_failures(), 0);

@@ -173,6 +173,14 @@ impl Committer {
         self.bell.notify_one();
     }
 
+    pub(super) fn look_for_successor(&self) {
+        let fenced = self.folder.fence(self.generation()).err().filter(JournalError::is_final);
+        let mut desk = self.desk();
+        if let (Some(error), None) = (fenced, &desk.ended) {
+            self.note(&mut desk, &error);
+        }
+    }
+
     pub(super) fn health(&self) -> watch::Receiver<Health> {
         self.health.subscribe()
     }

@@ -24,7 +24,22 @@ const KEY_PREFIX: &str = "flexor/";
 pub(super) async fn answer(job: &Job, request: wire::Request) -> wire::Reply {
     let id = request.id;
     let result = carry_out(job, request).await.unwrap_or_else(Answer::Refusal);
-    wire::Reply { id, generation: job.generation().0, durable_seq: *job.durable_seq().borrow(), result: Some(result) }
+    reply(job, id, result)
+}
+
+/// A reply with what every reply says.
+pub(super) fn reply(job: &Job, id: u64, result: Answer) -> wire::Reply {
+    wire::Reply { id, generation: job.generation().0, durable_seq: job.durable_mark(), result: Some(result) }
+}
+
+/// Whether the answer may have to wait for something to happen.
+pub(super) fn may_wait(request: &wire::Request) -> bool {
+    match &request.op {
+        Some(Op::Poll(poll)) => poll.wait_ms > 0,
+        Some(Op::Wait(wait)) => wait.wait_ms > 0,
+        Some(Op::Set(set)) => set.durable,
+        Some(_) | None => false,
+    }
 }
 
 /// The life of a node that a request speaks for.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_model::Reason;
-use flexor_store::aware::Origin;
+use flexor_store::aware::{NamedNode, Origin};
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::server::Sink;
@@ -171,6 +171,7 @@ impl Link {
                     });
                     self.job.store().detach(connection.conn);
                 }
+                self.say(To::Close(close));
             }
             From::Beat(_) => {
                 let now = self.job.clock().now();
@@ -189,7 +190,9 @@ impl Link {
         let conn = ConnId::fresh();
         let answers = Arc::new(Answers::new(open.connection, self.outgoing.clone()));
         self.job.store().attach(conn, answers.clone());
-        let node = Some(open.node.as_str()).filter(|node| !node.is_empty());
+        let clock = open.clock.unwrap_or_default();
+        let named = NamedNode { name: open.node, clock_is_naive: clock.naive, ahead_us: clock.ahead_us };
+        let node = Some(&named).filter(|named| !named.name.is_empty());
         let pod: Arc<str> = self.hello.pod.as_str().into();
         self.job.with(|store, now, out| store.opened_through_sidecar(conn, pod, node, now, out));
         let spoke = self.job.clock().now();
@@ -225,7 +228,8 @@ impl Link {
         match outcome {
             Ok(Some(node)) if !connection.named => {
                 connection.named = true;
-                self.say(To::Named(wire::Named { connection: name, node }));
+                let clock = Some(wire::NodeClock { naive: node.clock_is_naive, ahead_us: node.ahead_us });
+                self.say(To::Named(wire::Named { connection: name, node: node.name, clock }));
             }
             Ok(_) => {}
             Err(refused) => {

@@ -11,18 +11,17 @@ use flexor_store::server::Sink;
 use flexor_store::service::{ConnId, Service};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_server::Master;
-use futures::{Stream, StreamExt};
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio_stream::wrappers::ReceiverStream;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Interval, MissedTickBehavior};
 use tonic::{Request, Response, Status, Streaming};
-use tracing::Instrument;
 
 use super::calls;
 use crate::job::Job;
 
-/// How many answers a session may leave unread before it is read from no more.
-const ANSWERS: usize = 256;
-/// How many requests of a session may wait for something at a time.
+/// How many requests of a session may wait for something at a time; while they do, no more are read.
 const WAITING: usize = 64;
 /// How long a node has to come back after its session broke.
 const GRACE: Duration = Duration::from_secs(1);
@@ -49,84 +48,94 @@ impl Master for MasterService {
         &self,
         request: Request<Streaming<wire::Request>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let (answers, receiver) = mpsc::channel(ANSWERS);
-        let session =
-            Session { job: self.job.clone(), answers, owner: None, waiting: Arc::new(Semaphore::new(WAITING)) };
-        tokio::spawn(session.run(request.into_inner()));
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        let session = Session::new(self.job.clone(), request.into_inner());
+        let replies = futures::stream::unfold(session, async |mut session| {
+            let reply = session.next().await?;
+            Some((Ok(reply), session))
+        });
+        Ok(Response::new(Box::pin(replies)))
     }
 }
 
+/// A session is the stream of its replies: it runs when they are asked for and ends when nobody does any more, so it
+/// needs no task and no queue of its own.
 struct Session {
     job: Job,
-    answers: mpsc::Sender<Result<wire::Reply, Status>>,
+    requests: Streaming<wire::Request>,
     /// The node that counts as alive while the session is open.
     owner: Option<MemberId>,
-    waiting: Arc<Semaphore>,
+    /// Requests whose answers wait for something to happen.
+    waiting: FuturesUnordered<BoxFuture<'static, wire::Reply>>,
+    changes: watch::Receiver<u64>,
+    told: Option<wire::World>,
+    pulse: Interval,
 }
 
 impl Session {
-    async fn run(mut self, mut requests: Streaming<wire::Request>) {
-        let mut changes = self.job.with(|store, _, _| store.changes());
+    fn new(job: Job, requests: Streaming<wire::Request>) -> Self {
+        let changes = job.with(|store, _, _| store.changes());
         let mut pulse = tokio::time::interval(Duration::from_secs(1));
-        let mut told = None;
+        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { job, requests, owner: None, waiting: FuturesUnordered::new(), changes, told: None, pulse }
+    }
+
+    /// The next thing to say; nothing when the node has said its last.
+    async fn next(&mut self) -> Option<wire::Reply> {
         loop {
             tokio::select! {
-                request = requests.next() => match request {
-                    Some(Ok(request)) => self.take(request).await,
-                    Some(Err(_)) | None => break,
+                request = self.requests.next(), if self.waiting.len() < WAITING => match request {
+                    Some(Ok(request)) => if let Some(reply) = self.take(request).await {
+                        return Some(reply);
+                    },
+                    Some(Err(_)) | None => return None,
                 },
-                _ = changes.changed() => self.tell_world(&mut told).await,
-                _ = pulse.tick() => self.pulse(),
-                () = self.answers.closed() => break,
+                Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => return Some(reply),
+                _ = self.changes.changed() => if let Some(reply) = self.news() {
+                    return Some(reply);
+                },
+                _ = self.pulse.tick() => self.pulse(),
             }
-        }
-        if let Some(id) = self.owner {
-            let event = Event::SidecarLost { id, grace: GRACE };
-            self.job.with(|store, now, out| store.tell(self.job.run(), event, now, out));
         }
     }
 
-    async fn take(&mut self, request: wire::Request) {
+    /// Carries out a request; nothing if its answer has to wait.
+    async fn take(&mut self, request: wire::Request) -> Option<wire::Reply> {
         if self.owner.is_none() {
             self.owner = calls::member_of(&request).ok();
         }
-        // What may wait must not hold up what comes after it.
-        if matches!(request.op, Some(wire::request::Op::Poll(_) | wire::request::Op::Wait(_))) {
-            let Ok(permit) = Arc::clone(&self.waiting).acquire_owned().await else { return };
-            let (job, answers) = (self.job.clone(), self.answers.clone());
-            let answered = async move {
-                let reply = calls::answer(&job, request).await;
-                let _ = answers.send(Ok(reply)).await;
-                drop(permit);
-            };
-            tokio::spawn(answered.in_current_span());
-            return;
+        if calls::may_wait(&request) {
+            let job = self.job.clone();
+            self.waiting.push(async move { calls::answer(&job, request).await }.boxed());
+            return None;
         }
-        let reply = calls::answer(&self.job, request).await;
-        let _ = self.answers.send(Ok(reply)).await;
+        Some(calls::answer(&self.job, request).await)
     }
 
-    /// Tells the owner where it stands, if that is something else than it was told last.
-    async fn tell_world(&self, told: &mut Option<wire::World>) {
-        let Some(id) = &self.owner else { return };
-        let mut world = self.job.world_for(id, false);
+    /// Where the owner stands, if that is something else than it was told last.
+    fn news(&mut self) -> Option<wire::Reply> {
+        let mut world = self.job.world_for(self.owner.as_ref()?, false);
         // What is waited for changes with every node that joins; the owner asks if it wants to know.
         world.standing.clear();
-        if told.as_ref() == Some(&world) {
-            return;
+        if self.told.as_ref() == Some(&world) {
+            return None;
         }
-        *told = Some(world.clone());
-        let generation = self.job.generation().0;
-        let durable_seq = *self.job.durable_seq().borrow();
-        let result = Some(wire::reply::Result::World(world));
-        let _ = self.answers.send(Ok(wire::Reply { id: 0, generation, durable_seq, result })).await;
+        self.told = Some(world.clone());
+        Some(calls::reply(&self.job, 0, wire::reply::Result::World(world)))
     }
 
     /// An open session is a sign of life: its other end answers the pings of the connection.
     fn pulse(&self) {
         if let Some(id) = self.owner.clone() {
             self.job.with(|store, now, out| store.tell(self.job.run(), Event::Heard { id }, now, out));
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(id) = self.owner.take() {
+            let event = Event::SidecarLost { id, grace: GRACE };
+            self.job.with(|store, now, out| store.tell(self.job.run(), event, now, out));
         }
     }
 }

@@ -34,7 +34,7 @@ impl Link {
     }
 
     async fn open(&self) {
-        let open = wire::OpenConnection { connection: 1, node: String::new(), answered: 0 };
+        let open = wire::OpenConnection { connection: 1, node: String::new(), answered: 0, clock: None };
         self.say(From::Open(open)).await;
         self.say(From::Ready(wire::Ready {})).await;
     }

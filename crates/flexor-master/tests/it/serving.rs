@@ -17,7 +17,6 @@ use tonic::transport::Channel;
 
 pub(crate) struct Serving {
     pub(crate) grpc: SocketAddr,
-    pub(crate) store: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) generation: u64,
     task: JoinHandle<Result<(), MasterError>>,
@@ -42,7 +41,7 @@ impl Serving {
     ) -> Result<Self, MasterError> {
         let free = || TcpListener::bind("127.0.0.1:0");
         let ports = Ports { grpc: free().await?, store: free().await?, http: free().await? };
-        let [grpc, store, http] = [&ports.grpc, &ports.store, &ports.http].map(|port| port.local_addr().unwrap());
+        let [grpc, http] = [&ports.grpc, &ports.http].map(|port| port.local_addr().unwrap());
         let config = Config {
             job: "mnist".parse().unwrap(),
             uid: "uid-1".into(),
@@ -54,7 +53,7 @@ impl Serving {
         let master = Master::open(config, ports, &Faults::off())?;
         let generation = master.generation().0;
         let task = tokio::spawn(master.serve(std::future::pending()));
-        Ok(Self { grpc, store, http, generation, task })
+        Ok(Self { grpc, http, generation, task })
     }
 
     /// Waits until the master ends by itself.

@@ -41,7 +41,7 @@ impl AwareStore {
 
     pub(super) fn answer(&mut self, now: Now, out: &mut Outbox) {
         let durable = self.recorder.durable();
-        let (runs, connections, wall_clock) = (&mut self.runs, &self.connections, &self.wall_clock);
+        let (runs, connections, wall_clock) = (&mut self.runs, &mut self.connections, &self.wall_clock);
         for run in runs.values_mut() {
             let visible = durable >= run.visible_after;
             run.note_visibility(visible);
@@ -51,7 +51,7 @@ impl AwareStore {
                 run.machine.closed().is_some() || !matches!(place, Some(Place::Joined | Place::Spare))
             });
             for conn in due {
-                let Some(connection) = connections.get(&conn) else { continue };
+                let Some(connection) = connections.get_mut(&conn) else { continue };
                 let wall = wall_clock();
                 let clock = match connection.clock {
                     Some(seen) => seen.by(wall, now),
@@ -62,8 +62,9 @@ impl AwareStore {
                     clock: clock.unwrap_or(Stamp::MIN),
                     sees_closed: connection.sees_closed,
                 };
-                let pieces = view::reply(&run.machine, run.view.as_ref(), reader);
-                pieces.into_iter().for_each(|piece| out.send_bytes(conn, piece));
+                let shown = view::shown(&run.machine, run.view.as_ref(), reader);
+                shown.reply().into_iter().for_each(|piece| out.send_bytes(conn, piece));
+                connection.shown = Some(shown).filter(view::Shown::is_long);
             }
         }
     }

@@ -84,7 +84,12 @@ impl AwareStore {
             state::decode(value).map_err(|error| refused(format!("no state of a rendezvous: {error}")))
         };
         let desired = read(desired)?;
-        let expected = read(expected)?;
+        let connection = self.connections.get(&conn);
+        let shown = connection.and_then(|connection| connection.shown.as_ref());
+        let expected = match shown.and_then(|shown| shown.own_state_of(expected)) {
+            Some(state) => state.clone(),
+            None => read(expected)?,
+        };
         self.ensure_run(&run)?;
         if self.keyspace.get(key).is_none() {
             self.keyspace.set(key.clone(), Bytes::from_static(state::SENTINEL), out);

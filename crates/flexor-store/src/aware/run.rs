@@ -41,6 +41,14 @@ pub(super) struct Run {
     moved: bool,
 }
 
+/// Whether a fact can change the place of anybody but those that it names and that speak at this moment.
+fn moves_somebody_who_waits(fact: &Fact) -> bool {
+    match fact {
+        Fact::Completed { .. } | Fact::Closed { .. } | Fact::Reopened { .. } | Fact::Dropped { .. } => true,
+        Fact::Joined { .. } | Fact::Spared { .. } | Fact::Left { .. } | Fact::Expected { .. } => false,
+    }
+}
+
 /// Who has counted itself out of which round.
 #[derive(Debug, Default)]
 pub(super) struct Exits {
@@ -79,7 +87,7 @@ impl Run {
         if facts.iter().any(|fact| matches!(fact, Fact::Completed { .. })) {
             self.refresh_view();
         }
-        self.moved |= !facts.is_empty();
+        self.moved |= facts.iter().any(moves_somebody_who_waits);
         self.count_epoch(&facts);
         facts
     }

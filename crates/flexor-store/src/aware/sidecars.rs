@@ -9,10 +9,11 @@ use flexor_model::Round;
 
 use super::facts::{Origin, RunId, StoreFact};
 use super::view::{desc_of, member_of};
-use super::{AwareStore, Connection, run_key};
+use super::{AwareStore, ClockSeen, Connection, NamedNode, run_key};
 use crate::codec::Request;
 use crate::keyspace::Mutation;
 use crate::service::{ConnId, Now, Outbox, Refused, Service};
+use crate::state::{Stamp, Zone};
 
 /// How long a sidecar has to come back after its connection broke.
 const SIDECAR_GRACE: Duration = Duration::from_secs(1);
@@ -23,15 +24,17 @@ impl AwareStore {
         &mut self,
         conn: ConnId,
         pod: Arc<str>,
-        node: Option<&str>,
+        named: Option<&NamedNode>,
         now: Now,
         out: &mut Outbox,
     ) {
-        let node = node.map(|name| desc_of(&MemberId::new(name, 0)));
+        let node = named.map(|named| desc_of(&MemberId::new(named.name.as_str(), 0)));
+        let clock = named.and_then(|named| self.clock_of(named, now));
         let id = node.as_ref().map(member_of);
         let run = id.as_ref().and_then(|id| self.runs.values().find(|run| run.machine.place_of(id).is_some()));
         let run = run.map(|run| Arc::clone(&run.id));
-        let connection = Connection { run: run.clone(), node, pod: Some(Arc::clone(&pod)), ..Connection::default() };
+        let pod_name = Some(Arc::clone(&pod));
+        let connection = Connection { run: run.clone(), node, pod: pod_name, clock, ..Connection::default() };
         self.connections.insert(conn, connection);
         if let (Some(run), Some(id)) = (run, id) {
             if let Some(run) = self.runs.get_mut(&run) {
@@ -41,6 +44,14 @@ impl AwareStore {
             self.feed(&run, Event::Heard { id }, now, out);
         }
         self.settle(now, out);
+    }
+
+    /// The clock of a node as a master before this one saw it.
+    fn clock_of(&self, named: &NamedNode, now: Now) -> Option<ClockSeen> {
+        let wall = (self.wall_clock)();
+        let zone = if named.clock_is_naive { Zone::Unsaid } else { Zone::Utc };
+        let theirs = Stamp::from_unix_micros(wall.saturating_add(named.ahead_us))?.in_zone(zone);
+        Some(ClockSeen { theirs, wall, now })
     }
 
     /// Carries out an operation of a sidecar and writes down that it was.

@@ -224,10 +224,13 @@ fn a_store_is_built_again_from_its_facts() {
 
     let conn = ConnId::fresh();
     let mut out = Outbox::default();
-    let node = agents[1].node.to_string();
+    let node = NamedNode { name: agents[1].node.to_string(), clock_is_naive: true, ahead_us: 0 };
     again.store.opened_through_sidecar(conn, "pod-b".into(), Some(&node), Duration::from_secs(2), &mut out);
     again.request(conn, Request::Get { key: run_key::state_key("job") });
-    assert_eq!(agent::shown(&again.take(conn), &agents[1].node), Shown::world(0, 1, 2), "it goes on where it was");
+    let reply = again.take(conn);
+    assert_eq!(agent::shown(&reply, &agents[1].node), Shown::world(0, 1, 2), "it goes on where it was");
+    let shown = crate::state::decode(&reply[8..]).expect("a state");
+    assert_eq!(shown.last_heartbeats[0].1.zone(), Zone::Unsaid, "its clock is told as it was");
 }
 
 #[test]

@@ -57,11 +57,48 @@ pub(super) struct Reader<'a> {
     pub(super) sees_closed: bool,
 }
 
-/// The value that the reader is shown, as the pieces of a reply.
-pub(super) fn reply(run: &Rendezvous, world: Option<&WorldView>, reader: Reader<'_>) -> [Bytes; 3] {
+/// The value that the reader is shown.
+pub(super) fn shown(run: &Rendezvous, world: Option<&WorldView>, reader: Reader<'_>) -> Shown {
     let (head, tail) = value(run, world, reader);
-    let length = (head.len() + tail.len()) as u64;
-    [Bytes::copy_from_slice(&length.to_le_bytes()), head, tail]
+    let place = reader.node.map(member_of).and_then(|id| run.place_of(&id));
+    let own = reader.node.cloned();
+    let own_state = RendezvousState {
+        closed: run.closed().is_some() || reader.sees_closed,
+        participants: own.iter().filter(|_| place == Some(Place::World)).map(|node| (node.clone(), 0)).collect(),
+        redundancy_list: own.iter().filter(|_| place == Some(Place::Spare)).cloned().collect(),
+        last_heartbeats: own.into_iter().map(|node| (node, reader.clock)).collect(),
+        ..RendezvousState::default()
+    };
+    Shown { head, tail, own_state }
+}
+
+/// A value as a reader was shown it. When it comes back as what a write expects, it need not be read: the long piece of
+/// it is the same for everybody, and what it says about the reader is known.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    head: Bytes,
+    tail: Bytes,
+    /// As much of the state as is about the reader.
+    own_state: RendezvousState,
+}
+
+impl Shown {
+    /// The pieces of a reply.
+    pub(super) fn reply(&self) -> [Bytes; 3] {
+        let length = (self.head.len() + self.tail.len()) as u64;
+        [Bytes::copy_from_slice(&length.to_le_bytes()), self.head.clone(), self.tail.clone()]
+    }
+
+    /// Whether it is worth being remembered: short values are read as fast as they are compared.
+    pub(super) fn is_long(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// What a value says about the reader, if it is this one.
+    pub(super) fn own_state_of(&self, value: &[u8]) -> Option<&RendezvousState> {
+        let rest = value.strip_prefix(&self.head[..])?;
+        (rest == self.tail).then_some(&self.own_state)
+    }
 }
 
 fn value(run: &Rendezvous, view: Option<&WorldView>, reader: Reader<'_>) -> (Bytes, Bytes) {

@@ -215,7 +215,7 @@ impl Relay {
             }
             (Stage::Up, Message::Named(named)) => {
                 if let Some(connection) = self.connections.get_mut(&named.connection) {
-                    connection.named(named.node);
+                    connection.named(named.node, named.clock);
                 }
                 Ok(())
             }
@@ -281,14 +281,11 @@ impl Relay {
         self.kept.keep(result);
     }
 
-    /// A connection without a client is forgotten when there is nothing left to tell the master about it.
+    /// A connection without a client is forgotten when there is nothing left to tell the master about it. That a node's
+    /// agent is gone stays to be told until the master has said that it knows: one that is killed with it may not.
     fn forget_if_done(&mut self, number: u64) {
         let Some(connection) = self.connections.get(&number) else { return };
-        let is_done = match self.stage {
-            Stage::Up => connection.is_idle(),
-            Stage::Down | Stage::Greeting => !connection.must_be_closed(),
-        };
-        if connection.client().is_none() && is_done {
+        if connection.client().is_none() && !connection.must_be_closed() {
             self.connections.remove(&number);
         }
     }

@@ -23,8 +23,9 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 const WELCOME_WITHIN: Duration = Duration::from_secs(5);
 /// For telling the master what is left to say at the end.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
-/// More than the programs of any pod open.
-const MAX_CONNECTIONS: usize = 1024;
+/// More than the programs of any pod open, and few enough to leave room for the way to the master in the 1024 files that
+/// a process usually may have.
+const MAX_CONNECTIONS: usize = 896;
 
 /// A sidecar with its port open.
 pub struct Sidecar {

@@ -1,4 +1,6 @@
 //! From the attribute dicts of a pickle to the types of this module: every attribute once, each of its kind.
+//!
+//! What is not known to any torch is refused, and what some torch does not write is optional.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,7 +13,11 @@ use super::value::{NODE_CLASS, STATE_CLASS, Value};
 /// A node from its attributes.
 pub(super) fn node(attributes: &[(Value<'_>, Value<'_>)]) -> Result<NodeDesc, Refused> {
     let [addr, pid, local_id] = named(NODE_CLASS, ["addr", "pid", "local_id"], attributes)?;
-    Ok(NodeDesc { addr: addr.text()?.into(), pid: pid.int()?, local_id: local_id.int()? })
+    Ok(NodeDesc {
+        addr: addr.required()?.text()?.into(),
+        pid: pid.required()?.int()?,
+        local_id: local_id.required()?.int()?,
+    })
 }
 
 /// The state from its attributes, which are in the dict `attributes`.
@@ -20,27 +26,32 @@ pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<Rendezvo
         ["round", "complete", "deadline", "closed", "participants", "wait_list", "redundancy_list", "last_heartbeats"];
     let [round, complete, deadline, closed, participants, wait_list, redundancy_list, last_heartbeats] =
         named(STATE_CLASS, names, &objects.dicts[attributes])?;
+    let deadline = deadline.required()?;
     Ok(RendezvousState {
-        round: round.int()?,
-        complete: complete.bool()?,
+        round: round.required()?.int()?,
+        complete: complete.required()?.bool()?,
         deadline: match deadline.value {
             Value::None => None,
             _ => Some(deadline.stamp("None or a datetime")?),
         },
-        closed: closed.bool()?,
-        participants: participants.by_node(objects, Attribute::int)?,
-        wait_list: wait_list.nodes(objects)?,
-        redundancy_list: redundancy_list.nodes(objects)?,
-        last_heartbeats: last_heartbeats.by_node(objects, |heartbeat| heartbeat.stamp("datetimes"))?,
+        closed: closed.required()?.bool()?,
+        participants: participants.required()?.by_node(objects, Attribute::int)?,
+        wait_list: wait_list.required()?.nodes(objects)?,
+        // Not in torch 2.2, the one attribute that came later.
+        redundancy_list: match redundancy_list.optional() {
+            Some(redundancy_list) => redundancy_list.nodes(objects)?,
+            None => BTreeSet::new(),
+        },
+        last_heartbeats: last_heartbeats.required()?.by_node(objects, |heartbeat| heartbeat.stamp("datetimes"))?,
     })
 }
 
-/// The values of exactly the attributes `names`, in their order.
+/// The values of the attributes `names`, in their order; others are refused.
 fn named<'a, const N: usize>(
     class: &'static str,
     names: [&'static str; N],
     attributes: &[(Value<'a>, Value<'a>)],
-) -> Result<[Attribute<'a>; N], Refused> {
+) -> Result<[Named<'a>; N], Refused> {
     let mut values = [None; N];
     // At the latest the entry after the Nth is unknown or there twice, so a long dict costs no more than a short one.
     for (key, value) in attributes {
@@ -54,14 +65,26 @@ fn named<'a, const N: usize>(
             return Err(Refused::AttributeTwice { class, attribute: names[place] });
         }
     }
-    if let Some(place) = values.iter().position(Option::is_none) {
-        return Err(Refused::AttributeMissing { class, attribute: names[place] });
+    Ok(std::array::from_fn(|place| Named { class, name: names[place], value: values[place] }))
+}
+
+/// An attribute that may be there.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    class: &'static str,
+    name: &'static str,
+    value: Option<Value<'a>>,
+}
+
+impl<'a> Named<'a> {
+    fn required(self) -> Result<Attribute<'a>, Refused> {
+        self.optional().ok_or(Refused::AttributeMissing { class: self.class, attribute: self.name })
     }
-    let mut places = names.into_iter().zip(values);
-    Ok(std::array::from_fn(|_| {
-        let (name, value) = places.next().expect("there are N names");
-        Attribute { class, name, value: value.expect("a missing attribute was refused above") }
-    }))
+
+    fn optional(self) -> Option<Attribute<'a>> {
+        let Self { class, name, value } = self;
+        value.map(|value| Attribute { class, name, value })
+    }
 }
 
 /// A value, and of what it is the attribute.

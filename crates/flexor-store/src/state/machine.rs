@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::objects::Objects;
 use super::opcode::*;
 use super::refused::Refused;
+use super::stamp::{Stamp, Zone};
 use super::value::{Class, Value};
 use super::{MAX_NODES, MAX_TEXT, RendezvousState};
 
@@ -68,8 +69,8 @@ impl<'a> Machine<'a> {
             BINUNICODE => self.cursor.array().and_then(|length| self.text(u32::from_le_bytes(length))),
             SHORT_BINBYTES => self.datetime_bytes(),
             EMPTY_TUPLE => self.push(Value::EmptyTuple),
-            TUPLE1 => self.timezone_args(),
-            TUPLE2 => self.datetime_args(),
+            TUPLE1 => self.tuple_of_one(),
+            TUPLE2 => self.tuple_of_two(),
             TUPLE3 => self.timedelta_args(),
             EMPTY_DICT => self.objects.new_dict(&self.cursor).and_then(|dict| self.push(dict)),
             SETITEM => self.set_item(),
@@ -198,21 +199,27 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn timezone_args(&mut self) -> Result<(), Refused> {
+    /// The argument of UTC, or that of a datetime which does not name its zone.
+    fn tuple_of_one(&mut self) -> Result<(), Refused> {
         match self.pop()? {
             Value::ZeroTimedelta => self.push(Value::TimezoneArgs),
-            other => Err(self.cursor.refused_operand("the timedelta of UTC", other.kind())),
+            Value::DatetimeBytes(bytes) => self.datetime_args(bytes, Zone::Unsaid),
+            other => Err(self.cursor.refused_operand("the timedelta of UTC or the bytes of a datetime", other.kind())),
         }
     }
 
-    fn datetime_args(&mut self) -> Result<(), Refused> {
+    fn tuple_of_two(&mut self) -> Result<(), Refused> {
         let (zone, bytes) = (self.pop()?, self.pop()?);
         let (Value::DatetimeBytes(bytes), Value::Utc) = (bytes, zone) else {
             let met = format!("{} and {}", bytes.kind(), zone.kind());
             return Err(self.cursor.refused_operand("the bytes of a datetime and UTC", met));
         };
-        match super::Stamp::from_pickled(bytes) {
-            Some(stamp) => self.push(Value::DatetimeArgs(stamp)),
+        self.datetime_args(bytes, Zone::Utc)
+    }
+
+    fn datetime_args(&mut self, bytes: [u8; 10], zone: Zone) -> Result<(), Refused> {
+        match Stamp::from_pickled(bytes) {
+            Some(stamp) => self.push(Value::DatetimeArgs(stamp.in_zone(zone))),
             None => Err(self.cursor.refused_operand("a time of the calendar", format!("{bytes:02x?}"))),
         }
     }

@@ -1,4 +1,4 @@
-//! A point in time as the agents write it: Python's aware `datetime` in UTC, ten bytes in a pickle.
+//! A point in time as the agents write it: Python's `datetime`, ten bytes in a pickle, with or without its zone.
 //!
 //! Not a clock: whoever stamps something passes the time in.
 
@@ -11,24 +11,62 @@ const DAYS_PER_4_YEARS: i64 = 1461;
 /// The days of a common year before each month.
 const DAYS_BEFORE_MONTH: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
-/// Microseconds since the Unix epoch, UTC, within the years 1 to 9999 that Python's `datetime` can hold.
+/// Whether a `datetime` says that it is in UTC.
+///
+/// Python cannot compare one that does with one that does not, so an agent must be shown times of the kind that it
+/// writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stamp(i64);
+pub enum Zone {
+    /// It does: torch 2.6 and later.
+    Utc,
+    /// It does not, and is: torch up to 2.5. Python calls it naive.
+    Unsaid,
+}
+
+/// Microseconds since the Unix epoch, UTC, within the years 1 to 9999 that Python's `datetime` can hold; ordered by
+/// time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stamp {
+    micros: i64,
+    zone: Zone,
+}
 
 impl Stamp {
     /// The beginning of the year 1.
-    pub const MIN: Self = Self(-DAYS_BEFORE_EPOCH * MICROS_PER_DAY);
+    pub const MIN: Self = Self::utc(-DAYS_BEFORE_EPOCH * MICROS_PER_DAY);
     /// The last microsecond of the year 9999.
-    pub const MAX: Self = Self((25 * DAYS_PER_400_YEARS - 366 - DAYS_BEFORE_EPOCH) * MICROS_PER_DAY - 1);
+    pub const MAX: Self = Self::utc((25 * DAYS_PER_400_YEARS - 366 - DAYS_BEFORE_EPOCH) * MICROS_PER_DAY - 1);
 
-    /// `None` outside of the years 1 to 9999.
+    /// As torch writes it today. `None` outside of the years 1 to 9999.
     pub const fn from_unix_micros(micros: i64) -> Option<Self> {
-        if Self::MIN.0 <= micros && micros <= Self::MAX.0 { Some(Self(micros)) } else { None }
+        if Self::MIN.micros <= micros && micros <= Self::MAX.micros { Some(Self::utc(micros)) } else { None }
+    }
+
+    /// So many microseconds later, written in the same way. `None` outside of the years 1 to 9999.
+    pub const fn later_by(self, micros: i64) -> Option<Self> {
+        match Self::from_unix_micros(self.micros.saturating_add(micros)) {
+            Some(later) => Some(later.in_zone(self.zone)),
+            None => None,
+        }
+    }
+
+    /// The same time, written in another way.
+    pub const fn in_zone(self, zone: Zone) -> Self {
+        Self { zone, ..self }
     }
 
     /// Microseconds since the Unix epoch.
     pub const fn unix_micros(self) -> i64 {
-        self.0
+        self.micros
+    }
+
+    /// How it was written.
+    pub const fn zone(self) -> Zone {
+        self.zone
+    }
+
+    const fn utc(micros: i64) -> Self {
+        Self { micros, zone: Zone::Utc }
     }
 
     /// Reads the argument of a pickled `datetime`: year, month, day, hour, minute, second, microseconds, big endian.
@@ -45,13 +83,13 @@ impl Stamp {
         }
         let days = days_before_year(year) + days_before_month(year, month) + i64::from(day) - 1 - DAYS_BEFORE_EPOCH;
         let seconds = (i64::from(hour) * 60 + i64::from(minute)) * 60 + i64::from(second);
-        Some(Self(days * MICROS_PER_DAY + seconds * 1_000_000 + i64::from(micros)))
+        Some(Self::utc(days * MICROS_PER_DAY + seconds * 1_000_000 + i64::from(micros)))
     }
 
     /// The inverse of [`from_pickled`](Self::from_pickled).
     pub(super) fn to_pickled(self) -> [u8; 10] {
-        let (year, month, day) = date(self.0.div_euclid(MICROS_PER_DAY) + DAYS_BEFORE_EPOCH);
-        let in_day = self.0.rem_euclid(MICROS_PER_DAY);
+        let (year, month, day) = date(self.micros.div_euclid(MICROS_PER_DAY) + DAYS_BEFORE_EPOCH);
+        let in_day = self.micros.rem_euclid(MICROS_PER_DAY);
         let seconds = in_day / 1_000_000;
         let year = (year as u16).to_be_bytes();
         let micros = ((in_day % 1_000_000) as u32).to_be_bytes();
@@ -119,8 +157,8 @@ mod tests {
 
     #[test]
     fn every_day_of_the_calendar_goes_there_and_back() {
-        let mut days = (Stamp::MIN.0..=Stamp::MAX.0).step_by(MICROS_PER_DAY as usize);
-        let there_and_back = |micros| Stamp::from_pickled(Stamp(micros).to_pickled()) == Some(Stamp(micros));
+        let mut days = (Stamp::MIN.micros..=Stamp::MAX.micros).step_by(MICROS_PER_DAY as usize);
+        let there_and_back = |micros| Stamp::from_pickled(Stamp::utc(micros).to_pickled()) == Some(Stamp::utc(micros));
         assert!(days.all(there_and_back));
     }
 
@@ -134,7 +172,7 @@ mod tests {
             bytes[place] = byte;
             assert_eq!(Stamp::from_pickled(bytes), None, "{bytes:?}");
         }
-        assert_eq!(Stamp::from_unix_micros(Stamp::MIN.0 - 1), None);
-        assert_eq!(Stamp::from_unix_micros(Stamp::MAX.0 + 1), None);
+        assert_eq!(Stamp::from_unix_micros(Stamp::MIN.micros - 1), None);
+        assert_eq!(Stamp::from_unix_micros(Stamp::MAX.micros + 1), None);
     }
 }

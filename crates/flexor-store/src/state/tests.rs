@@ -5,6 +5,9 @@ mod fixtures;
 mod hostile;
 mod properties;
 mod python;
+mod recorded;
+#[path = "../../tests/recorded/transcript.rs"]
+mod transcript;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

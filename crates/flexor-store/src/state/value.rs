@@ -54,7 +54,7 @@ pub(super) enum Value<'a> {
     /// `(timedelta(0, 0, 0),)`
     TimezoneArgs,
     Utc,
-    /// `(bytes, timezone.utc)`
+    /// `(bytes, timezone.utc)`, or `(bytes,)` of a time that does not name its zone
     DatetimeArgs(Stamp),
     Datetime(Stamp),
     Dict(usize),

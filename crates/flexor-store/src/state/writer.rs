@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::node::NodeDesc;
 use super::opcode::*;
-use super::stamp::Stamp;
+use super::stamp::{Stamp, Zone};
 use super::value::{DATETIME, NODE_CLASS, STATE_CLASS, TIMEDELTA, TIMEZONE, TORCH_MODULE};
 
 /// Things that every state needs again and again.
@@ -148,8 +148,13 @@ impl<'a> Writer<'a> {
         self.recurring(Recurring::DatetimeClass);
         self.ops(&[SHORT_BINBYTES, 10]);
         self.ops(&stamp.to_pickled());
-        self.recurring(Recurring::Utc);
-        self.ops(&[TUPLE2, REDUCE]);
+        match stamp.zone() {
+            Zone::Utc => {
+                self.recurring(Recurring::Utc);
+                self.ops(&[TUPLE2, REDUCE]);
+            }
+            Zone::Unsaid => self.ops(&[TUPLE1, REDUCE]),
+        }
     }
 
     fn recurring(&mut self, thing: Recurring) {

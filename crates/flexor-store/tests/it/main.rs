@@ -6,7 +6,11 @@ mod codec_properties;
 mod hostile_clients;
 mod keyspace_model;
 mod many_waiters;
+mod recorded;
+mod recorded_agents;
 mod recorded_bytes;
 mod requests;
 mod restoring;
 mod ticks;
+#[path = "../recorded/transcript.rs"]
+mod transcript;

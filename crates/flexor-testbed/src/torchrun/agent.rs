@@ -15,7 +15,7 @@ use super::{
     events::{EventLog, ProbeEvent},
     node::{Node, send},
 };
-use crate::{keeper::wait_until, torch::Torch};
+use crate::{flexor_processes::Namespace, keeper::wait_until, torch::Torch};
 
 const PROBE: &str = include_str!("../../python/probe.py");
 
@@ -25,6 +25,7 @@ pub struct AgentConfig {
     name: String,
     env: Vec<(OsString, OsString)>,
     work: Work,
+    network: Option<Namespace>,
 }
 
 /// What the workers run.
@@ -41,7 +42,8 @@ impl AgentConfig {
     /// loopback interface.
     pub fn new(name: impl Into<String>) -> Self {
         let work = Work::Probe { steps: u32::MAX.into(), linger: Duration::ZERO };
-        Self { name: name.into(), env: Vec::new(), work }.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
+        let config = Self { name: name.into(), env: Vec::new(), work, network: None };
+        config.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
     }
 
     /// Adds a variable to the environment of torchrun. Its options are variables too: `PET_` and the option's name.
@@ -56,6 +58,17 @@ impl AgentConfig {
             .env("PET_RDZV_ENDPOINT", endpoint)
             .env("PET_RDZV_ID", "test")
             .env("PET_NNODES", nodes)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs it in this network, where workers meet over the cable.
+    pub fn network(mut self, network: &Namespace) -> Self {
+        self.network = Some(network.clone());
+        self.env("GLOO_SOCKET_IFNAME", network.interface()).env("PET_LOCAL_ADDR", network.address().to_string())
     }
 
     /// Lets the probe end after `steps` steps and, when it has made them, wait for `linger`.
@@ -84,7 +97,10 @@ impl Agent {
     pub fn start(torch: &Torch, config: AgentConfig) -> anyhow::Result<Self> {
         let folder = Node::make_folder()?;
         let events = EventLog::new(folder.path().join("events.jsonl"));
-        let mut command = Command::new(torch.python());
+        let mut command = match &config.network {
+            Some(network) => network.command(torch.python()),
+            None => Command::new(torch.python()),
+        };
         command.args(["-m", "torch.distributed.run"]).envs(config.env);
         match config.work {
             Work::Probe { steps, linger } => {
@@ -162,6 +178,14 @@ impl Agent {
     pub fn worker_pids(&self) -> Vec<u32> {
         let agent = self.node.command_pid();
         self.node.pids().into_iter().filter(|pid| Some(*pid) != agent).collect()
+    }
+
+    /// Waits until none of its workers is left.
+    pub fn await_no_workers(&self, deadline: Duration) -> anyhow::Result<()> {
+        if !wait_until(deadline, || self.worker_pids().is_empty()) {
+            return Err(self.explain(anyhow!("waited {deadline:?} for the end of its workers")));
+        }
+        Ok(())
     }
 
     /// The loss of a node: torchrun and its workers are gone at once, with nobody left to say so.

@@ -32,19 +32,19 @@ const SHOWN_LINES: usize = 15;
 
 /// A running command in a folder of its own.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     folder: PathBuf,
     init: Child,
 }
 
 impl Node {
     /// Makes the folder of a node; whoever gets it starts the node with it.
-    pub(super) fn make_folder() -> anyhow::Result<tempfile::TempDir> {
+    pub(crate) fn make_folder() -> anyhow::Result<tempfile::TempDir> {
         tempfile::Builder::new().prefix("flexor-node-").tempdir().context("make a folder for a node")
     }
 
     /// Starts `command`, whose Python also runs the first process. It writes to `folder/log`.
-    pub(super) fn start(folder: tempfile::TempDir, python: &PythonEnv, command: &Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(folder: tempfile::TempDir, python: &PythonEnv, command: &Command) -> anyhow::Result<Self> {
         let script = folder.path().join("node.py");
         fs::write(&script, INIT).with_context(|| format!("write {}", script.display()))?;
         let log_path = log_path(folder.path());
@@ -63,22 +63,22 @@ impl Node {
     }
 
     /// The id of the command's process, once it is there and as long as it is.
-    pub(super) fn command_pid(&self) -> Option<u32> {
+    pub(crate) fn command_pid(&self) -> Option<u32> {
         self.number("pid").filter(|_| self.exit_code().is_none())
     }
 
     /// All processes of the node, parents before their children.
-    pub(super) fn pids(&self) -> Vec<u32> {
+    pub(crate) fn pids(&self) -> Vec<u32> {
         process_tree::descendants(self.init.id())
     }
 
     /// Sends a signal to every process of the node.
-    pub(super) fn signal_all(&self, signal: Signal) {
+    pub(crate) fn signal_all(&self, signal: Signal) {
         self.pids().into_iter().for_each(|pid| send(pid, signal));
     }
 
     /// Kills every process of the node and waits until none is left.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         wait_until(END_DEADLINE, || {
             self.signal_all(Signal::SIGKILL);
             self.exit_code().is_some() && self.pids().is_empty()
@@ -86,17 +86,17 @@ impl Node {
     }
 
     /// How the command ended, if it has: its exit code, or the negative of the signal that ended it.
-    pub(super) fn exit_code(&self) -> Option<i32> {
+    pub(crate) fn exit_code(&self) -> Option<i32> {
         self.number("exit")
     }
 
     /// What the command and its children have said.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read(log_path(&self.folder)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
     /// The end of the log, for errors.
-    pub(super) fn log_tail(&self) -> String {
+    pub(crate) fn log_tail(&self) -> String {
         last_lines(&self.log(), SHOWN_LINES)
     }
 
@@ -117,7 +117,7 @@ impl Drop for Node {
 }
 
 /// Sends a signal to a process that may be gone by now.
-pub(super) fn send(pid: u32, signal: Signal) {
+pub(crate) fn send(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
         let _ = kill(Pid::from_raw(pid), signal);
     }

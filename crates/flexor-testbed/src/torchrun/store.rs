@@ -2,12 +2,12 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context as _, bail};
 
-use crate::torch::Torch;
+use crate::{flexor_processes::Namespace, torch::Torch};
 
 const SCRIPT: &str = include_str!("../../python/store.py");
 
@@ -26,8 +26,16 @@ impl StockStore {
 
     /// Starts a server on this port, for instance where another one was.
     pub fn start_at(torch: &Torch, port: u16) -> anyhow::Result<Self> {
-        let mut server = torch
-            .command()
+        Self::serve(torch.command(), port)
+    }
+
+    /// Starts a server in this network, or on loopback where there is none.
+    pub fn start_in(torch: &Torch, network: Option<&Namespace>) -> anyhow::Result<Self> {
+        Self::serve(network.map_or_else(|| torch.command(), |network| network.command(torch.python())), 0)
+    }
+
+    fn serve(mut python: Command, port: u16) -> anyhow::Result<Self> {
+        let mut server = python
             .args(["-W", "ignore", "-c", SCRIPT, &port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

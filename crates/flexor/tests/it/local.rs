@@ -3,6 +3,7 @@
 mod crd;
 mod documents;
 mod exit_codes;
+mod faults;
 mod help;
 mod json;
 mod manifests;

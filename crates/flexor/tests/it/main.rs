@@ -4,4 +4,5 @@
 
 mod cluster;
 mod local;
+mod peers;
 mod program;

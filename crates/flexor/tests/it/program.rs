@@ -16,10 +16,14 @@ pub fn root() -> PathBuf {
     Path::new(&package).join("../..").canonicalize().unwrap()
 }
 
+/// The program that is tested.
+pub fn bin() -> PathBuf {
+    env::var_os(flexor_model::env::BIN.name).unwrap_or_else(|| env!("CARGO_BIN_EXE_flexor").into()).into()
+}
+
 /// `flexor` with arguments, in the root of the repository.
 pub fn flexor(args: &[&str]) -> Command {
-    let bin = env::var_os(flexor_model::env::BIN.name).unwrap_or_else(|| env!("CARGO_BIN_EXE_flexor").into());
-    let mut command = Command::new(bin);
+    let mut command = Command::new(bin());
     command.args(args).current_dir(root()).stdin(Stdio::null());
     command
 }

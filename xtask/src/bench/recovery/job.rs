@@ -5,15 +5,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use flexor_testbed::Torch;
+use flexor_testbed::flexor_processes::{Namespace, TwoNetworks};
 use flexor_testbed::torchrun::{Agent, AgentConfig, ProbeEvent, ProbeEventKind};
 
 use super::first_byte::FirstByteRelay;
-use super::flexor::Sidecar;
-use super::side::{Attachment, Host, Interrupted, Side};
+use super::side::{Attachment, Host, Interrupted, Place, Side};
 
 /// How long a first world may take: torch is imported twice per node, and with two of three nodes torchrun waits 30 s
 /// for the third.
 const START_DEADLINE: Duration = Duration::from_secs(120);
+
+/// The node that a cut cable cuts off.
+const ISLANDER: usize = 2;
 
 /// A running job.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ pub(super) struct Job<'a> {
     // Before the host, so that the end of the nodes is not the loss of their store.
     nodes: Vec<RunningNode>,
     host: Host,
+    networks: Option<&'a TwoNetworks>,
     work: Work,
 }
 
@@ -40,48 +44,77 @@ impl RunningNode {
         &self.agent
     }
 
-    /// Its loss: everything of it is gone.
+    /// Its loss: everything of it is gone, with nobody left to say so.
     pub(super) fn kill(self) {
+        if let Some(sidecar) = &self.attachment.sidecar {
+            sidecar.kill();
+        }
         self.agent.kill_node();
     }
 
     /// It hangs: everything of it stops, its connections stay open.
-    pub(super) fn stop(&self) -> Result<()> {
+    pub(super) fn stop(&self) {
+        if let Some(sidecar) = &self.attachment.sidecar {
+            sidecar.stop();
+        }
         self.agent.stop_node();
-        self.attachment.sidecar.as_ref().map_or(Ok(()), Sidecar::stop)
+    }
+
+    /// It wakes again.
+    pub(super) fn wake(&self) {
+        if let Some(sidecar) = &self.attachment.sidecar {
+            sidecar.wake();
+        }
+        self.agent.continue_node();
     }
 }
 
 impl<'a> Job<'a> {
     /// Starts `count` nodes and waits until a world of `count` makes steps.
     pub(super) fn start(torch: &'a Torch, side: &Side, count: usize, work: Work) -> Result<Job<'a>> {
-        let mut job = Job { torch, nodes: Vec::new(), host: Host::start(side, torch)?, work };
+        let host = Host::start(side, torch, None)?;
+        Job { torch, nodes: Vec::new(), host, networks: None, work }.with_first_world(count)
+    }
+
+    /// As [`Job::start`] for three nodes of which the last can be cut off.
+    pub(super) fn start_across(torch: &'a Torch, side: &Side, networks: &'a TwoNetworks) -> Result<Job<'a>> {
+        let host = Host::start(side, torch, Some(networks.mainland()))?;
+        let work: Work = |config, _| config;
+        Job { torch, nodes: Vec::new(), host, networks: Some(networks), work }.with_first_world(ISLANDER + 1)
+    }
+
+    fn with_first_world(mut self, count: usize) -> Result<Job<'a>> {
         for index in 0..count {
-            job.add_node(index)?;
+            self.add_node(index)?;
             if index == 0 {
-                job.await_first_node_as_host()?;
+                self.await_first_node_as_host()?;
             }
         }
-        for node in &job.nodes {
+        for agent in self.agents() {
             let stepped = |event: &ProbeEvent| event.kind == ProbeEventKind::Step && event.world as usize == count;
-            node.agent.await_event(START_DEADLINE, stepped).context("the first world")?;
+            agent.await_event(START_DEADLINE, stepped).context("the first world")?;
         }
-        Ok(job)
+        Ok(self)
     }
 
     /// Starts one more node. Nodes rank by `index`: torchrun sorts by address, and each node has one of its own.
     pub(super) fn add_node(&mut self, index: usize) -> Result<()> {
-        let attachment = self.host.attach(&format!("node-{index}"))?;
+        let attachment = self.host.attach(&name_of(index), self.network_of(index))?;
         let endpoint = attachment.endpoint.clone();
         self.start_agent(index, attachment, &endpoint)
     }
 
     /// Starts one more node and gives the moment when its first byte is on its way to the store.
     pub(super) fn add_newcomer(&mut self, index: usize) -> Result<SystemTime> {
-        let attachment = self.host.attach(&format!("node-{index}"))?;
+        let attachment = self.host.attach(&name_of(index), None)?;
         let relay = FirstByteRelay::start(&attachment.endpoint)?;
         self.start_agent(index, attachment, relay.endpoint())?;
         relay.first_byte(START_DEADLINE)
+    }
+
+    /// The torchruns of its nodes.
+    pub(super) fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.nodes.iter().map(RunningNode::agent)
     }
 
     /// The node at this place, in the order they were started.
@@ -94,6 +127,11 @@ impl<'a> Job<'a> {
         self.nodes.remove(position)
     }
 
+    /// Takes back a node that was taken away.
+    pub(super) fn put_back(&mut self, node: RunningNode) {
+        self.nodes.push(node);
+    }
+
     /// Kills the store, and with it the node that it lives in if it does, and has it back after this long if it can be.
     pub(super) fn interrupt_store(&mut self, pause: Duration) -> Result<()> {
         if self.host.interrupt(self.torch, pause)? == Interrupted::WithItsNode {
@@ -102,79 +140,56 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// The worker processes that are there.
-    pub(super) fn workers(&self) -> Vec<u32> {
-        self.nodes.iter().filter_map(|node| node.agent.events().last().map(|event| event.pid)).collect()
-    }
-
-    /// Waits until all nodes run workers, other than `old`, of a world of this size: the time of the last one's event of
-    /// this kind. `None` when that does not happen before `deadline` or cannot any more.
-    pub(super) fn await_world(
-        &self,
-        kind: ProbeEventKind,
-        world: usize,
-        old: &[u32],
-        deadline: Instant,
-    ) -> Option<SystemTime> {
-        let wanted =
-            |event: &ProbeEvent| event.kind == kind && event.world as usize == world && !old.contains(&event.pid);
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let events = self.nodes.iter().map(|node| node.agent.await_event(left(), wanted).ok());
-        let moments: Option<Vec<_>> = events.map(|event| Some(event?.at)).collect();
-        moments?.into_iter().max()
-    }
-
     /// Waits until the workers at these places have ended.
     pub(super) fn await_workers_gone(&self, positions: &[usize]) -> Result<()> {
         for &position in positions {
             let agent = &self.nodes[position].agent;
             agent.await_event(START_DEADLINE, |event| event.kind == ProbeEventKind::End)?;
-            let started = Instant::now();
-            while !agent.worker_pids().is_empty() {
-                if started.elapsed() > START_DEADLINE {
-                    bail!("the worker of {} does not end", agent.name());
-                }
-                // The end of a stranger's process cannot be waited for, only looked for.
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            agent.await_no_workers(START_DEADLINE)?;
         }
         Ok(())
     }
 
-    /// Waits until all nodes have ended well; the time when the last one had. `None` as with [`Job::await_world`].
+    /// Waits until all nodes have ended well; the time when the last one had. `None` when one has not before `deadline`
+    /// or has ended otherwise.
     pub(super) fn await_success(&self, deadline: Instant) -> Option<SystemTime> {
-        for node in &self.nodes {
+        for agent in self.agents() {
             let left = deadline.saturating_duration_since(Instant::now());
-            node.agent.await_exit(left).ok().filter(|code| *code == 0)?;
+            agent.await_exit(left).ok().filter(|code| *code == 0)?;
         }
         Some(SystemTime::now())
     }
 
-    /// All starts of workers after `moment`, per node.
-    pub(super) fn starts_after(&self, moment: SystemTime) -> Vec<Vec<ProbeEvent>> {
-        let started = |event: &ProbeEvent| event.kind == ProbeEventKind::Start && event.at > moment;
-        self.nodes.iter().map(|node| node.agent.events().into_iter().filter(started).collect()).collect()
-    }
-
     /// How many nodes have ended by themselves.
     pub(super) fn ended(&self) -> usize {
-        self.nodes.iter().filter(|node| node.agent.exit_code().is_some()).count()
+        self.agents().filter(|agent| agent.exit_code().is_some()).count()
     }
 
     fn start_agent(&mut self, index: usize, attachment: Attachment, endpoint: &str) -> Result<()> {
-        let name = format!("node-{index}");
-        let config = AgentConfig::new(name).env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + index));
-        let config = (self.work)(self.host.agent(config, endpoint), index);
+        let config = AgentConfig::new(name_of(index)).env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + index));
+        let config = self.network_of(index).into_iter().fold(config, AgentConfig::network);
+        let place = if index == 0 { Place::First } else { Place::Later };
+        let config = (self.work)(self.host.agent(config, endpoint, place)?, index);
         let agent = Agent::start(self.torch, config)?;
         self.nodes.push(RunningNode { agent, attachment });
         Ok(())
     }
 
+    fn network_of(&self, index: usize) -> Option<&'a Namespace> {
+        self.networks.map(|networks| if index == ISLANDER { networks.island() } else { networks.mainland() })
+    }
+
     /// Where the first node keeps the store, nobody else may come before it.
     fn await_first_node_as_host(&self) -> Result<()> {
-        let Host::FirstNode { port } = self.host else { return Ok(()) };
+        let Host::FirstNode { address } = &self.host else {
+            return Ok(());
+        };
+        let reached = || match self.networks {
+            Some(networks) => networks.mainland().connect(address).is_ok(),
+            None => TcpStream::connect(address).is_ok(),
+        };
         let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !reached() {
             if started.elapsed() > START_DEADLINE {
                 bail!("the first node opened no store within {START_DEADLINE:?}:\n{}", self.node(0).agent.log());
             }
@@ -183,4 +198,8 @@ impl<'a> Job<'a> {
         }
         Ok(())
     }
+}
+
+fn name_of(index: usize) -> String {
+    format!("node-{index}")
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use flexor_testbed::torchrun::ProbeEventKind;
+use flexor_testbed::torchrun::{ProbeEventKind, Workers};
 
 use super::job::Job;
 
@@ -27,17 +27,15 @@ pub(super) struct Outcome {
 
 /// A job as it was before something happened.
 pub(super) struct Watch {
-    begun: SystemTime,
     measured_from: SystemTime,
-    old_workers: Vec<u32>,
+    old: Workers,
 }
 
 impl Watch {
     /// To be called just before.
     pub(super) fn begin(job: &Job<'_>) -> Watch {
-        let old_workers = job.workers();
-        let now = SystemTime::now();
-        Watch { begun: now, measured_from: now, old_workers }
+        let old = Workers::of(job.agents());
+        Watch { measured_from: old.since(), old }
     }
 
     /// For what takes long to happen: the moment from which to count.
@@ -48,10 +46,14 @@ impl Watch {
     /// Waits until all nodes are in a world of this size.
     pub(super) fn new_world(&self, job: &Job<'_>, world: usize) -> Outcome {
         let deadline = Instant::now() + LIMIT;
-        let reached = |kind| job.await_world(kind, world, &self.old_workers, deadline);
+        let reached = |kind| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let events = self.old.await_successors(job.agents(), world, kind, left).ok()?;
+            events.into_iter().map(|event| event.at).max()
+        };
         let restarted = reached(ProbeEventKind::Start);
         let first_step = restarted.and_then(|_| reached(ProbeEventKind::Step));
-        let starts = job.starts_after(self.begun);
+        let starts: Vec<_> = job.agents().map(|agent| self.old.started_since(agent)).collect();
         Outcome {
             recovered: restarted.map(|moment| self.seconds_until(moment)),
             first_step: first_step.map(|moment| self.seconds_until(moment)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use flexor_testbed::Torch;
+use flexor_testbed::flexor_processes::TwoNetworks;
 use flexor_testbed::torchrun::AgentConfig;
 
 use super::job::Job;
@@ -22,23 +23,33 @@ pub(super) struct Scenario {
     pub(super) metric: &'static str,
     /// The seconds to stay within.
     pub(super) mark: f64,
+    /// How many changes it is made of: the job may meet again, and torchrun charge, once for each.
+    pub(super) changes: u32,
+    /// Whether it makes network namespaces.
+    pub(super) needs_root: bool,
     play: fn(&Stage<'_>) -> Result<Outcome>,
 }
 
 /// Every scenario, in the order they are played.
 pub(super) const ALL: &[Scenario] = &[
-    Scenario { metric: "SIGKILL of a node, not rank 0: workers restarted", mark: 4.0, play: node_lost },
-    Scenario { metric: "SIGKILL of rank 0's node: workers restarted", mark: 4.0, play: rank_zero_lost },
-    Scenario { metric: "SIGKILL, 3 s later a replacement: at full size", mark: 4.0, play: node_replaced },
-    Scenario { metric: "one more node: at full size", mark: 4.0, play: node_added },
-    Scenario { metric: "SIGTERM of a node: workers restarted", mark: 2.0, play: scaled_down },
-    Scenario { metric: "SIGKILL of a worker: workers restarted", mark: 4.0, play: worker_killed },
-    Scenario { metric: "SIGKILL of a node, spare present: at full size", mark: 4.0, play: spare_present },
-    Scenario { metric: "SIGSTOP of a node: workers restarted", mark: 15.0, play: node_stopped },
-    Scenario { metric: "SIGKILL while others leave: others released", mark: 2.0, play: lost_in_the_exit_barrier },
-    Scenario { metric: "store restarted, then one more node: at full size", mark: 4.0, play: store_restarted },
-    Scenario { metric: "store gone for 60 s, then one more node: at full size", mark: 4.0, play: store_gone },
+    scenario("SIGKILL of a node, not rank 0: workers restarted", 4.0, node_lost),
+    scenario("SIGKILL of rank 0's node: workers restarted", 4.0, rank_zero_lost),
+    Scenario { changes: 2, ..scenario("SIGKILL, 3 s later a replacement: at full size", 4.0, node_replaced) },
+    scenario("one more node: at full size", 4.0, node_added),
+    scenario("SIGTERM of a node: workers restarted", 2.0, scaled_down),
+    scenario("SIGKILL of a worker: workers restarted", 4.0, worker_killed),
+    scenario("SIGKILL of a node, spare present: at full size", 4.0, spare_present),
+    scenario("SIGSTOP of a node: workers restarted", 15.0, node_stopped),
+    scenario("the stopped node wakes, fenced: at full size", 15.0, node_woken),
+    Scenario { needs_root: true, ..scenario("a node is cut off: workers restarted", 15.0, node_cut_off) },
+    scenario("SIGKILL while others leave: others released", 2.0, lost_in_the_exit_barrier),
+    scenario("store restarted, then one more node: at full size", 4.0, store_restarted),
+    scenario("store gone for 60 s, then one more node: at full size", 4.0, store_gone),
 ];
+
+const fn scenario(metric: &'static str, mark: f64, play: fn(&Stage<'_>) -> Result<Outcome>) -> Scenario {
+    Scenario { metric, mark, changes: 1, needs_root: false, play }
+}
 
 impl Scenario {
     /// Plays it once on a job of its own.
@@ -120,7 +131,34 @@ fn node_stopped(stage: &Stage<'_>) -> Result<Outcome> {
     let watch = Watch::begin(&job);
     // Kept until the end: a node that hangs is not gone.
     let stopped = job.take(1);
-    stopped.stop()?;
+    stopped.stop();
+    Ok(watch.new_world(&job, 2))
+}
+
+/// What it does to the others is counted from when it wakes: one start for a newcomer is right, two are not.
+fn node_woken(stage: &Stage<'_>) -> Result<Outcome> {
+    let mut job = stage.job(3)?;
+    let watch = Watch::begin(&job);
+    let stopped = job.take(1);
+    stopped.stop();
+    let left_behind = watch.new_world(&job, 2);
+    if left_behind.recovered.is_none() {
+        return Ok(left_behind);
+    }
+    job.put_back(stopped);
+    let watch = Watch::begin(&job);
+    job.node(2).wake();
+    let woken = watch.new_world(&job, 3);
+    Ok(Outcome { charged: woken.charged.saturating_sub(left_behind.charged), ..woken })
+}
+
+fn node_cut_off(stage: &Stage<'_>) -> Result<Outcome> {
+    let networks = TwoNetworks::start()?;
+    let mut job = Job::start_across(stage.torch, stage.side, &networks)?;
+    let watch = Watch::begin(&job);
+    // Kept until the end: it runs on, and nobody reaches it.
+    let _islander = job.take(2);
+    networks.cut()?;
     Ok(watch.new_world(&job, 2))
 }
 

@@ -6,11 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use flexor_dialects::torchrun_env;
 use flexor_testbed::Torch;
+use flexor_testbed::flexor_processes::{Master, MasterConfig, Namespace, Sidecar};
 use flexor_testbed::torchrun::{AgentConfig, StockStore, free_port};
-
-use super::flexor::{JOB, Master, Sidecar};
 
 /// Restarts that stock torchrun is given; a membership change uses them up.
 const STOCK_RESTARTS: &str = "3";
@@ -44,54 +42,70 @@ impl fmt::Display for Side {
 /// A side that serves one job.
 #[derive(Debug)]
 pub(super) enum Host {
-    Flexor { master: Master },
-    FirstNode { port: u16 },
-    Store { store: StockStore },
+    Flexor { master: Box<Master> },
+    FirstNode { address: String },
+    Store { store: StockStore, address: String },
 }
 
 impl Host {
-    pub(super) fn start(side: &Side, torch: &Torch) -> Result<Host> {
+    /// Starts it in this network, or on loopback.
+    pub(super) fn start(side: &Side, torch: &Torch, network: Option<&Namespace>) -> Result<Host> {
+        let host = network.map_or("127.0.0.1".to_owned(), |network| network.address().to_string());
         Ok(match side {
-            Side::Flexor { program } => Host::Flexor { master: Master::start(program)? },
-            Side::StockAsItIs => Host::FirstNode { port: free_port()? },
-            Side::StockAtItsBest => Host::Store { store: StockStore::start(torch)? },
+            Side::Flexor { program } => {
+                let config = MasterConfig::new(program, "recovery", NODES);
+                let config = network.into_iter().fold(config, MasterConfig::network);
+                Host::Flexor { master: Box::new(Master::start(torch, config)?) }
+            }
+            Side::StockAsItIs => Host::FirstNode { address: format!("{host}:{}", free_port()?) },
+            Side::StockAtItsBest => {
+                let store = StockStore::start_in(torch, network)?;
+                let address = format!("{host}:{}", store.port());
+                Host::Store { store, address }
+            }
         })
     }
 
     /// What stands between the node called `name` and the store.
-    pub(super) fn attach(&self, name: &str) -> Result<Attachment> {
+    pub(super) fn attach(&self, name: &str, network: Option<&Namespace>) -> Result<Attachment> {
         Ok(match self {
             Host::Flexor { master } => {
-                let sidecar = Sidecar::start(master, name)?;
+                let sidecar = Sidecar::start_in(master, name, network)?;
                 Attachment { endpoint: sidecar.endpoint().to_owned(), sidecar: Some(sidecar) }
             }
-            Host::FirstNode { port } => Attachment { endpoint: format!("127.0.0.1:{port}"), sidecar: None },
-            Host::Store { store } => Attachment { endpoint: store.endpoint(), sidecar: None },
+            Host::FirstNode { address } | Host::Store { address, .. } => {
+                Attachment { endpoint: address.clone(), sidecar: None }
+            }
         })
     }
 
     /// A torchrun that joins through `endpoint`.
-    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str) -> AgentConfig {
+    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: Place) -> Result<AgentConfig> {
         let stock = |config: AgentConfig| config.rendezvous(endpoint, NODES).env("PET_MAX_RESTARTS", STOCK_RESTARTS);
-        match self {
-            Host::Flexor { .. } => {
-                let variables = torchrun_env::variables(NODES, JOB, endpoint);
+        Ok(match self {
+            Host::Flexor { master } => {
+                let variables = master.torchrun_variables(endpoint)?;
                 variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
             }
-            Host::FirstNode { .. } => stock(config),
+            // All nodes are on one machine, so which of them the endpoint names has to be said.
+            Host::FirstNode { .. } => stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == Place::First)),
             Host::Store { .. } => {
                 stock(config).env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
             }
-        }
+        })
     }
 
     /// Kills the store and starts it again at the same place after this long. Where it lives in the first node it
     /// cannot be interrupted without that node.
     pub(super) fn interrupt(&mut self, torch: &Torch, pause: Duration) -> Result<Interrupted> {
         match self {
-            Host::Flexor { master } => master.interrupt(pause)?,
+            Host::Flexor { master } => {
+                master.kill();
+                thread::sleep(pause);
+                master.start_again()?;
+            }
             Host::FirstNode { .. } => return Ok(Interrupted::WithItsNode),
-            Host::Store { store } => {
+            Host::Store { store, .. } => {
                 let port = store.port();
                 store.kill();
                 thread::sleep(pause);
@@ -100,6 +114,15 @@ impl Host {
         }
         Ok(Interrupted::Alone)
     }
+}
+
+/// Where a node stands among those of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The first, which keeps the store where no one else does.
+    First,
+    /// Any other.
+    Later,
 }
 
 /// What an interruption of the store has to take down.

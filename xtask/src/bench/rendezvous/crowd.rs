@@ -24,7 +24,9 @@ pub(super) async fn meet(endpoint: &str, nodes: usize, limit: Duration) -> Resul
         let delay = (number as f64 * 0.618_033_988_749_895).fract();
         agents.push(Agent::connect(endpoint, JOB, Handler { node, nodes }, delay).await?);
     }
-    let Some((agents, first)) = round(agents, limit).await? else { return Ok(Meetings::NEVER) };
+    let Some((agents, first)) = round(agents, limit).await? else {
+        return Ok(Meetings::NEVER);
+    };
     let again = round(agents, limit).await?.map_or(f64::INFINITY, |(_, seconds)| seconds);
     Ok(Meetings { first, again })
 }
@@ -42,7 +44,9 @@ async fn round(agents: Vec<Agent>, limit: Duration) -> Result<Option<(Vec<Agent>
     let (mut agents, mut ranks, mut last) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes), started);
     loop {
         let left = limit.saturating_sub(started.elapsed());
-        let Ok(done) = tokio::time::timeout(left, tasks.join_next()).await else { return Ok(None) };
+        let Ok(done) = tokio::time::timeout(left, tasks.join_next()).await else {
+            return Ok(None);
+        };
         let Some(done) = done else { break };
         let (agent, rank, known) = done??;
         agents.push(agent);

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use flexor_wire::master::v1::{self as wire, CloseConnection, OpenConnection, from_sidecar::Message};
+use flexor_wire::master::v1::{self as wire, CloseConnection, NodeClock, OpenConnection, from_sidecar::Message};
 
 use super::line::Line;
 use super::operation::{Expects, Held, Operation};
@@ -29,6 +29,8 @@ pub(super) struct Connection {
     client: Option<ConnId>,
     /// The node that the master says it speaks for, if it did.
     node: String,
+    /// What the master says about the node's clock.
+    clock: Option<NodeClock>,
     /// Sent and not answered, by rising numbers.
     sent: VecDeque<(u64, Operation)>,
     /// Not sent yet.
@@ -52,6 +54,7 @@ impl Connection {
             number,
             client: Some(client),
             node: String::new(),
+            clock: None,
             sent: VecDeque::new(),
             held: Line::default(),
             last_number: 0,
@@ -63,8 +66,9 @@ impl Connection {
         self.client
     }
 
-    pub(super) fn named(&mut self, node: String) {
+    pub(super) fn named(&mut self, node: String, clock: Option<NodeClock>) {
         self.node = node;
+        self.clock = clock;
     }
 
     /// Bytes of requests that wait for an answer.
@@ -82,7 +86,7 @@ impl Connection {
         self.sent.len() + self.held.len() < MAX_UNANSWERED && self.bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// Whether a master that has never heard of the connection must be told that it is closed.
+    /// Whether a master that comes next must be told that it is closed.
     pub(super) fn must_be_closed(&self) -> bool {
         !self.is_idle() || !self.node.is_empty()
     }
@@ -148,7 +152,7 @@ impl Connection {
     /// How the connection is announced to a master.
     pub(super) fn open_message(&self) -> Message {
         let answered = self.sent.front().map_or(self.last_number, |(first, _)| first - 1);
-        Message::Open(OpenConnection { connection: self.number, node: self.node.clone(), answered })
+        Message::Open(OpenConnection { connection: self.number, node: self.node.clone(), answered, clock: self.clock })
     }
 
     /// The link is there again: sends what was not answered once more, then what was held.

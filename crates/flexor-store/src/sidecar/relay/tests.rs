@@ -1,9 +1,13 @@
 //! Stories of one sidecar, told message by message.
 
 use bytes::Bytes;
-use flexor_wire::master::v1::{CloseConnection, Durable, Named, OpenConnection, Operation, from_sidecar::Message};
+use flexor_wire::master::v1::{
+    CloseConnection, Durable, Named, NodeClock, OpenConnection, Operation, from_sidecar::Message,
+};
 
 use super::*;
+
+const CLOCK: Option<NodeClock> = Some(NodeClock { naive: true, ahead_us: -5 });
 
 /// A sidecar whose master is the test.
 struct Story {
@@ -91,7 +95,7 @@ fn operation(connection: u64, number: u64, request: &Request) -> Message {
 }
 
 fn open(connection: u64, answered: u64) -> Message {
-    Message::Open(OpenConnection { connection, node: String::new(), answered })
+    Message::Open(OpenConnection { connection, node: String::new(), answered, clock: None })
 }
 
 fn result(seq: u64, name: &'static str) -> KeyResult {
@@ -352,17 +356,22 @@ fn a_client_that_died_while_it_waited_or_tried_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_node_whose_client_goes_while_the_master_is_away_is_closed_by_name() {
+fn that_the_client_of_a_node_is_gone_is_told_until_a_master_knows_it() {
     let mut story = Story::linked();
     let client = story.client();
-    story.hear(to_sidecar::Message::Named(Named { connection: 1, node: "n".to_owned() })).unwrap();
+    story.hear(to_sidecar::Message::Named(Named { connection: 1, node: "n".to_owned(), clock: CLOCK })).unwrap();
     story.lose_link();
     story.relay.closed(client, &mut story.out);
-    let announced = Message::Open(OpenConnection { connection: 1, node: "n".to_owned(), answered: 0 });
+    let announced = Message::Open(OpenConnection { connection: 1, node: "n".to_owned(), answered: 0, clock: CLOCK });
     let close = Message::Close(CloseConnection { connection: 1 });
-    assert_eq!(story.link(2, 0), [announced, Message::Ready(Ready {}), close]);
+    for generation in [2, 3] {
+        assert_eq!(story.link(generation, 0), [announced.clone(), Message::Ready(Ready {}), close.clone()]);
+        story.lose_link();
+    }
+    story.link(3, 0);
+    story.hear(to_sidecar::Message::Close(CloseConnection { connection: 1 })).unwrap();
     story.lose_link();
-    assert_eq!(story.link(2, 0), [Message::Ready(Ready {})]);
+    assert_eq!(story.link(3, 0), [Message::Ready(Ready {})]);
 }
 
 #[test]

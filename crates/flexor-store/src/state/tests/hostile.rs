@@ -26,10 +26,20 @@ fn plain_node() -> Vec<u8> {
     node(&[text("addr"), text("a"), text("pid"), vec![BININT1, 1], text("local_id"), vec![BININT1, 0]].concat())
 }
 
-/// A state whose attributes are `attributes`, the others as in a state without nodes.
-fn state(attributes: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let mut pieces = vec![class(TORCH_MODULE, "_RendezvousState"), vec![EMPTY_TUPLE, NEWOBJ, EMPTY_DICT, MARK]];
-    let usual = [
+/// A state with these attributes, the others as in a state without nodes.
+fn state(given: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let usual = attributes();
+    let others = usual.iter().filter(|(name, _)| given.iter().all(|(other, _)| other != name));
+    state_of(given.iter().chain(others))
+}
+
+/// A state without nodes that lacks one attribute.
+fn state_without(attribute: &str) -> Vec<u8> {
+    state_of(attributes().iter().filter(|(name, _)| *name != attribute))
+}
+
+fn attributes() -> [(&'static str, Vec<u8>); 8] {
+    [
         ("round", vec![BININT1, 0]),
         ("complete", vec![NEWFALSE]),
         ("deadline", vec![NONE]),
@@ -38,9 +48,12 @@ fn state(attributes: &[(&str, Vec<u8>)]) -> Vec<u8> {
         ("wait_list", vec![EMPTY_SET]),
         ("redundancy_list", vec![EMPTY_SET]),
         ("last_heartbeats", vec![EMPTY_DICT]),
-    ];
-    let others = usual.iter().filter(|(name, _)| attributes.iter().all(|(other, _)| other != name));
-    for (name, value) in attributes.iter().chain(others) {
+    ]
+}
+
+fn state_of<'a>(attributes: impl Iterator<Item = &'a (&'a str, Vec<u8>)>) -> Vec<u8> {
+    let mut pieces = vec![class(TORCH_MODULE, "_RendezvousState"), vec![EMPTY_TUPLE, NEWOBJ, EMPTY_DICT, MARK]];
+    for (name, value) in attributes {
         pieces.extend([text(name), value.clone()]);
     }
     pieces.push(vec![SETITEMS, BUILD, STOP]);
@@ -247,8 +260,28 @@ fn times_are_utc_and_of_the_calendar() {
     assert_refused(&pickle(&[&at(epoch, &zone(1))]), "the (0, 0, 0) of UTC's timedelta");
     assert_refused(&pickle(&[&at([0; 10], &zone(0))]), "a time of the calendar, not [00, 00");
     assert_refused(&pickle(&[&at(epoch, &[NONE])]), "the bytes of a datetime and UTC, not bytes and None");
-    let naive = [&class("datetime", "datetime"), &[SHORT_BINBYTES, 10][..], &epoch, &[TUPLE1, REDUCE]].concat();
-    assert_refused(&pickle(&[&naive]), "the timedelta of UTC, not bytes");
+    let naive = |bytes: [u8; 10]| {
+        [&class("datetime", "datetime"), &[SHORT_BINBYTES, 10][..], &bytes, &[TUPLE1, REDUCE]].concat()
+    };
+    let accepted = decode_pickle(&state(&[("deadline", naive(epoch))])).unwrap().deadline.unwrap();
+    assert_eq!((accepted.unix_micros(), accepted.zone()), (0, Zone::Unsaid));
+    assert_refused(&pickle(&[&naive([0; 10])]), "a time of the calendar, not [00, 00");
+    let of_text = [class("datetime", "datetime"), text("now"), vec![TUPLE1, REDUCE]].concat();
+    assert_refused(&pickle(&[&of_text]), "the timedelta of UTC or the bytes of a datetime, not a str");
+}
+
+#[test]
+fn only_the_attribute_that_torch_2_2_lacks_may_be_missing() {
+    for (name, _) in attributes() {
+        let read = decode_pickle(&state_without(name));
+        match name {
+            "redundancy_list" => assert_eq!(read, Ok(RendezvousState::default())),
+            _ => assert_eq!(
+                read.unwrap_err().to_string(),
+                format!("_RendezvousState has no attribute {name}; this version of torch is not known")
+            ),
+        }
+    }
 }
 
 #[test]

@@ -88,8 +88,8 @@ def content(state):
         return [kind(value.addr, str), kind(value.pid, int), kind(value.local_id, int)]
 
     def micros(value):
-        assert kind(value, datetime).tzinfo is timezone.utc, value
-        return (value - EPOCH) // MICROSECOND
+        assert kind(value, datetime).tzinfo in (timezone.utc, None), value
+        return [str(value.tzinfo), (value.replace(tzinfo=timezone.utc) - EPOCH) // MICROSECOND]
 
     kind(state, _RendezvousState)
     assert list(vars(state)) == list(vars(_RendezvousState())), vars(state)

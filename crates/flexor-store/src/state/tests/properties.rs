@@ -12,7 +12,9 @@ fn ints() -> impl Strategy<Value = u64> {
 }
 
 fn stamps() -> impl Strategy<Value = Stamp> {
-    (Stamp::MIN.unix_micros()..=Stamp::MAX.unix_micros()).prop_map(|micros| Stamp::from_unix_micros(micros).unwrap())
+    let micros = Stamp::MIN.unix_micros()..=Stamp::MAX.unix_micros();
+    let zone = prop::sample::select(vec![Zone::Utc, Zone::Unsaid]);
+    (micros, zone).prop_map(|(micros, zone)| Stamp::from_unix_micros(micros).unwrap().in_zone(zone))
 }
 
 fn nodes() -> impl Strategy<Value = NodeDesc> {

@@ -1,0 +1,190 @@
+//! `flexor master` of one job: started, killed, started again on the same state, and asked.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::{
+    api::{self, Decision, RunStatus},
+    service::Service,
+    two_networks::Namespace,
+};
+use crate::python::PythonEnv;
+
+/// Where a master serves that nobody outside may reach.
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// The token of a master that others can reach.
+const TOKEN: &str = "the-token-of-a-test";
+
+/// What a master is started with.
+#[derive(Debug, Clone)]
+pub struct MasterConfig {
+    program: PathBuf,
+    job: String,
+    nodes: String,
+    args: Vec<String>,
+    network: Option<Namespace>,
+}
+
+impl MasterConfig {
+    /// A master of the job `job` whose worlds have `nodes` (`MIN:MAX`); `program` is `flexor`.
+    pub fn new(program: impl Into<PathBuf>, job: &str, nodes: &str) -> Self {
+        let (job, nodes) = (job.to_owned(), nodes.to_owned());
+        Self { program: program.into(), job, nodes, args: Vec::new(), network: None }
+    }
+
+    /// How many times the program may fail.
+    pub fn max_restarts(mut self, restarts: u32) -> Self {
+        self.args.extend(["--max-restarts".to_owned(), restarts.to_string()]);
+        self
+    }
+
+    /// Serves in this network, to whoever is connected with it, and asks for a token.
+    pub fn network(mut self, network: &Namespace) -> Self {
+        self.network = Some(network.clone());
+        self
+    }
+}
+
+/// A running master, or one that was killed and can be started again.
+#[derive(Debug)]
+pub struct Master {
+    python: PythonEnv,
+    config: MasterConfig,
+    /// Journal and token.
+    folder: TempDir,
+    serves: Serves,
+    service: Option<Service>,
+    /// What its earlier lives have logged.
+    past_log: String,
+}
+
+/// What a master prints when it serves.
+#[derive(Debug, Clone, Deserialize)]
+struct Serves {
+    generation: u64,
+    grpc: String,
+    store: String,
+    http: String,
+}
+
+impl Master {
+    /// Starts a master with an empty journal.
+    pub fn start(python: &PythonEnv, config: MasterConfig) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("make a folder for a master")?;
+        let grpc = config.network.as_ref().map_or(LOOPBACK.to_owned(), |network| format!("{}:0", network.address()));
+        let serves = Serves { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
+        let past_log = String::new();
+        let mut master = Self { python: python.clone(), config, folder, serves, service: None, past_log };
+        if let Some(file) = master.token_file() {
+            fs::write(&file, TOKEN).with_context(|| format!("write {}", file.display()))?;
+        }
+        master.start_again()?;
+        Ok(master)
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(service) = self.service.take() {
+            service.kill();
+            self.past_log.push_str(&service.log());
+        }
+    }
+
+    /// Starts it again where it was, on the same journal. One that runs is killed first.
+    pub fn start_again(&mut self) -> anyhow::Result<()> {
+        self.kill();
+        let mut command = self.flexor(self.network());
+        command.args(["master", "--job", &self.config.job, "--world", &format!("static:{}", self.config.nodes)]);
+        let Serves { grpc, store, http, .. } = &self.serves;
+        command.args(["--grpc", grpc, "--store", store, "--http", http]).args(&self.config.args);
+        command.arg("--state").arg(self.folder.path().join("state"));
+        if let Some(file) = self.token_file() {
+            command.arg("--token-file").arg(file);
+        }
+        let (service, serves) = Service::start(&self.python, &mut command)?;
+        (self.service, self.serves) = (Some(service), serves);
+        Ok(())
+    }
+
+    /// The name of its job.
+    pub fn job(&self) -> &str {
+        &self.config.job
+    }
+
+    /// How many lives its journal has had.
+    pub fn generation(&self) -> u64 {
+        self.serves.generation
+    }
+
+    /// `HOST:PORT` of gRPC and `/api`.
+    pub fn grpc(&self) -> &str {
+        &self.serves.grpc
+    }
+
+    /// `HOST:PORT` of the TCPStore.
+    pub fn store(&self) -> &str {
+        &self.serves.store
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        self.service.as_ref().context("the master was killed")?.pid()
+    }
+
+    /// The state of the job's run: `None` before the first node has come.
+    pub fn run_status(&self) -> anyhow::Result<Option<RunStatus>> {
+        let runs = api::status(self.grpc(), self.token(), self.network())?;
+        Ok(runs.into_iter().find(|run| run.run == self.config.job))
+    }
+
+    /// What this life of the master has decided, oldest first.
+    pub fn decisions(&self) -> anyhow::Result<Vec<Decision>> {
+        api::decisions(self.grpc(), self.token(), self.network())
+    }
+
+    /// What it has logged, its earlier lives included.
+    pub fn log(&self) -> String {
+        self.past_log.clone() + &self.service.as_ref().map(Service::log).unwrap_or_default()
+    }
+
+    /// The environment for a torchrun that meets at `endpoint`, as `flexor env torchrun` tells it.
+    pub fn torchrun_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
+        let MasterConfig { program, job, nodes, .. } = &self.config;
+        let args = ["env", "torchrun", "--nnodes", nodes, "--id", job, "--endpoint", endpoint, "-o", "json"];
+        let said = Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
+        ensure!(said.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&said.stderr));
+        serde_json::from_slice(&said.stdout).context("read what flexor env torchrun printed")
+    }
+
+    /// `flexor`, to be run in this network.
+    pub(super) fn flexor(&self, network: Option<&Namespace>) -> Command {
+        let program: &Path = &self.config.program;
+        network.map_or_else(|| Command::new(program), |network| network.command(program))
+    }
+
+    pub(super) fn python(&self) -> &PythonEnv {
+        &self.python
+    }
+
+    pub(super) fn network(&self) -> Option<&Namespace> {
+        self.config.network.as_ref()
+    }
+
+    /// The file with the token, where one is needed.
+    pub(super) fn token_file(&self) -> Option<PathBuf> {
+        self.network().map(|_| self.folder.path().join("token"))
+    }
+
+    fn token(&self) -> Option<&str> {
+        self.network().map(|_| TOKEN)
+    }
+}

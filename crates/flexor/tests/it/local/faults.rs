@@ -1,0 +1,25 @@
+//! The fault list: masters, sidecars and agents that are killed, disks that fill, clocks that jump, peers that talk
+//! nonsense. Everything but the agents is the real program in a process of its own; an agent is a thread that says over
+//! a real socket what torchrun's rendezvous says.
+
+mod agent;
+mod chance;
+mod clock_jumps;
+mod floods;
+mod full_disk;
+mod garbage;
+mod http;
+mod killed_master;
+mod killed_nodes;
+mod log_volume;
+mod master;
+mod node;
+mod pickles;
+mod process;
+mod refused_starts;
+mod signals;
+mod store_client;
+mod tokens;
+mod two_masters;
+mod waiting;
+mod worlds;

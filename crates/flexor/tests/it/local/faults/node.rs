@@ -1,0 +1,126 @@
+//! A node that trains: an agent in a thread that looks often, and meets the others again whenever it should.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::agent::{FakeAgent, Shown};
+use super::waiting::eventually;
+use super::worlds::{World, Worlds};
+
+/// torchrun looks once a second; here nobody has that much time.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// The node. Its agent is gone when it is dropped.
+pub struct Node {
+    seen: Arc<Mutex<Seen>>,
+    stop: Arc<AtomicBool>,
+    socket: TcpStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    shown: Option<Shown>,
+    /// The oldest that its own heartbeat ever was.
+    heartbeat_age: Duration,
+    /// Why it looks no more.
+    error: Option<String>,
+}
+
+impl Node {
+    /// A node whose store is at `address`.
+    pub fn start(address: SocketAddr, name: &str, worlds: &Worlds) -> Self {
+        let mut agent = FakeAgent::connect(address, name, 1).unwrap();
+        let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Seen::default())), Arc::default());
+        let (sees, stops, worlds) = (Arc::clone(&seen), Arc::clone(&stop), worlds.clone());
+        let thread = thread::spawn(move || {
+            if let Err(error) = train(&mut agent, &sees, &stops, &worlds) {
+                sees.lock().unwrap().error = Some(error.to_string());
+            }
+        });
+        Self { seen, stop, socket, thread: Some(thread) }
+    }
+
+    /// Nodes that have met, each with the store given for it.
+    pub fn world<const N: usize>(stores: [(&str, SocketAddr); N], worlds: &Worlds) -> [Node; N] {
+        let nodes = stores.map(|(name, store)| Node::start(store, name, worlds));
+        nodes.iter().for_each(|node| assert_eq!(node.await_world(0, N).members.len(), N));
+        nodes
+    }
+
+    /// Waits until it is in a world of this size, of this round or a later one.
+    pub fn await_world(&self, round: u64, size: usize) -> World {
+        eventually(&format!("a world of {size} in round {round}"), || match &self.seen.lock().unwrap().shown {
+            Some(Shown::World(world)) if world.round >= round && world.members.len() == size => Some(world.clone()),
+            _ => None,
+        })
+    }
+
+    /// What it was shown last.
+    pub fn shown(&self) -> Option<Shown> {
+        self.seen.lock().unwrap().shown.clone()
+    }
+
+    /// The oldest that its own heartbeat ever was to it.
+    pub fn oldest_heartbeat(&self) -> Duration {
+        self.seen.lock().unwrap().heartbeat_age
+    }
+
+    /// Why its connection ended, if it has.
+    pub fn error(&self) -> Option<String> {
+        self.seen.lock().unwrap().error.clone()
+    }
+
+    /// Kills the agent: the system closes its connection.
+    pub fn kill(&self) {
+        // Fails where the other side is gone already, which is as good.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.kill();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn train(agent: &mut FakeAgent, seen: &Mutex<Seen>, stop: &AtomicBool, worlds: &Worlds) -> io::Result<()> {
+    let mut shown = agent.join()?;
+    let mut beat = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        note(agent, &shown, seen, worlds);
+        shown = match shown {
+            Shown::RestartWanted | Shown::Outside => agent.join()?,
+            Shown::Closed => return Err(io::Error::other("the run is closed")),
+            Shown::World(_) | Shown::Waiting | Shown::Spare if beat.elapsed() > KEEP_ALIVE_EVERY => {
+                beat = Instant::now();
+                agent.keep_alive()?
+            }
+            Shown::World(_) | Shown::Waiting | Shown::Spare => {
+                thread::sleep(LOOK_EVERY);
+                agent.look()?
+            }
+        };
+    }
+    Ok(())
+}
+
+fn note(agent: &FakeAgent, shown: &Shown, seen: &Mutex<Seen>, worlds: &Worlds) {
+    if let Shown::World(world) = shown {
+        worlds.note(world);
+    }
+    let mut seen = seen.lock().unwrap();
+    seen.heartbeat_age = seen.heartbeat_age.max(agent.heartbeat_age().unwrap_or_default());
+    seen.shown = Some(shown.clone());
+}

@@ -1,0 +1,57 @@
+//! The job's token: whoever has it not is told so, and may find it later.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use super::http;
+use super::master::{Master, Ports, master};
+use super::process::Process;
+use super::store_client::StoreClient;
+
+/// A master that wants the token in a file.
+fn with_token(folder: &std::path::Path) -> Master {
+    let file = folder.join("token");
+    fs::write(&file, "s3cret\n").unwrap();
+    Master::run(master("static:1:1", Ports::free()).arg("--token-file").arg(file))
+}
+
+#[test]
+fn a_sidecar_with_a_wrong_token_says_so_and_tries_until_it_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let master = with_token(folder.path());
+    let file = folder.path().join("token-of-the-sidecar");
+    fs::write(&file, "wrong").unwrap();
+    let sidecar = Process::sidecar_with("pod", master.ports.grpc, &["--token-file", file.to_str().unwrap()]);
+    sidecar.await_log("the call does not carry the job's token; give the same --token-file to both sides");
+    let mut client = StoreClient::connect(sidecar.address("listen")).unwrap();
+    fs::remove_file(&file).unwrap();
+    sidecar.await_log("the job's token cannot be read from");
+    fs::write(&file, "s3cret").unwrap();
+    assert_eq!(client.add("/n", 1).unwrap(), 1);
+    let complaints = sidecar.log().lines().filter(|line| line.contains(" WARN ")).count();
+    assert!(complaints <= 4, "the same failure is not told again and again:\n{}", sidecar.log());
+}
+
+#[test]
+fn a_sidecar_without_a_token_is_told_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let master = with_token(folder.path());
+    let mut sidecar = Process::sidecar("pod", master.ports.grpc);
+    sidecar.await_log("the call does not carry the job's token");
+    assert!(sidecar.is_running());
+}
+
+#[test]
+fn the_api_wants_the_token_and_says_how_to_send_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let master = with_token(folder.path());
+    let ask = |address: SocketAddr, path: &str, headers: &str| http::get_with(address, path, headers);
+    for headers in ["", "Authorization: Bearer wrong\r\n", "Authorization: Basic s3cret\r\n"] {
+        let (code, body) = ask(master.ports.grpc, "/api/status", headers);
+        assert_eq!(code, 401);
+        assert!(body.contains("curl -H") && !body.contains("s3cret"), "{body}");
+    }
+    assert_eq!(ask(master.ports.grpc, "/api/status", "Authorization: Bearer s3cret\r\n").0, 200);
+    assert_eq!(ask(master.ports.http, "/ready", "").0, 200, "probes have no token");
+    assert!(!master.log().contains("s3cret"));
+}

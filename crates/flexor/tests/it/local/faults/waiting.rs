@@ -1,0 +1,31 @@
+//! Waiting for what other processes do: with a deadline, and with a word about what was waited for.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take that is not measured. A machine under load is slow, not wrong.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often is looked.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What `look` finds, once it does. `what` completes the sentence "waited for …".
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Sees to it that `check` does not fail for a while.
+pub fn throughout(time: Duration, mut check: impl FnMut()) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        check();
+        thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,14 @@
+//! Stock PyTorch as a client: its torchrun loses and gains nodes, its TCPStore client speaks to our store.
+//!
+//! The first seven tell what happens to a job when its nodes, its network, its master or its program fail; `bench
+//! recovery` measures how long each takes. Deadlines here only keep a failing test from waiting for ever.
+
+mod endings;
+mod hangs;
+mod job;
+mod losses;
+mod master_losses;
+mod newcomers;
+mod partitions;
+mod store_client;
+mod training;

@@ -1,0 +1,50 @@
+//! Nodes that are lost: those that are left go on, whoever it was.
+
+use flexor_testbed::torch_or_skip;
+
+use super::job::{DEADLINE, Job};
+
+#[test]
+fn the_others_go_on_when_a_node_is_killed() {
+    let mut job = Job::start(torch_or_skip!(), 3);
+    let old = job.workers();
+    job.take(1).kill();
+    let steps = job.await_one_new_world(2, &old);
+    assert_eq!(steps[0].rank, 0, "who had rank 0 keeps it");
+    assert_eq!(job.status().program_failures, 0, "a lost node is no failure of the program");
+}
+
+#[test]
+fn the_others_go_on_when_the_node_of_rank_0_is_killed() {
+    let mut job = Job::start(torch_or_skip!(), 3);
+    let old = job.workers();
+    job.take(0).kill();
+    let steps = job.await_one_new_world(2, &old);
+    assert_eq!(steps[0].rank, 1, "who had a rank that still exists keeps it");
+    assert_eq!(job.status().program_failures, 0);
+}
+
+#[test]
+fn a_node_that_is_told_to_leave_leaves_and_the_others_go_on() {
+    let mut job = Job::start(torch_or_skip!(), 3);
+    let old = job.workers();
+    let leaving = job.take(2);
+    leaving.agent().terminate().unwrap();
+    job.await_one_new_world(2, &old);
+    assert_ne!(leaving.agent().await_exit(DEADLINE).unwrap(), 0, "torchrun says that it was told to end");
+    assert!(!job.status().closed, "who leaves does not close the run for the others");
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_lost_node() {
+    let mut job = Job::start(torch_or_skip!(), 3);
+    let before = job.workers();
+    job.add();
+    job.await_decision("SpareKept");
+    assert_eq!(before.started_since(job.agents().next().unwrap()), [], "a spare disturbs nobody");
+    let old = job.workers();
+    job.take(1).kill();
+    let steps = job.await_one_new_world(3, &old);
+    let ranks: Vec<_> = steps.iter().map(|step| (step.node.as_str(), step.rank)).collect();
+    assert_eq!(ranks, [("node-0", 0), ("node-2", 2), ("node-3", 1)], "it takes the lost one's rank too");
+}

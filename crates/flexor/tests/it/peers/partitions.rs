@@ -1,0 +1,44 @@
+//! A node whose network is cut: it runs on, and nobody can reach it.
+
+use flexor_testbed::{
+    flexor_processes::{JobNode, Master, TwoNetworks},
+    skip, torch_or_skip,
+    torchrun::{AgentConfig, ProbeEventKind, Workers},
+};
+
+use super::job::{DEADLINE, master};
+
+#[test]
+fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mended() {
+    let torch = torch_or_skip!();
+    if !nix::unistd::geteuid().is_root() {
+        skip!("needs root to make network namespaces");
+    }
+    let networks = TwoNetworks::start().unwrap();
+    let master = Master::start(&torch, master("2:3").network(networks.mainland())).unwrap();
+    let places = [networks.mainland(), networks.mainland(), networks.island()];
+    let nodes: Vec<JobNode> = (0..)
+        .zip(places)
+        .map(|(number, place)| {
+            let config = AgentConfig::new(format!("node-{number}"));
+            JobNode::start_in(&torch, &master, config, Some(place)).unwrap()
+        })
+        .collect();
+    let all = || nodes.iter().map(JobNode::agent);
+    for agent in all() {
+        agent.await_event(DEADLINE, |event| event.kind == ProbeEventKind::Step && event.world == 3).unwrap();
+    }
+
+    let old = Workers::of(all());
+    networks.cut().unwrap();
+    old.await_successors(all().take(2), 2, ProbeEventKind::Step, DEADLINE).unwrap();
+    let status = master.run_status().unwrap().unwrap();
+    assert_eq!((status.world_size, status.program_failures), (2, 0));
+
+    let old = Workers::of(all());
+    networks.mend().unwrap();
+    old.await_successors(all(), 3, ProbeEventKind::Step, DEADLINE).unwrap();
+    for agent in all().take(2) {
+        assert_eq!(old.started_since(agent).len(), 1, "{}: one world for the one that came back", agent.name());
+    }
+}
