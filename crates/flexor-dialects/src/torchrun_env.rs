@@ -7,8 +7,9 @@ use flexor_model::{EnvRule, Pattern, PortName, ReplicaRange, RoleName};
 /// What torchrun is told wherever it meets at a master.
 const FIXED: [(&str, &str); 4] = [
     ("PET_RDZV_BACKEND", "c10d"),
-    // A sidecar's address is one of the pod's own, from which torchrun would conclude that it has to be the server.
-    ("PET_RDZV_CONF", "is_host=false"),
+    // A sidecar's address is one of the pod's own, from which torchrun would conclude that it has to be the server. And
+    // a launcher that waits for others has nothing better to do than to wait, for a week.
+    ("PET_RDZV_CONF", "is_host=false,join_timeout=604800"),
     // torchrun charges a restart when a lost peer makes its own workers fail. The master counts what the program does.
     ("PET_MAX_RESTARTS", "1000"),
     // Without it torch keeps the address of a rank 0 that has died.

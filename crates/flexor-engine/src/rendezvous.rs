@@ -116,6 +116,9 @@ pub struct Rendezvous {
     /// Since when a newcomer waits for a world that stands.
     #[serde(skip)]
     newcomer_since: Option<Duration>,
+    /// Nobody is lost for silence before this.
+    #[serde(skip)]
+    grace_until: Duration,
     /// No lease runs out before this.
     #[serde(skip)]
     leases_hold_until: Duration,
@@ -140,6 +143,7 @@ impl Rendezvous {
             now: Duration::ZERO,
             enough_since: None,
             newcomer_since: None,
+            grace_until: Duration::ZERO,
             leases_hold_until: Duration::MAX,
         }
     }
@@ -154,6 +158,7 @@ impl Rendezvous {
         self.enough_since = None;
         self.newcomer_since = None;
         self.leases_hold_until = until;
+        self.grace_until = until;
         for (_, member) in self.members.values_mut() {
             member.lease_until = until;
             member.lease = Lease::Restored;
@@ -186,6 +191,7 @@ impl Rendezvous {
             Event::Expect { nodes } => {
                 if self.expected != nodes {
                     self.decide(Fact::Expected { nodes }, &mut facts);
+                    self.use_spares(&mut facts);
                 }
             }
             Event::Announced { missing } => self.announced = missing,
@@ -318,16 +324,45 @@ impl Rendezvous {
             return None;
         }
         let with_another = self.census.world + self.census.spare + 1;
-        let possible = self.settings.world_of(with_another).unwrap_or(0) as usize;
+        let possible = self.settings.world_of(with_another.min(self.limit())).unwrap_or(0) as usize;
         (possible <= size).then(|| {
             let unit = self.settings.unit;
             let because = if size >= self.settings.max as usize {
                 format!("the world has its greatest size, {size}")
+            } else if size >= self.limit() as usize {
+                format!("the world has the {size} nodes that are expected")
             } else {
                 format!("the world of {size} grows by {unit} nodes at a time")
             };
             Because::new(Reason::SpareKept, because)
         })
+    }
+
+    /// How great a world may be at present: as many as are expected, where that is known and possible.
+    fn limit(&self) -> u32 {
+        let possible = |nodes: &u32| self.settings.world_of(*nodes).is_some();
+        self.expected.filter(possible).unwrap_or(self.settings.max).min(self.settings.max)
+    }
+
+    /// Spares that a greater world has a place for join it.
+    fn use_spares(&mut self, facts: &mut Vec<Fact>) {
+        let Some(world) = &self.world else { return };
+        let here = self.census.world + self.census.spare;
+        let possible = self.settings.world_of(here.min(self.limit())).unwrap_or(0);
+        let stands = self.census.world as usize == world.members.len() && self.census.joined == 0;
+        if self.closed.is_some() || !stands || possible <= self.census.world {
+            return;
+        }
+        let mut spares: Vec<(u64, MemberId)> = self
+            .members
+            .iter()
+            .filter(|(_, (_, member))| member.place == Place::Spare)
+            .map(|(name, (life, member))| (member.since, MemberId::new(Arc::clone(name), *life)))
+            .collect();
+        spares.sort_unstable();
+        for (_, id) in spares.into_iter().take((possible - self.census.world) as usize) {
+            self.decide(Fact::Joined { id, newcomer: true }, facts);
+        }
     }
 
     fn close(&mut self, by: &MemberId, facts: &mut Vec<Fact>) {
@@ -389,9 +424,15 @@ impl Rendezvous {
             Fact::Spared { id, .. } => self.put(id, Place::Spare),
             Fact::Left { id } => self.put(id, Place::Away),
             Fact::Dropped { id, because } => {
-                if let Some(place) = self.forget(id)
-                    && place != Place::Spare
-                {
+                let stood = self.stands();
+                let was_of_it = self.member(id).is_some_and(|member| member.place != Place::Spare);
+                self.forget(id);
+                if stood && self.stands() {
+                    // Nobody of the world is gone: if no newcomer is left, nothing is left to meet again for.
+                    if self.census.joined + self.census.away == 0 {
+                        (self.newcomer_since, self.cause) = (None, None);
+                    }
+                } else if was_of_it {
                     let detail = format!("{id} was lost ({because})");
                     self.cause.get_or_insert_with(|| Because::new(Reason::NodeLost, detail));
                 }
@@ -414,6 +455,11 @@ impl Rendezvous {
             }
             Fact::Expected { nodes } => self.expected = *nodes,
         }
+    }
+
+    /// Whether there is a world and everybody of it is in it.
+    fn stands(&self) -> bool {
+        self.world.as_ref().is_some_and(|world| world.members.len() == self.census.world as usize)
     }
 
     fn enter_world(&mut self, world: World) {
@@ -469,7 +515,7 @@ impl Rendezvous {
     }
 
     fn hear(&mut self, id: &MemberId) {
-        let until = self.now + self.settings.silence;
+        let until = (self.now + self.settings.silence).max(self.grace_until);
         if let Some((life, member)) = self.members.get_mut(&id.name)
             && *life == id.incarnation
         {
@@ -479,7 +525,7 @@ impl Rendezvous {
     }
 
     fn shorten_lease(&mut self, id: &MemberId, grace: Duration) {
-        let until = self.now + grace;
+        let until = (self.now + grace).max(self.grace_until);
         if let Some((life, member)) = self.members.get_mut(&id.name)
             && *life == id.incarnation
             && until < member.lease_until
@@ -499,6 +545,7 @@ impl Rendezvous {
                 member.lease_until = member.lease_until.saturating_add(gap);
             }
             self.leases_hold_until = self.leases_hold_until.saturating_add(gap);
+            self.grace_until = self.grace_until.saturating_add(gap);
             for since in [&mut self.enough_since, &mut self.newcomer_since].into_iter().flatten() {
                 *since += gap;
             }

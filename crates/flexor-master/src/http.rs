@@ -11,7 +11,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use flexor_engine::rendezvous::Event;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -87,22 +86,20 @@ struct Expected {
 }
 
 async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Expected>) -> Response {
-    job.with(|store, now, out| store.tell(job.run(), Event::Expect { nodes }, now, out));
+    job.with(|store, now, out| store.expect(job.run(), nodes, now, out));
     Json(json!({ "expected": nodes })).into_response()
 }
 
 async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
-    match job.gone(&name, "told so over /api") {
-        0 => {
-            let error = format!("no member is called {name}, nor does any come from such a pod or host");
-            (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
-        }
-        members => Json(json!({ "gone": members })).into_response(),
+    if job.gone(&name, "told so over /api") {
+        return Json(json!({ "gone": name })).into_response();
     }
+    let error = format!("no member is called {name}, nor does any come from such a pod or host");
+    (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 
 async fn retry(State(job): State<Job>) -> Response {
-    job.with(|store, now, out| store.tell(job.run(), Event::Reopen, now, out));
+    job.with(|store, now, out| store.reopen(job.run(), now, out));
     Json(json!({})).into_response()
 }
 

@@ -1,9 +1,10 @@
 //! The one job that a master serves: its store, its journal, and who has to be told what.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use flexor_engine::rendezvous::{Because, MemberId, Place};
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, RunId, RunStatus};
@@ -16,13 +17,16 @@ use tokio::sync::watch;
 use crate::clock::Clock;
 use crate::config::Token;
 use crate::journal::{Health, Journal, JournalError};
-use crate::pods::Pods;
+use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
 
 /// How many numbers one node may report, and how many reports of nodes are remembered.
 const MAX_NODE_METRICS: usize = 64;
 const MAX_REPORTING_NODES: usize = 20_000;
 const MAX_NODE_EVENTS: usize = 1000;
+const MAX_METRIC_NAME: usize = 128;
+/// The longest reason and message of an event.
+const MAX_EVENT: (usize, usize) = (128, 4096);
 
 /// How long sidecars have to bring back what a master before this one had not written down.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
@@ -41,9 +45,13 @@ struct Inner {
     marks: Marks,
     durable_seq: watch::Receiver<u64>,
     decisions: SharedDecisions,
+    decided: watch::Receiver<u64>,
     clock: Clock,
     reports: Mutex<Reports>,
     pods: Pods,
+    /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
+    links: Mutex<HashMap<u64, u32>>,
+    sessions: Mutex<Sessions>,
     /// When the sidecars have had time to come back.
     recovered_at: Duration,
 }
@@ -90,7 +98,7 @@ impl Job {
         (name, token): (String, Option<Token>),
         store: Handle<AwareStore>,
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
-        decisions: SharedDecisions,
+        (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
         clock: Clock,
         recovered_at: Duration,
     ) -> Self {
@@ -108,9 +116,12 @@ impl Job {
             marks,
             durable_seq,
             decisions,
+            decided,
             clock,
             reports,
             pods: Pods::default(),
+            links: Mutex::default(),
+            sessions: Mutex::default(),
             recovered_at,
         }))
     }
@@ -156,15 +167,87 @@ impl Job {
         tokio::time::sleep(remaining.min(RECOVERY)).await;
     }
 
-    /// The pods whose sidecars have come.
-    pub fn pods(&self) -> &Pods {
-        &self.0.pods
+    /// A pod of this life came. Whether it may stay: not, if that life is known to be over. Whoever was the pod before is
+    /// out of every world from here on.
+    pub fn admit(&self, name: &str, uid: &str) -> bool {
+        if !uid.is_empty() && self.with(|store, _, _| store.keyspace().get(&pods::over(uid)).is_some()) {
+            return false;
+        }
+        if let Admission::Successor { of } = self.0.pods.admit(name, uid) {
+            self.end_life(&of);
+            self.with(|store, now, out| store.node_gone(name, "another pod has its name", now, out));
+        }
+        true
     }
 
-    /// A pod or node is gone, as somebody says who watches it. How many members that was.
-    pub fn gone(&self, name: &str, detail: &str) -> usize {
-        self.0.pods.gone(name);
-        self.with(|store, now, out| store.node_gone(name, detail, now, out))
+    /// A pod or node is gone, as somebody says who watches it. Whether anything of that name was known.
+    pub fn gone(&self, name: &str, detail: &str) -> bool {
+        let known = self.0.pods.is_known(name);
+        if let Some(uid) = self.0.pods.forget(name) {
+            self.end_life(&uid);
+        }
+        let members = self.with(|store, now, out| store.node_gone(name, detail, now, out));
+        known || members > 0
+    }
+
+    /// What a controller observes of the pods that are to be in the world: all of them, each time.
+    pub fn observe(&self, observed: &BTreeMap<String, String>) {
+        for name in self.0.pods.names().into_iter().filter(|name| !observed.contains_key(name)) {
+            self.gone(&name, "its pod is gone or going");
+        }
+        for (name, uid) in observed {
+            self.admit(name, uid);
+        }
+        let missing = self.with(|store, _, _| store.pods_of_members());
+        for pod in missing.into_iter().filter(|pod| !observed.contains_key(&**pod)) {
+            self.gone(&pod, "its pod is gone or going");
+        }
+    }
+
+    fn end_life(&self, uid: &str) {
+        self.with(|store, now, out| {
+            store.keyspace_mut().set(pods::over(uid), Bytes::new(), out);
+            store.settle(now, out);
+        });
+    }
+
+    /// A node has opened a session; its number.
+    pub fn session_begun(&self, owner: &MemberId) -> u64 {
+        let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.count += 1;
+        let number = sessions.count;
+        sessions.latest.insert(owner.clone(), number);
+        number
+    }
+
+    /// A session of a node has ended. Whether it was its latest.
+    pub fn session_ended(&self, owner: &MemberId, number: u64) -> bool {
+        let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_latest = sessions.latest.get(owner) == Some(&number);
+        if was_latest {
+            sessions.latest.remove(owner);
+        }
+        was_latest
+    }
+
+    /// Whether sidecars may still bring back what a master before this one had not written down.
+    pub fn is_recovering(&self) -> bool {
+        self.0.clock.now() < self.0.recovered_at
+    }
+
+    /// Notes that a sidecar is here, until the guard goes.
+    pub fn register_link(&self, link: u64) -> impl Drop + use<> {
+        *self.lock_links().entry(link).or_default() += 1;
+        LinkGuard { job: self.clone(), link }
+    }
+
+    /// The sidecars that are here.
+    pub fn links(&self) -> HashSet<u64> {
+        self.lock_links().keys().copied().collect()
+    }
+
+    fn lock_links(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with the store.
@@ -175,6 +258,11 @@ impl Job {
     /// What was decided.
     pub fn decisions(&self) -> &SharedDecisions {
         &self.0.decisions
+    }
+
+    /// How many decisions there were, as it changes.
+    pub fn decided(&self) -> watch::Receiver<u64> {
+        self.0.decided.clone()
     }
 
     /// The last change of a key that survives the end of the machine, as it changes.
@@ -222,6 +310,30 @@ impl Job {
     }
 }
 
+/// The latest session of each node.
+#[derive(Debug, Default)]
+struct Sessions {
+    count: u64,
+    latest: HashMap<MemberId, u64>,
+}
+
+struct LinkGuard {
+    job: Job,
+    link: u64,
+}
+
+impl Drop for LinkGuard {
+    fn drop(&mut self) {
+        let mut links = self.job.lock_links();
+        if let Some(streams) = links.get_mut(&self.link) {
+            *streams -= 1;
+            if *streams == 0 {
+                links.remove(&self.link);
+            }
+        }
+    }
+}
+
 impl Reports {
     /// Takes numbers of a node. Says what is wrong if there are too many.
     pub fn take_metrics(&mut self, node: &str, values: impl IntoIterator<Item = (String, f64)>) -> Result<(), String> {
@@ -230,6 +342,9 @@ impl Reports {
         }
         let known = self.metrics.entry(node.to_owned()).or_default();
         for (name, value) in values {
+            if name.len() > MAX_METRIC_NAME {
+                return Err(format!("the name of a number has at most {MAX_METRIC_NAME} characters"));
+            }
             if !known.contains_key(&name) && known.len() >= MAX_NODE_METRICS {
                 return Err(format!("a node may report {MAX_NODE_METRICS} numbers"));
             }
@@ -238,12 +353,17 @@ impl Reports {
         Ok(())
     }
 
-    /// Takes an event; the oldest is forgotten when there are too many.
-    pub fn take_event(&mut self, event: NodeEvent) {
+    /// Takes an event; the oldest is forgotten when there are too many. Says what is wrong if it is too long.
+    pub fn take_event(&mut self, event: NodeEvent) -> Result<(), String> {
+        let (reason, message) = MAX_EVENT;
+        if event.reason.len() > reason || event.message.len() > message {
+            return Err(format!("an event has a reason of at most {reason} and a message of at most {message} bytes"));
+        }
         if self.events.len() >= MAX_NODE_EVENTS {
             self.events.pop_front();
         }
         self.events.push_back(event);
+        Ok(())
     }
 }
 
@@ -253,6 +373,7 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
     };
     let world = machine.world();
     let mut place = machine.place_of(id);
+    let stands = place == Some(Place::World);
     if place == Some(Place::World) && !store.is_visible(run) {
         place = Some(Place::Joined);
     }
@@ -260,7 +381,7 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
     let text = |because: &Because| because.to_string();
     wire::World {
         place: wire_place(place).into(),
-        round: if in_world { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
+        round: if stands { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
         rank: store.rank_of(run, id).filter(|_| in_world).unwrap_or(0),
         size: if in_world {
             world.map_or(0, |world| u32::try_from(world.members.len()).unwrap_or(u32::MAX))

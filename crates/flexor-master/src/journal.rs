@@ -165,6 +165,15 @@ impl Journal {
         }
     }
 
+    /// Whether much more can be appended before [`JournalError::Backlog`].
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        match &self.0 {
+            Backing::Disk { committer, .. } => committer.has_room(),
+            Backing::Memory { .. } => true,
+        }
+    }
+
     /// Whether the segment has grown so long that [`Journal::compact`] pays.
     #[must_use]
     pub fn should_compact(&self) -> bool {

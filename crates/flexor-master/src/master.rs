@@ -64,6 +64,7 @@ pub struct Master {
     store: Server<AwareStore>,
     marks: Marks,
     durable_seq: watch::Sender<u64>,
+    refused: watch::Receiver<Option<JournalError>>,
 }
 
 impl Master {
@@ -84,6 +85,7 @@ impl Master {
         let (durable_seq, durable) = watch::channel(if journal.is_durable() { store.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
         let (recorder, marks) = JournalRecorder::new(Arc::clone(&journal), clock.clone(), Arc::clone(&decisions));
+        let (refused, decided) = (recorder.refused(), recorder.decided());
         store.record_with(Box::new(recorder));
         store.resume(first_seq(&journal, &clock), clock.now());
 
@@ -94,8 +96,8 @@ impl Master {
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.token);
         let written = (journal, marks.clone(), durable);
-        let job = Job::new(names, store.handle(), written, decisions, clock, recovered_at);
-        Ok(Self { job, grpc, http, store, marks, durable_seq })
+        let job = Job::new(names, store.handle(), written, (decisions, decided), clock, recovered_at);
+        Ok(Self { job, grpc, http, store, marks, durable_seq, refused })
     }
 
     /// The life of the journal that this master is.
@@ -110,7 +112,7 @@ impl Master {
 
     /// Serves until `stop` is done, or until another master has taken over.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), MasterError> {
-        let Self { job, grpc, http, store, marks, durable_seq } = self;
+        let Self { job, grpc, http, store, marks, durable_seq, mut refused } = self;
         let probes = axum::serve(http, http::probes(job.clone()));
         tokio::select! {
             () = stop => Ok(()),
@@ -119,6 +121,7 @@ impl Master {
             result = probes => Ok(result?),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = keep_house(&job) => Ok(()),
+            Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
 }
@@ -203,6 +206,8 @@ async fn keep_house(job: &Job) {
     loop {
         pulse.tick().await;
         job.journal().look_for_successor();
+        let live_links = job.links();
+        job.with(|store, now, _| store.forget_old_operations(&live_links, now));
         if job.journal().should_compact() {
             let compacted = job.with(|store, _, _| job.journal().compact(records::snapshot(store)));
             if let Err(error) = compacted {

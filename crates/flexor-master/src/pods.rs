@@ -1,41 +1,66 @@
 //! Which pods a job has, by name and life: a pod that is gone stays gone, another of the same name is welcome.
+//!
+//! A life is a pod's uid. The newest one of a name wins; whoever was it before is fenced. Which lives are over is kept
+//! among the job's keys, so that the next master knows it too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The pods whose sidecars have come.
-#[derive(Debug, Default)]
-pub struct Pods(Mutex<Known>);
+use bytes::Bytes;
 
+/// The pods that sidecars and the controller have named.
 #[derive(Debug, Default)]
-struct Known {
-    /// The uid of the latest life of each pod.
-    lives: BTreeMap<String, String>,
-    gone: BTreeSet<String>,
+pub struct Pods(Mutex<BTreeMap<String, LatestUid>>);
+
+/// The uid of the latest life of a pod; empty where none was told.
+type LatestUid = String;
+
+/// What is to be done about a pod that comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// It is the pod we know, or the first of its name.
+    Welcome,
+    /// It takes the place of an earlier life, which is over.
+    Successor {
+        /// The uid of the earlier life.
+        of: String,
+    },
 }
 
 impl Pods {
-    /// A sidecar came. Whether its pod is not known to be gone. A pod without a uid cannot be told from its successor.
-    pub fn admit(&self, name: &str, uid: &str) -> bool {
-        let mut known = self.lock();
-        if !uid.is_empty() && known.gone.contains(uid) {
-            return false;
+    /// A pod of this life came, which is not known to be over. A pod without a uid cannot be told from its successor.
+    pub fn admit(&self, name: &str, uid: &str) -> Admission {
+        let mut pods = self.lock();
+        let before = pods.insert(name.to_owned(), uid.to_owned()).unwrap_or_default();
+        if before.is_empty() || uid.is_empty() || before == uid {
+            return Admission::Welcome;
         }
-        known.lives.insert(name.to_owned(), uid.to_owned());
-        true
+        Admission::Successor { of: before }
     }
 
-    /// A pod is gone: this life of it does not come back.
-    pub fn gone(&self, name: &str) {
-        let mut known = self.lock();
-        if let Some(uid) = known.lives.remove(name).filter(|uid| !uid.is_empty()) {
-            known.gone.insert(uid);
-        }
+    /// Whether a pod of this name was named before.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.lock().contains_key(name)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    /// A pod is gone. The uid of the life that is over, if it has one.
+    pub fn forget(&self, name: &str) -> Option<String> {
+        self.lock().remove(name).filter(|uid| !uid.is_empty())
+    }
+
+    /// The pods that were named.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LatestUid>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The key that says that a life is over.
+pub(crate) fn over(uid: &str) -> Bytes {
+    Bytes::from(format!("flexor-pods/over/{uid}"))
 }
 
 #[cfg(test)]
@@ -43,15 +68,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_is_gone_stays_gone_and_its_successor_is_welcome() {
+    fn the_newest_life_of_a_name_wins() {
         let pods = Pods::default();
-        assert!(pods.admit("worker-1", "first"));
-        pods.gone("worker-1");
-        assert!(!pods.admit("worker-1", "first"));
-        assert!(pods.admit("worker-1", "second"));
-        pods.gone("nobody");
-        assert!(pods.admit("worker-2", ""));
-        pods.gone("worker-2");
-        assert!(pods.admit("worker-2", ""), "without a uid it cannot be told from its successor");
+        assert_eq!(pods.admit("worker-1", "first"), Admission::Welcome);
+        assert_eq!(pods.admit("worker-1", "first"), Admission::Welcome);
+        assert_eq!(pods.admit("worker-1", "second"), Admission::Successor { of: "first".to_owned() });
+        assert_eq!(pods.forget("worker-1"), Some("second".to_owned()));
+        assert_eq!(pods.admit("worker-2", ""), Admission::Welcome);
+        assert_eq!(
+            pods.admit("worker-2", ""),
+            Admission::Welcome,
+            "without a uid it cannot be told from its successor"
+        );
     }
 }

@@ -7,9 +7,10 @@ use flexor_engine::rendezvous::Fact;
 use flexor_model::Reason;
 use flexor_store::aware::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
 use serde::Serialize;
+use tokio::sync::watch;
 
 use crate::clock::{Clock, UnixMicros};
-use crate::journal::{Journal, Lsn};
+use crate::journal::{Journal, JournalError, Lsn};
 use crate::records;
 
 /// How many decisions `/api/events` remembers.
@@ -19,6 +20,8 @@ const REMEMBERED: usize = 1000;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
+    /// Decisions are counted, also across clocks that are set back.
+    pub number: u64,
     /// When, in microseconds since the Unix epoch.
     pub at: u64,
     /// The run that it is about.
@@ -26,11 +29,35 @@ pub struct Decision {
     /// The node that it is about, if it is about one.
     pub node: Option<String>,
     /// What happened.
-    pub what: &'static str,
+    pub what: What,
     /// Why, as a stable word.
     pub reason: Option<Reason>,
     /// Why, in a sentence.
     pub detail: String,
+}
+
+/// What can be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum What {
+    /// A node waits for the next round.
+    Joined,
+    /// A node waits for a place.
+    Spared,
+    /// A node left its place.
+    Left,
+    /// A node was lost.
+    Lost,
+    /// A node went after the end.
+    Ended,
+    /// A round is complete.
+    RoundComplete,
+    /// A run takes nobody any more.
+    Closed,
+    /// A run takes nodes again.
+    Reopened,
+    /// How many nodes are expected has changed.
+    Expected,
 }
 
 /// The decisions of a master that people may ask about, and counts of all of them.
@@ -38,6 +65,8 @@ pub struct Decision {
 pub struct Decisions {
     /// The latest, oldest first.
     pub latest: VecDeque<Decision>,
+    /// How many there were.
+    pub count: u64,
     /// How many rounds completed.
     pub rounds: u64,
     /// How many nodes were lost, by reason.
@@ -53,6 +82,8 @@ pub struct JournalRecorder {
     clock: Clock,
     decisions: SharedDecisions,
     marks: Marks,
+    refused: watch::Sender<Option<JournalError>>,
+    decided: watch::Sender<u64>,
 }
 
 /// Which changes of keys stand in which records, for those records that may not be durable yet.
@@ -90,20 +121,37 @@ impl JournalRecorder {
     /// A recorder, with what it has written and is not durable yet.
     pub fn new(journal: Arc<Journal>, clock: Clock, decisions: SharedDecisions) -> (Self, Marks) {
         let marks = Marks::default();
-        (Self { journal, clock, decisions, marks: marks.clone() }, marks)
+        let (refused, decided) = (watch::Sender::new(None), watch::Sender::new(0));
+        (Self { journal, clock, decisions, marks: marks.clone(), refused, decided }, marks)
+    }
+
+    /// How many decisions there were, as it changes.
+    pub fn decided(&self) -> watch::Receiver<u64> {
+        self.decided.subscribe()
+    }
+
+    /// Tells when the journal has refused a fact: then the master has to end.
+    pub fn refused(&self) -> watch::Receiver<Option<JournalError>> {
+        self.refused.subscribe()
     }
 }
 
 impl Recorder for JournalRecorder {
     fn record(&mut self, facts: &[StoreFact]) -> Recorded {
-        remember(&self.decisions, facts, self.clock.wall());
+        let count = remember(&self.decisions, facts, self.clock.wall());
+        self.decided.send_if_modified(|last| std::mem::replace(last, count) != count);
         if !self.journal.is_durable() {
             return Recorded { lsn: 0, kept: true };
         }
         let appended = self.journal.append(&records::encode(facts));
-        let Ok(lsn) = appended else {
-            // The journal has ended or holds all it can: nothing is ever answered on the strength of these facts.
-            return Recorded { lsn: StoreLsn::MAX, kept: false };
+        let lsn = match appended {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                // Nothing is ever answered on the strength of these facts; the master ends and the next one goes on from
+                // what was written.
+                self.refused.send_if_modified(|refused| refused.replace(error).is_none());
+                return Recorded { lsn: StoreLsn::MAX, kept: false };
+            }
         };
         self.marks.add(lsn, last_seq(facts));
         let kept = self.journal.flush().is_ok();
@@ -115,6 +163,10 @@ impl Recorder for JournalRecorder {
             drop(self.journal.durable(lsn));
         }
         Recorded { lsn: lsn.0, kept }
+    }
+
+    fn has_room(&self) -> bool {
+        self.journal.has_room()
     }
 
     fn durable(&self) -> StoreLsn {
@@ -130,10 +182,11 @@ fn last_seq(facts: &[StoreFact]) -> u64 {
     facts.iter().map(seq).max().unwrap_or(0)
 }
 
-fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) {
+/// Remembers what was decided together, so that nobody sees half of it. How many decisions there were so far.
+fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -> u64 {
+    let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
     for fact in facts {
         if let StoreFact::Rendezvous { run, fact } = fact {
-            let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
             match fact {
                 Fact::Completed { .. } => decisions.rounds += 1,
                 Fact::Dropped { because, .. } if because.reason == Reason::NodeEnded => {}
@@ -148,32 +201,36 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) {
             if decisions.latest.len() == REMEMBERED {
                 decisions.latest.pop_front();
             }
-            decisions.latest.push_back(decision(run, fact, now));
+            decisions.count += 1;
+            let number = decisions.count;
+            decisions.latest.push_back(decision(number, run, fact, now));
         }
     }
+    decisions.count
 }
 
-fn decision(run: &str, fact: &Fact, now: UnixMicros) -> Decision {
+fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
     let (what, node, because, more) = match fact {
         Fact::Joined { id, newcomer } => {
-            ("joined", Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
+            (What::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
-        Fact::Spared { id, because } => ("spared", Some(id), Some(because), String::new()),
-        Fact::Left { id } => ("left", Some(id), None, String::new()),
+        Fact::Spared { id, because } => (What::Spared, Some(id), Some(because), String::new()),
+        Fact::Left { id } => (What::Left, Some(id), None, String::new()),
         Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {
-            ("ended", Some(id), Some(because), String::new())
+            (What::Ended, Some(id), Some(because), String::new())
         }
-        Fact::Dropped { id, because } => ("lost", Some(id), Some(because), String::new()),
+        Fact::Dropped { id, because } => (What::Lost, Some(id), Some(because), String::new()),
         Fact::Completed { round, members, because, cause, .. } => {
             let cause = cause.as_ref().map(|cause| format!("; it began with {cause}")).unwrap_or_default();
-            ("roundComplete", None, Some(because), format!("; round {round} of {} nodes{cause}", members.len()))
+            (What::RoundComplete, None, Some(because), format!("; round {round} of {} nodes{cause}", members.len()))
         }
-        Fact::Closed { because } => ("closed", None, Some(because), String::new()),
-        Fact::Reopened { because } => ("reopened", None, Some(because), String::new()),
-        Fact::Expected { nodes } => ("expected", None, None, format!("{nodes:?} nodes")),
+        Fact::Closed { because } => (What::Closed, None, Some(because), String::new()),
+        Fact::Reopened { because } => (What::Reopened, None, Some(because), String::new()),
+        Fact::Expected { nodes } => (What::Expected, None, None, format!("{nodes:?} nodes")),
     };
     let detail = because.map(|because| because.detail.clone()).unwrap_or_default();
     Decision {
+        number,
         at: now.0,
         run: run.to_owned(),
         node: node.map(ToString::to_string),

@@ -129,6 +129,8 @@ reasons! {
     ConnectionClosed: Warning,
     /// The node went after the run was closed: its launcher has ended as it should.
     NodeEnded: Notice,
+    /// The node's launcher gave up by itself, before its workers had ended well. The others go on without it.
+    LauncherGaveUp: Warning,
     /// The node's sidecar was lost and did not come back in time.
     SidecarLost: Warning,
     /// Nothing was heard of the node for too long.

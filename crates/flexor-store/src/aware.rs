@@ -60,9 +60,13 @@ pub struct AwareStore {
     /// What cannot be sent before this much of the journal is durable, because it could not be written down.
     withheld: Vec<Outbox>,
     withheld_until: Lsn,
+    /// Nobody waits to be read from because too much waits to be written.
+    had_room: bool,
     /// The last operation of each connection of each sidecar that changed something, so that it is not done twice.
-    operations: HashMap<(u64, u64), (u64, Bytes)>,
+    operations: HashMap<(u64, u64), Done>,
     changes: watch::Sender<u64>,
+    /// How many nodes are expected in every run, those included that nobody has joined yet.
+    expected: Option<u32>,
     ticked: Now,
     plain: bool,
 }
@@ -81,6 +85,14 @@ struct Connection {
     sees_closed: bool,
 }
 
+/// The last operation that was done on a connection of a sidecar.
+#[derive(Debug, Clone)]
+struct Done {
+    number: u64,
+    reply: Bytes,
+    at: Now,
+}
+
 /// A node as one master tells it to the next, by way of its sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedNode {
@@ -88,8 +100,8 @@ pub struct NamedNode {
     pub name: String,
     /// Its times do not say that they are in UTC.
     pub clock_is_naive: bool,
-    /// How far its clock is ahead of ours, in microseconds.
-    pub ahead_us: i64,
+    /// The time on the clock of its machine, in microseconds since the Unix epoch.
+    pub unix_us: i64,
 }
 
 /// The time on an agent's clock, and on both of ours when it was seen.
@@ -122,8 +134,10 @@ impl AwareStore {
             pending: Vec::new(),
             withheld: Vec::new(),
             withheld_until: 0,
+            had_room: true,
             operations: HashMap::new(),
             changes: watch::Sender::new(0),
+            expected: None,
             ticked: Duration::ZERO,
             plain: false,
         }
@@ -172,23 +186,58 @@ impl AwareStore {
         run.view.as_ref()?.ranks.get(id).copied().filter(|_| run.machine.place_of(id) == Some(Place::World))
     }
 
+    /// Whether more can be written down at present.
+    pub fn can_record(&self) -> bool {
+        self.recorder.has_room()
+    }
+
+    /// Whether nobody is answered, because nothing can be written down.
+    pub fn is_paused(&self) -> bool {
+        self.withheld_until > 0
+    }
+
     /// What there is to tell of every run.
     pub fn status(&self) -> Vec<RunStatus> {
-        self.runs.values().map(status::of_run).collect()
+        // A run that only the controller has spoken of is none to tell about beside one that trains.
+        let is_used = |run: &&Run| run.machine.world().is_some() || run.machine.members().next().is_some();
+        let any_used = self.runs.values().any(|run| is_used(&run));
+        self.runs.values().filter(|run| !any_used || is_used(run)).map(status::of_run).collect()
     }
 
     /// The node that a connection speaks for, once it is known.
     pub fn node_of(&self, conn: ConnId) -> Option<NamedNode> {
         let connection = self.connections.get(&conn)?;
         let (node, clock) = (connection.node.as_ref()?, connection.clock.as_ref()?);
-        let ahead_us = clock.theirs.unix_micros().saturating_sub(clock.wall);
-        Some(NamedNode { name: node.to_string(), clock_is_naive: clock.theirs.zone() == Zone::Unsaid, ahead_us })
+        let (clock_is_naive, unix_us) = (clock.theirs.zone() == Zone::Unsaid, clock.theirs.unix_micros());
+        Some(NamedNode { name: node.to_string(), clock_is_naive, unix_us })
     }
 
     /// Tells the machine of a run something that does not come through TCPStore. The run is made if it is missing.
     pub fn tell(&mut self, run: &RunId, event: Event, now: Now, out: &mut Outbox) {
         if self.ensure_run(run).is_ok() {
             self.feed(run, event, now, out);
+        }
+        self.settle(now, out);
+    }
+
+    /// How many nodes are expected is known, or not known any more. Said of `run` and of every other.
+    pub fn expect(&mut self, run: &RunId, nodes: Option<u32>, now: Now, out: &mut Outbox) {
+        self.expected = nodes;
+        self.tell_all(run, &Event::Expect { nodes }, now, out);
+    }
+
+    /// The controller tries again: every closed run is opened.
+    pub fn reopen(&mut self, run: &RunId, now: Now, out: &mut Outbox) {
+        self.tell_all(run, &Event::Reopen, now, out);
+    }
+
+    /// Whoever controls a job knows nothing of its runs: what it says holds for all, and for the one named like the job
+    /// even before anybody came to it.
+    fn tell_all(&mut self, run: &RunId, event: &Event, now: Now, out: &mut Outbox) {
+        let _ = self.ensure_run(run);
+        let runs: Vec<RunId> = self.runs.keys().cloned().collect();
+        for run in runs {
+            self.feed(&run, event.clone(), now, out);
         }
         self.settle(now, out);
     }
@@ -211,15 +260,27 @@ impl AwareStore {
         found.len()
     }
 
+    /// The pods that members come from, where sidecars told them.
+    pub fn pods_of_members(&self) -> BTreeSet<Arc<str>> {
+        self.runs.values().flat_map(|run| run.pods.values().cloned()).collect()
+    }
+
     /// Which pods are known to be on their way or running, those that have joined included.
-    pub fn announce(&mut self, run: &RunId, pods: BTreeSet<Arc<str>>, now: Now, out: &mut Outbox) {
-        let Ok(()) = self.ensure_run(run) else { return };
-        if let Some(run) = self.runs.get_mut(run) {
-            run.announced = pods.into_iter().filter(|pod| run.members_named(pod).is_empty()).collect();
+    pub fn announce(&mut self, run: &RunId, pods: &BTreeSet<Arc<str>>, now: Now, out: &mut Outbox) {
+        let _ = self.ensure_run(run);
+        let runs: Vec<RunId> = self.runs.keys().cloned().collect();
+        for id in runs {
+            let Some(run) = self.runs.get_mut(&id) else { continue };
+            run.announced = pods.iter().filter(|pod| run.members_named(pod).is_empty()).cloned().collect();
+            let missing = u32::try_from(run.announced.len()).unwrap_or(u32::MAX);
+            self.feed(&id, Event::Announced { missing }, now, out);
         }
-        let missing = self.runs.get(run).map_or(0, |run| run.announced.len());
-        self.feed(run, Event::Announced { missing: u32::try_from(missing).unwrap_or(u32::MAX) }, now, out);
         self.settle(now, out);
+    }
+
+    /// Whether a connection is the one that speaks for a member: an older one may end after it.
+    fn speaks_for(&self, conn: ConnId, run: &RunId, id: &MemberId) -> bool {
+        self.runs.get(run).and_then(|run| run.connections.get(id)) == Some(&conn)
     }
 
     fn members_of(&self, conns: &[ConnId]) -> Vec<(RunId, MemberId)> {
@@ -253,8 +314,7 @@ impl Service for AwareStore {
 
     fn closed(&mut self, conn: ConnId, now: Now, out: &mut Outbox) {
         for (run, id) in self.members_of(&[conn]) {
-            let speaks_for_it = self.runs.get(&run).and_then(|run| run.connections.get(&id)) == Some(&conn);
-            if speaks_for_it {
+            if self.speaks_for(conn, &run, &id) {
                 let because = Because::new(Reason::ConnectionClosed, "its connection closed");
                 self.feed(&run, Event::Gone { id, because }, now, out);
             }
@@ -267,7 +327,8 @@ impl Service for AwareStore {
         self.ticked = now;
         // A connection that waits for our answer has nothing to say.
         let owed: HashSet<ConnId> = self.runs.values().flat_map(Run::owed).collect();
-        let waits = |conn: &ConnId| owed.contains(conn) || self.keyspace.waiting_for(*conn).is_some();
+        let paused = self.withheld_until > 0;
+        let waits = |conn: &ConnId| paused || owed.contains(conn) || self.keyspace.waiting_for(*conn).is_some();
         let waiting: Vec<ConnId> = self
             .connections
             .iter()
@@ -282,6 +343,10 @@ impl Service for AwareStore {
             self.feed(&run, Event::Tick, now, out);
         }
         self.settle(now, out);
+    }
+
+    fn has_room(&self, _: ConnId) -> bool {
+        self.recorder.has_room()
     }
 
     fn next_tick(&self) -> Option<Now> {

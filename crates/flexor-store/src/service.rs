@@ -107,6 +107,11 @@ impl Outbox {
         self.parcels.push(Parcel::Close(conn, reason.into()));
     }
 
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.parcels.is_empty()
+    }
+
     /// Lets a connection be read from again that had no room.
     pub fn resume(&mut self, conn: ConnId) {
         self.parcels.push(Parcel::Resume(conn));

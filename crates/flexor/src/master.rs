@@ -53,11 +53,12 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
 
 fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     let token = args.token_file.as_deref().map(read_token).transpose()?;
-    if token.is_none() {
-        let open = [args.grpc, args.store, args.http].into_iter().take(1).find(|address| !address.ip().is_loopback());
-        if let Some(address) = open {
-            bail!("--grpc {address} can be reached by others, so the job needs a token: give --token-file");
-        }
+    if token.is_none() && !args.grpc.ip().is_loopback() {
+        let address = args.grpc;
+        bail!("--grpc {address} can be reached by others, so the job needs a token: give --token-file");
+    }
+    if !args.store.ip().is_loopback() {
+        tracing::warn!(store = %args.store, "TCPStore has no authentication: let only the job's own pods reach this port");
     }
     let mut settings = args.world.settings().context("--world")?.with_unit(args.node_unit).context("--node-unit")?;
     settings.max_restarts = args.max_restarts;

@@ -27,6 +27,9 @@ impl Rendezvous {
         }
         match self.judge() {
             Verdict::Stands => match &self.world {
+                Some(_) if self.restart_wanted().is_some() => {
+                    self.restart_wanted().unwrap_or_else(|| self.waiting_for_members())
+                }
                 Some(world) => {
                     let (size, round) = (world.members.len(), world.round);
                     Because::new(Reason::WorldStands, format!("{size} nodes train in round {round}"))
@@ -56,6 +59,12 @@ impl Rendezvous {
         self.survivors > 0 && self.census.world + self.census.away > 0
     }
 
+    /// How many of the last world have joined again. Others that are away may be among those it is compared with, which
+    /// makes it at most too small.
+    fn survivors_here(&self) -> u32 {
+        self.survivors.saturating_sub(self.census.world + self.census.away)
+    }
+
     /// How many nodes are known to come that are not here.
     pub(super) fn missing_nodes(&self) -> u32 {
         let here = self.census.world + self.census.joined + self.census.spare + self.census.away;
@@ -70,11 +79,12 @@ impl Rendezvous {
             return Verdict::Stands;
         }
         let here = census.joined + census.spare;
-        let Some(size) = self.settings.world_of(here) else {
+        let Some(size) = self.settings.world_of(here.min(self.limit())) else {
             return Verdict::Wait { because: self.why_too_few(here), enough: false };
         };
         if let Some(expected) = self.expected
             && census.joined >= expected
+            && (!self.awaits_survivors() || self.survivors_here() >= expected)
             && self.settings.world_of(expected).is_some()
         {
             let because = Because::new(Reason::ExpectedReached, format!("all {expected} expected nodes have joined"));
@@ -109,7 +119,7 @@ impl Rendezvous {
 
     /// Everyone alive is here; others may come.
     fn judge_of_those_here(&self, size: u32) -> Verdict {
-        let greatest = self.settings.world_of(self.settings.max);
+        let greatest = self.settings.world_of(self.limit());
         if Some(size) == greatest {
             let because = format!("{size} nodes have joined, which is the most there may be");
             return Verdict::Complete { size, because: Because::new(Reason::MaximumReached, because) };
@@ -141,7 +151,8 @@ impl Rendezvous {
     fn complete(&mut self, size: u32, because: Because, facts: &mut Vec<Fact>) {
         let mut failures = self.program_failures;
         let mut cause = self.cause.clone();
-        if cause.is_none() && self.world.is_some() {
+        let stragglers = self.census.world + self.census.away;
+        if cause.is_none() && self.world.is_some() && stragglers == 0 {
             failures += 1;
             let limit = self.settings.max_restarts;
             if failures > limit {
@@ -152,12 +163,11 @@ impl Rendezvous {
             let detail = format!("no node was lost or joined; failure {failures} of {limit} that are retried");
             cause = Some(Because::new(Reason::ProgramFailed, detail));
         }
-        if self.world.is_none() {
-            cause = None;
-        }
         self.leave_stragglers_out(facts);
+        let cause = cause.or_else(|| self.cause.clone());
         let members = ranks::assign(self.candidates(), size as usize);
         let round = self.next_round();
+        let cause = cause.filter(|_| self.world.is_some());
         self.decide(Fact::Completed { round, members, because, cause, program_failures: failures }, facts);
     }
 

@@ -228,26 +228,50 @@ impl Simulation {
     fn settle(&mut self) {
         self.on_the_wire.clear();
         self.agents.retain(|_, agent| *agent != Agent::Frozen);
-        self.feed(Event::Expect { nodes: None });
+        if self.dice.roll(2) == 0 {
+            self.feed(Event::Expect { nodes: None });
+        }
         self.feed(Event::Reopen);
-        let mut verdict = self.settled();
+        let mut verdict = Err(String::new());
+        let mut steady = 0;
+        // Agents may still believe what has changed, so a moment in which all is well is not enough.
         for _ in 0..400 {
-            if verdict.is_ok() {
-                break;
-            }
             self.now += Duration::from_millis(300);
             self.agents_act(true);
             self.feed(Event::Tick);
             verdict = self.settled();
+            steady = if verdict.is_ok() { steady + 1 } else { 0 };
+            if steady == 5 {
+                break;
+            }
         }
         assert_eq!(verdict, Ok(()), "{}", self.machine.standing());
+        // And it stays: where nothing happens, nothing is done.
+        let alive = u32::try_from(self.agents.len()).unwrap();
+        let world = self.machine.world().cloned();
+        for _ in 0..100 {
+            self.now += Duration::from_millis(300);
+            self.agents_act(true);
+            self.feed(Event::Tick);
+        }
+        if self.machine.settings().world_of(alive).is_some() {
+            assert_eq!(self.settled(), Ok(()));
+            assert_eq!(
+                self.machine.world().map(|world| world.round),
+                world.map(|world| world.round),
+                "a round for nothing"
+            );
+        }
     }
 
     fn settled(&self) -> Result<(), String> {
         let alive = u32::try_from(self.agents.len()).unwrap();
-        let Some(size) = self.machine.settings().world_of(alive) else { return Ok(()) };
+        let limit = self.machine.expected().filter(|nodes| self.machine.settings().world_of(*nodes).is_some());
+        let wanted = alive.min(limit.unwrap_or(u32::MAX));
+        let Some(size) = self.machine.settings().world_of(wanted) else { return Ok(()) };
         let world = self.machine.world().ok_or("no world although enough nodes are here")?;
-        if world.members.len() != size as usize {
+        // A world that has become greater than expected stands until somebody leaves it.
+        if world.members.len() < size as usize {
             return Err(format!("{} of {size} nodes are in the world", world.members.len()));
         }
         if let Some(ghost) = world.members.iter().find(|member| !self.agents.contains_key(&member.name)) {

@@ -106,6 +106,56 @@ fn when_the_last_missing_node_is_no_longer_expected_the_round_completes() {
 }
 
 #[test]
+fn newcomers_never_push_out_a_world_that_stands() {
+    let mut story = Story::of(1, 8);
+    story.tell(Event::Expect { nodes: Some(2) });
+    story.join(&["a", "b"]);
+    assert_eq!(story.join(&["c", "d"]), None);
+    assert_eq!(story.wanted(), None, "a and b are the two that are expected; c and d are spares");
+    story.tell(Event::Expect { nodes: Some(3) });
+    assert_eq!(story.wanted(), Some(Reason::NodeJoined), "now there is a place for one");
+    assert_eq!(names(&story.leave_and_join(&["a", "b"]).expect("complete")), ["a", "b", "c"]);
+    assert_eq!(story.rendezvous.place_of(&id("d")), Some(Place::Spare));
+}
+
+#[test]
+fn a_newcomer_that_goes_again_leaves_no_restart_behind() {
+    let mut story = Story::of(1, 8);
+    story.tell(Event::Expect { nodes: Some(2) });
+    story.join(&["a", "b"]);
+    story.tell(Event::Expect { nodes: Some(4) });
+    story.join(&["c"]);
+    story.lose("c");
+    story.wait(31, &["a", "b"]);
+    assert_eq!(story.wanted(), None);
+    story.leave_and_join(&["a", "b"]);
+    assert_eq!(story.rendezvous.program_failures(), 1, "and no excuse for the program");
+}
+
+#[test]
+fn a_scale_down_is_no_failure_of_the_program() {
+    let mut story = Story::of(1, 8);
+    story.tell(Event::Expect { nodes: Some(3) });
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Expect { nodes: Some(2) });
+    assert!(story.leave_and_join(&["a", "b"]).is_some(), "c is going but its end is not known yet");
+    assert_eq!(story.rendezvous.program_failures(), 0);
+    story.join(&["c"]);
+    assert_eq!(story.rendezvous.place_of(&id("c")), Some(Place::Spare), "it is one too many");
+    assert_eq!(story.wanted(), None);
+}
+
+#[test]
+fn a_smaller_expected_number_leaves_out_who_does_not_come_back() {
+    let mut story = Story::of(1, 8);
+    story.tell(Event::Expect { nodes: Some(3) });
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Expect { nodes: Some(2) });
+    let world = story.leave_and_join(&["a", "b"]).expect("two are enough");
+    assert_eq!(names(&world), ["a", "b"]);
+}
+
+#[test]
 fn survivors_of_a_lost_node_go_on_as_soon_as_they_have_met() {
     let mut story = Story::of(2, 3);
     story.join(&["a", "b", "c"]);

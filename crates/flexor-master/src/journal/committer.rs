@@ -173,6 +173,10 @@ impl Committer {
         self.bell.notify_one();
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        self.desk().tail.has_room()
+    }
+
     pub(super) fn look_for_successor(&self) {
         let fenced = self.folder.fence(self.generation()).err().filter(JournalError::is_final);
         let mut desk = self.desk();

@@ -70,6 +70,11 @@ impl Tail {
         self.last
     }
 
+    /// Whether less than half of what may wait does.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes.len() < BACKLOG / 2
+    }
+
     /// Where the next record will begin.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64

@@ -79,7 +79,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         }
         Op::Poll(poll) => Ok(Answer::World(wait_for_world(job, &member?, &poll).await)),
         Op::Set(set) => {
-            let seq = change(job, StoreRequest::Set { key: key(&set.key)?, value: set.value })?.1;
+            let seq = change(job, StoreRequest::Set { key: key(&set.key)?, value: set.value }).await?.1;
             if set.durable {
                 job.make_durable(seq).await.map_err(|error| refusal(error.to_string()))?;
             }
@@ -96,12 +96,12 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         }
         Op::Add(add) => {
             let request = StoreRequest::Add { key: key(&add.key)?, delta: add.amount };
-            let (reply, seq) = change(job, request)?;
+            let (reply, seq) = change(job, request).await?;
             let value = reply.as_ref().try_into().map(i64::from_le_bytes).unwrap_or_default();
             Ok(Answer::Count(wire::Count { value, seq }))
         }
         Op::Delete(delete) => {
-            change(job, StoreRequest::DeleteKey { key: key(&delete.key)? })?;
+            change(job, StoreRequest::DeleteKey { key: key(&delete.key)? }).await?;
             Ok(done)
         }
         Op::Wait(wait) => Ok(Answer::Found(wire::Found { all: wait_for_keys(job, wait).await? })),
@@ -112,18 +112,19 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         }
         Op::Event(event) => {
             let id = member?;
-            tracing::info!(node = %id, reason = %event.reason, message = %event.message, "reported");
             let at = job.clock().wall().0;
             let event = NodeEvent { at, node: id.name.to_string(), reason: event.reason, message: event.message };
-            job.with_reports(|reports| reports.take_event(event));
+            job.with_reports(|reports| reports.take_event(event.clone())).map_err(refusal)?;
+            tracing::info!(node = %id, reason = %event.reason, message = %event.message, "reported");
             Ok(done)
         }
     }
 }
 
-/// Applies a request to the keys; the reply's bytes and the number of the last change.
-fn change(job: &Job, request: StoreRequest) -> Result<(Bytes, u64), wire::Refusal> {
-    job.with(|store, now, out| {
+/// Applies a request to the keys; the reply's bytes and the number of the last change. While nothing can be written
+/// down, it waits until it is.
+async fn change(job: &Job, request: StoreRequest) -> Result<(Bytes, u64), wire::Refusal> {
+    let (reply, seq, paused) = job.with(|store, now, out| {
         let conn = ConnId::fresh();
         let mut sent = Outbox::default();
         let result = store.keyspace_mut().request(conn, request, now, &mut sent);
@@ -133,8 +134,12 @@ fn change(job: &Job, request: StoreRequest) -> Result<(Bytes, u64), wire::Refusa
         }
         let seq = store.keyspace().last_seq();
         store.settle(now, out);
-        result.map(|()| (reply, seq)).map_err(|refused| refusal(refused.reason))
-    })
+        result.map(|()| (reply, seq, store.is_paused())).map_err(|refused| refusal(refused.reason))
+    })?;
+    if paused {
+        job.make_durable(seq).await.map_err(|error| refusal(error.to_string()))?;
+    }
+    Ok((reply, seq))
 }
 
 async fn wait_for_world(job: &Job, id: &MemberId, poll: &wire::Poll) -> wire::World {

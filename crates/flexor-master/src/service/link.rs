@@ -31,8 +31,11 @@ use crate::job::Job;
 const VERSION: u32 = 1;
 /// How long a sidecar may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
-/// How long a program may say nothing while its sidecar gives signs of life.
-const PROGRAM_SILENCE: Duration = Duration::from_secs(6);
+/// How long the signs of life of a sidecar count for a program that says nothing. A node is lost after its silence on top
+/// of this.
+const PROGRAM_SILENCE: Duration = Duration::from_secs(4);
+/// How long to wait before looking again whether the journal has room.
+const NO_ROOM: Duration = Duration::from_millis(20);
 /// A sidecar carries the agents and workers of one pod.
 const MAX_CONNECTIONS: usize = 4096;
 
@@ -72,6 +75,8 @@ struct Link {
     hello: wire::Hello,
     outgoing: Outgoing,
     connections: HashMap<u64, Connection>,
+    /// What the sidecar kept is news: it comes from a master before this one, and in time.
+    takes_kept: bool,
 }
 
 struct Connection {
@@ -92,7 +97,8 @@ impl Connection {
 
 impl Link {
     fn new(job: Job, hello: wire::Hello, outgoing: Outgoing) -> Self {
-        Self { job, hello, outgoing, connections: HashMap::new() }
+        let takes_kept = hello.generation < job.generation().0 && job.is_recovering();
+        Self { job, hello, outgoing, connections: HashMap::new(), takes_kept }
     }
 
     async fn run(mut self, mut incoming: Streaming<wire::FromSidecar>) {
@@ -104,7 +110,13 @@ impl Link {
         let mut durable = self.job.durable_seq();
         let durable_seq = *durable.borrow_and_update();
         self.say(To::Welcome(wire::Welcome { generation: self.job.generation().0, durable_seq }));
+        let _registered = self.job.register_link(self.hello.link);
         loop {
+            if !self.job.with(|store, _, _| store.can_record()) {
+                // Too much waits to be written: nothing more is taken until it is.
+                tokio::time::sleep(NO_ROOM).await;
+                continue;
+            }
             tokio::select! {
                 message = incoming.next() => match message {
                     Some(Ok(wire::FromSidecar { message: Some(message) })) => {
@@ -147,7 +159,7 @@ impl Link {
             let detail = format!("the sidecar knows generation {}, this master is {ours}", self.hello.generation);
             return refusal(Reason::Superseded, detail);
         }
-        if !self.job.pods().admit(&self.hello.pod, &self.hello.pod_uid) {
+        if !self.job.admit(&self.hello.pod, &self.hello.pod_uid) {
             return refusal(Reason::PodGone, format!("pod {} is gone, as its controller says", self.hello.pod));
         }
         Ok(())
@@ -156,6 +168,7 @@ impl Link {
     fn take(&mut self, message: From) -> Result<(), String> {
         match message {
             From::Hello(_) => return Err("a second greeting".to_owned()),
+            From::Kept(_) if !self.takes_kept => {}
             From::Kept(kept) => {
                 let mutation = mutation_of(kept);
                 self.job.with(|store, _, out| store.restore_key(mutation, out));
@@ -167,7 +180,6 @@ impl Link {
                 if let Some(connection) = self.connections.remove(&close.connection) {
                     self.job.with(|store, now, out| {
                         store.closed(connection.conn, now, out);
-                        store.forget_operations(self.hello.link, close.connection);
                     });
                     self.job.store().detach(connection.conn);
                 }
@@ -191,7 +203,7 @@ impl Link {
         let answers = Arc::new(Answers::new(open.connection, self.outgoing.clone()));
         self.job.store().attach(conn, answers.clone());
         let clock = open.clock.unwrap_or_default();
-        let named = NamedNode { name: open.node, clock_is_naive: clock.naive, ahead_us: clock.ahead_us };
+        let named = NamedNode { name: open.node, clock_is_naive: clock.naive, unix_us: clock.unix_us };
         let node = Some(&named).filter(|named| !named.name.is_empty());
         let pod: Arc<str> = self.hello.pod.as_str().into();
         self.job.with(|store, now, out| store.opened_through_sidecar(conn, pod, node, now, out));
@@ -228,7 +240,7 @@ impl Link {
         match outcome {
             Ok(Some(node)) if !connection.named => {
                 connection.named = true;
-                let clock = Some(wire::NodeClock { naive: node.clock_is_naive, ahead_us: node.ahead_us });
+                let clock = Some(wire::NodeClock { naive: node.clock_is_naive, unix_us: node.unix_us });
                 self.say(To::Named(wire::Named { connection: name, node: node.name, clock }));
             }
             Ok(_) => {}

@@ -64,6 +64,8 @@ struct Session {
     requests: Streaming<wire::Request>,
     /// The node that counts as alive while the session is open.
     owner: Option<MemberId>,
+    /// Which of the owner's sessions this is: an older one may end after it has begun.
+    number: u64,
     /// Requests whose answers wait for something to happen.
     waiting: FuturesUnordered<BoxFuture<'static, wire::Reply>>,
     changes: watch::Receiver<u64>,
@@ -76,7 +78,7 @@ impl Session {
         let changes = job.with(|store, _, _| store.changes());
         let mut pulse = tokio::time::interval(Duration::from_secs(1));
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { job, requests, owner: None, waiting: FuturesUnordered::new(), changes, told: None, pulse }
+        Self { job, requests, owner: None, number: 0, waiting: FuturesUnordered::new(), changes, told: None, pulse }
     }
 
     /// The next thing to say; nothing when the node has said its last.
@@ -102,6 +104,7 @@ impl Session {
     async fn take(&mut self, request: wire::Request) -> Option<wire::Reply> {
         if self.owner.is_none() {
             self.owner = calls::member_of(&request).ok();
+            self.number = self.owner.as_ref().map_or(0, |owner| self.job.session_begun(owner));
         }
         if calls::may_wait(&request) {
             let job = self.job.clone();
@@ -133,7 +136,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(id) = self.owner.take() {
+        if let Some(id) = self.owner.take()
+            && self.job.session_ended(&id, self.number)
+        {
             let event = Event::SidecarLost { id, grace: GRACE };
             self.job.with(|store, now, out| store.tell(self.job.run(), event, now, out));
         }

@@ -11,6 +11,9 @@ use crate::state::Stamp;
 impl AwareStore {
     /// More of the journal is durable: those who wait for that can be answered.
     pub fn journal_advanced(&mut self, now: Now, out: &mut Outbox) {
+        if !std::mem::replace(&mut self.had_room, self.recorder.has_room()) && self.had_room {
+            self.connections.keys().for_each(|conn| out.resume(*conn));
+        }
         self.settle(now, out);
     }
 
@@ -28,7 +31,9 @@ impl AwareStore {
         if self.withheld_until == 0 {
             return;
         }
-        self.withheld.push(std::mem::take(out));
+        if !out.is_empty() {
+            self.withheld.push(std::mem::take(out));
+        }
         if self.recorder.durable() < self.withheld_until {
             return;
         }
@@ -77,11 +82,12 @@ impl AwareStore {
         }
         let facts = std::mem::take(&mut self.pending);
         let Recorded { lsn, kept } = self.recorder.record(&facts);
+        self.had_room &= self.recorder.has_room();
         if !kept {
             self.withheld_until = self.withheld_until.max(lsn);
         }
         for fact in facts {
-            if let StoreFact::Rendezvous { run, fact: Fact::Completed { .. } } = fact
+            if let StoreFact::Rendezvous { run, fact: Fact::Completed { .. } | Fact::Closed { .. } } = fact
                 && let Some(run) = self.runs.get_mut(&run)
             {
                 run.visible_after = lsn;

@@ -49,6 +49,11 @@ pub trait Recorder: Send {
 
     /// Up to where records survive the end of the machine too.
     fn durable(&self) -> Lsn;
+
+    /// Whether more can be taken. While not, nobody is read from.
+    fn has_room(&self) -> bool {
+        true
+    }
 }
 
 /// What became of facts that were to be written down.

@@ -12,6 +12,8 @@ pub(super) struct Intent {
     /// Who writes, where that can be told.
     pub(super) node: Option<NodeDesc>,
     pub(super) wish: Wish,
+    /// The round that the writer has in mind.
+    pub(super) round: u64,
     /// The run should take nobody any more.
     pub(super) close: bool,
     /// The writer's own clock at the time of writing, if it wrote a heartbeat.
@@ -46,7 +48,7 @@ impl Intent {
             state.last_heartbeats.iter().find(|(other, _)| Some(other) == node.as_ref()).map(|(_, stamp)| *stamp)
         };
         let clock = stamp_in(desired).filter(|stamp| Some(*stamp) != stamp_in(expected));
-        Self { node, wish, close: desired.closed && !expected.closed, clock }
+        Self { node, wish, round: desired.round, close: desired.closed && !expected.closed, clock }
     }
 }
 

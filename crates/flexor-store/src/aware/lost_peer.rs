@@ -10,14 +10,14 @@ use flexor_engine::rendezvous::{MemberId, World};
 
 use super::run::Run;
 use super::run_key::{
-    ASSIGNED_RANKS, EXIT_COUNT, EXIT_DONE, LEADER_ADDRESS, LEADER_PORT, ROLE_INFO, exit_count_round, round_prefix,
+    ASSIGNED_RANKS, EXIT_COUNT, EXIT_DONE, LEADER_ADDRESS, LEADER_PORT, ROLE_INFO, exit_round, round_prefix,
 };
 use crate::keyspace::Keyspace;
 use crate::service::Outbox;
 
-/// An agent counted itself out. Returns whether the key was such a count.
+/// An agent counted itself out, or waits for the others to. Returns whether the key is one of that barrier.
 pub(super) fn counted_out(run: &mut Run, member: &MemberId, key: &[u8]) -> bool {
-    let Some(round) = exit_count_round(&run.id, key) else { return false };
+    let Some(round) = exit_round(&run.id, key) else { return false };
     if run.exits.round != round {
         run.exits.round = round;
         run.exits.members.clear();

@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flexor_engine::rendezvous::Rendezvous;
 
-use super::AwareStore;
 use super::facts::{Origin, RunId, StoreFact};
 use super::run::Run;
+use super::run_key;
+use super::{AwareStore, Done};
+use crate::keyspace::{Change, Mutation};
 use crate::service::{Now, Outbox};
+use crate::state::SENTINEL;
 
 impl AwareStore {
     /// Takes over a fact from the journal. To be called before anything else.
     pub fn replay(&mut self, fact: StoreFact) {
         match fact {
             StoreFact::Key(mutation) => {
+                self.know_run_of(&mutation);
                 self.keyspace.restore(mutation, &mut Outbox::default());
             }
             StoreFact::Rendezvous { run, fact } => {
@@ -22,8 +27,19 @@ impl AwareStore {
                 self.runs.entry(Arc::clone(&run)).or_insert_with(machine).machine.replay(&fact);
             }
             StoreFact::Operation(Origin { link, connection, number, reply }) => {
-                self.operations.insert((link, connection), (number, reply));
+                self.operations.insert((link, connection), Done { number, reply, at: Now::ZERO });
             }
+        }
+    }
+
+    /// A run that nobody has joined is known by its key alone.
+    pub(super) fn know_run_of(&mut self, mutation: &Mutation) {
+        if mutation.change == Change::Set(Bytes::from_static(SENTINEL))
+            && let Some(run) = run_key::run_of(&mutation.key)
+            && !self.runs.contains_key(run)
+        {
+            let run: RunId = run.into();
+            self.runs.insert(Arc::clone(&run), Run::new(run, Rendezvous::new(self.settings.clone())));
         }
     }
 
@@ -37,11 +53,13 @@ impl AwareStore {
     pub fn resume(&mut self, first_seq: u64, now: Now) {
         self.keyspace.skip_to(first_seq);
         let settings = self.settings.clone();
+        self.expected = self.runs.values().find_map(|run| run.machine.expected());
         for run in self.runs.values_mut() {
             let machine = std::mem::replace(&mut run.machine, Rendezvous::new(settings.clone()));
             run.machine = machine.resume(settings.clone(), now);
             run.refresh_view();
         }
+        self.operations.values_mut().for_each(|done| done.at = now);
         self.ticked = now;
     }
 
@@ -52,7 +70,7 @@ impl AwareStore {
 
     /// The operations of sidecars that must not be done again, for a snapshot.
     pub fn operations(&self) -> impl Iterator<Item = Origin> {
-        self.operations.iter().map(|((link, connection), (number, reply))| Origin {
+        self.operations.iter().map(|((link, connection), Done { number, reply, .. })| Origin {
             link: *link,
             connection: *connection,
             number: *number,

@@ -1,9 +1,11 @@
 //! What a request means: most are the keyspace's, those about the state of a run are the machine's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Event, Fact, MemberId, Rendezvous};
+use flexor_engine::rendezvous::{Because, Event, Fact, MemberId, Place, Rendezvous};
+use flexor_model::Reason;
 
 use super::facts::{RunId, StoreFact};
 use super::intent::{Intent, Wish};
@@ -16,6 +18,16 @@ use crate::state::{self, RendezvousState};
 
 /// How many runs one store serves. A job has one; a few more are a user's experiments, many more are a mistake.
 const MAX_RUNS: usize = 64;
+
+/// What an agent's write comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Join,
+    /// To join in place of a member of the same name.
+    Succeed,
+    Leave,
+    Nothing,
+}
 
 impl AwareStore {
     pub(super) fn dispatch(
@@ -43,17 +55,28 @@ impl AwareStore {
             | Request::Add { key, .. }
             | Request::DeleteKey { key }
             | Request::Barrier { key, .. }
-                if self.run_at(&key).is_some() =>
+            | Request::QueuePush { key, .. }
+                if self.is_reserved(&key) =>
             {
                 Err(refused("the state of a rendezvous can only be written with compare-and-set"))
             }
-            Request::MultiSet { pairs } if pairs.iter().any(|(key, _)| self.run_at(key).is_some()) => {
+            Request::MultiSet { pairs } if pairs.iter().any(|(key, _)| self.is_reserved(key)) => {
                 Err(refused("the state of a rendezvous can only be written with compare-and-set"))
+            }
+            Request::MultiGet { keys } if keys.iter().any(|key| self.is_reserved(key)) => {
+                Err(refused("the state of a rendezvous can only be read by itself"))
             }
             Request::Add { ref key, .. } => {
                 let key = key.clone();
                 self.keyspace.request(conn, request, now, out)?;
                 self.note_exit(conn, &key, out);
+                Ok(())
+            }
+            Request::Wait { ref keys } => {
+                let keys = keys.clone();
+                self.keyspace.request(conn, request, now, out)?;
+                // Who waits for the end has counted itself in, perhaps at a master before this one.
+                keys.iter().for_each(|key| self.note_exit(conn, key, out));
                 Ok(())
             }
             other => self.keyspace.request(conn, other, now, out),
@@ -108,43 +131,68 @@ impl AwareStore {
         if let Some(clock) = intent.clock {
             connection.clock = Some(ClockSeen { theirs: clock, wall, now });
         }
-        let Some(node) = intent.node else {
+        let Some(node) = intent.node.clone() else {
             connection.sees_closed |= intent.close;
             return;
         };
-        connection.node = Some(node.clone());
+        let first_word = connection.node.replace(node.clone()).is_none();
         let pod = connection.pod.clone();
         let id = member_of(&node);
+        let wish = self.what_it_means(run, &id, &intent, first_word);
+        if wish == Meaning::Succeed {
+            let because = Because::new(Reason::NodeReplaced, "another launcher came under its name");
+            self.feed(run, Event::Gone { id: id.clone(), because }, now, out);
+        }
         if let Some(run) = self.runs.get_mut(run) {
             run.connections.insert(id.clone(), conn);
             if let Some(pod) = pod {
                 run.pods.insert(id.clone(), pod);
             }
         }
-        match intent.wish {
-            Wish::Join => self.feed(run, Event::Join { id: id.clone() }, now, out),
-            Wish::Leave => self.feed(run, Event::Leave { id: id.clone() }, now, out),
-            Wish::Nothing => self.feed(run, Event::Heard { id: id.clone() }, now, out),
+        match wish {
+            Meaning::Join | Meaning::Succeed => self.feed(run, Event::Join { id: id.clone() }, now, out),
+            Meaning::Leave => self.feed(run, Event::Leave { id: id.clone() }, now, out),
+            Meaning::Nothing => self.feed(run, Event::Heard { id: id.clone() }, now, out),
         }
         if intent.close {
-            self.warn_of_early_end(run, &id);
-            self.feed(run, Event::Close { by: id }, now, out);
+            let event = self.end_of(run, id);
+            self.feed(run, event, now, out);
             if let Some(connection) = self.connections.get_mut(&conn) {
                 connection.sees_closed = true;
             }
         }
     }
 
-    /// An agent that ends well comes to the exit barrier first. One that does not has given up by itself.
-    fn warn_of_early_end(&self, run: &RunId, id: &MemberId) {
-        let ended_well = self.runs.get(run).is_some_and(|run| run.exits.members.contains(id));
-        if !ended_well {
-            tracing::warn!(
-                run = %run, node = %id,
-                "its launcher gave up and closes the run for everybody; does its command line have its own \
-                 --max-restarts or --rdzv-conf? Leave them out: flexor sets PET_MAX_RESTARTS and PET_RDZV_CONF"
-            );
+    /// What a wish means by now. Agents leave the world before they join the next one, so a join of somebody who is in the
+    /// world is either one that was sent again and has come true since, or that of a successor: in a container every
+    /// launcher has the same process id.
+    fn what_it_means(&self, run: &RunId, id: &MemberId, intent: &Intent, first_word: bool) -> Meaning {
+        let machine = self.runs.get(run).map(|run| &run.machine);
+        let place = machine.and_then(|machine| machine.place_of(id));
+        let round = machine.and_then(|machine| machine.world()).map(|world| world.round.0);
+        match intent.wish {
+            Wish::Leave => Meaning::Leave,
+            Wish::Nothing => Meaning::Nothing,
+            Wish::Join if place == Some(Place::World) && Some(intent.round) <= round => Meaning::Nothing,
+            Wish::Join if place.is_some() && place != Some(Place::Joined) && first_word => Meaning::Succeed,
+            Wish::Join => Meaning::Join,
         }
+    }
+
+    /// What it means that an agent closes the run. One that ends well comes to the exit barrier first, and then all have.
+    /// One that does not has given up by itself, over whatever happened on its node: that is the loss of a node.
+    fn end_of(&self, run: &RunId, id: MemberId) -> Event {
+        let ended_well = self.runs.get(run).is_some_and(|run| run.exits.members.contains(&id));
+        if ended_well {
+            return Event::Close { by: id };
+        }
+        tracing::warn!(
+            run = %run, node = %id,
+            "its launcher gave up; does its command line have its own --max-restarts or --rdzv-conf? Leave them out: \
+             flexor sets PET_MAX_RESTARTS and PET_RDZV_CONF"
+        );
+        let because = Because::new(Reason::LauncherGaveUp, "its launcher gave up and wanted to close the run");
+        Event::Gone { id, because }
     }
 
     /// Tells a machine something, and acts on what it decides.
@@ -165,11 +213,14 @@ impl AwareStore {
                         lost_peer::forget_old_rounds(run, world, &mut self.keyspace);
                     }
                 }
+                Fact::Reopened { .. } => {
+                    let of_run = self.connections.values_mut().filter(|connection| connection.run.as_ref() == Some(id));
+                    of_run.for_each(|connection| connection.sees_closed = false);
+                }
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
                 | Fact::Left { .. }
                 | Fact::Closed { .. }
-                | Fact::Reopened { .. }
                 | Fact::Expected { .. } => {}
             }
         }
@@ -186,7 +237,17 @@ impl AwareStore {
         tracing::info!(run = %run, "a run begins");
         let machine = Rendezvous::new(self.settings.clone());
         self.runs.insert(Arc::clone(run), Run::new(Arc::clone(run), machine));
+        if self.expected.is_some() {
+            self.feed(run, Event::Expect { nodes: self.expected }, Duration::ZERO, &mut Outbox::default());
+        }
         Ok(())
+    }
+
+    /// Whether a key is, or may become, the state of a run: anything that begins like one and is no key of a round of a
+    /// run that is known. An agent makes its run known before it writes anything else.
+    fn is_reserved(&self, key: &[u8]) -> bool {
+        let is_of_round = || self.runs.keys().any(|run| run_key::is_of_round(run, key));
+        run_key::may_hold_state(key) && (self.run_at(key).is_some() || !is_of_round())
     }
 
     pub(super) fn run_at(&self, key: &[u8]) -> Option<RunId> {

@@ -151,9 +151,9 @@ impl Run {
         self.waiting.retain(|(_, held)| *held != conn);
     }
 
-    /// When a held reply has to go at the latest.
+    /// When a held reply has to go at the latest. Not while the world may not be told: then the journal says when.
     pub(super) fn next_release(&self) -> Option<Now> {
-        self.waiting.front().map(|(until, _)| *until)
+        self.waiting.front().map(|(until, _)| *until).filter(|_| self.was_visible)
     }
 
     /// Everyone whose pod or host has this name, or who has it itself.

@@ -40,21 +40,31 @@ pub(super) const LEADER_ADDRESS: &str = "MASTER_ADDR";
 /// The port that goes with it.
 pub(super) const LEADER_PORT: &str = "MASTER_PORT";
 
-/// The run and round that a key belongs to, if it is one of a round.
-pub(super) fn round_of(key: &[u8]) -> Option<(&str, Round)> {
-    let rest = std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()?;
-    // Runs may have dots and slashes in their names: the round is the first number between a dot and a slash.
-    rest.match_indices('/').find_map(|(slash, _)| {
-        let (run, round) = rest[..slash].rsplit_once('.')?;
-        Some((run, Round(round.parse().ok()?)))
-    })
+/// The round of a run that a key belongs to, and the rest of the key. Runs may have dots and slashes in their names.
+fn split_round<'a>(run: &str, key: &'a [u8]) -> Option<(Round, &'a [u8])> {
+    let rest = key.strip_prefix(PREFIX)?.strip_prefix(run.as_bytes())?.strip_prefix(b".")?;
+    let (round, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'/')?);
+    Some((Round(std::str::from_utf8(round).ok()?.parse().ok()?), &rest[1..]))
 }
 
-/// The round of a key that counts agents out, if it is one of this run.
-pub(super) fn exit_count_round(run: &str, key: &[u8]) -> Option<Round> {
-    let (of_run, round) = round_of(key)?;
-    let is_count = of_run == run && key.ends_with(EXIT_COUNT.as_bytes());
-    is_count.then_some(round)
+/// Whether a key is one of a round of this run.
+pub(super) fn is_of_round(run: &str, key: &[u8]) -> bool {
+    split_round(run, key).is_some()
+}
+
+/// The round of a key of its exit barrier, if it is one of this run.
+pub(super) fn exit_round(run: &str, key: &[u8]) -> Option<Round> {
+    let (round, rest) = split_round(run, key)?;
+    (rest == EXIT_COUNT.as_bytes() || rest == EXIT_DONE.as_bytes()).then_some(round)
+}
+
+/// The run and round of a key that agents write in every round, where the run is not known.
+pub(super) fn round_of(key: &[u8]) -> Option<(&str, Round)> {
+    let rest = std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()?;
+    let end = [LEADER_ADDRESS, LEADER_PORT, "torchelastic/"].iter().find_map(|name| rest.rfind(&format!("/{name}")))?;
+    let (run, round) = rest[..end].rsplit_once('.')?;
+    let round: u64 = round.parse().ok()?;
+    (round < u64::MAX).then_some((run, Round(round)))
 }
 
 #[cfg(test)]
@@ -64,10 +74,14 @@ mod tests {
     #[test]
     fn the_exit_count_of_a_round_is_known_by_its_key() {
         let key = format!("{}{EXIT_COUNT}", round_prefix("job.7", Round(3)));
-        assert_eq!(exit_count_round("job.7", key.as_bytes()), Some(Round(3)));
-        assert_eq!(exit_count_round("job", key.as_bytes()), None);
-        assert_eq!(exit_count_round("job.7", b"/torch.rendezvous.job.7.3/other"), None);
-        assert_eq!(exit_count_round("job.7", b"/torch.rendezvous.job.7"), None);
+        assert_eq!(exit_round("job.7", key.as_bytes()), Some(Round(3)));
+        assert_eq!(exit_round("job", key.as_bytes()), None);
+        assert_eq!(exit_round("job.7", b"/torch.rendezvous.job.7.3/other"), None);
+        assert_eq!(exit_round("job.7", b"/torch.rendezvous.job.7"), None);
+        let odd = "exp/v1.2/my run";
+        let key = format!("{}{EXIT_DONE}", round_prefix(odd, Round(0)));
+        assert_eq!(exit_round(odd, key.as_bytes()), Some(Round(0)));
+        assert_eq!(round_of(key.as_bytes()), Some((odd, Round(0))));
     }
 
     #[test]

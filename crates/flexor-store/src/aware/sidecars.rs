@@ -1,5 +1,6 @@
 //! Connections that come through a sidecar: they can be taken up again, and what was done over them is done once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,14 @@ use flexor_model::Round;
 
 use super::facts::{Origin, RunId, StoreFact};
 use super::view::{desc_of, member_of};
-use super::{AwareStore, ClockSeen, Connection, NamedNode, run_key};
+use super::{AwareStore, ClockSeen, Connection, Done, NamedNode, run_key};
 use crate::codec::Request;
-use crate::keyspace::Mutation;
+use crate::keyspace::{Change, Mutation};
 use crate::service::{ConnId, Now, Outbox, Refused, Service};
-use crate::state::{Stamp, Zone};
+use crate::state::{SENTINEL, Stamp, Zone};
 
+/// How long it is remembered what was done for a sidecar that is away.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 /// How long a sidecar has to come back after its connection broke.
 const SIDECAR_GRACE: Duration = Duration::from_secs(1);
 
@@ -46,12 +49,11 @@ impl AwareStore {
         self.settle(now, out);
     }
 
-    /// The clock of a node as a master before this one saw it.
+    /// The clock of a node, as its sidecar beside it tells it.
     fn clock_of(&self, named: &NamedNode, now: Now) -> Option<ClockSeen> {
-        let wall = (self.wall_clock)();
         let zone = if named.clock_is_naive { Zone::Unsaid } else { Zone::Utc };
-        let theirs = Stamp::from_unix_micros(wall.saturating_add(named.ahead_us))?.in_zone(zone);
-        Some(ClockSeen { theirs, wall, now })
+        let theirs = Stamp::from_unix_micros(named.unix_us)?.in_zone(zone);
+        Some(ClockSeen { theirs, wall: (self.wall_clock)(), now })
     }
 
     /// Carries out an operation of a sidecar and writes down that it was.
@@ -65,13 +67,14 @@ impl AwareStore {
     ) -> Result<Vec<Mutation>, Refused> {
         let number = origin.number;
         let stream = (origin.link, origin.connection);
-        if let Some((last, reply)) = self.operations.get(&stream)
-            && number == *last
+        if let Some(done) = self.operations.get(&stream)
+            && number == done.number
         {
-            let reply = reply.clone();
+            let reply = done.reply.clone();
             self.repeat(conn, request, reply, now, out)?;
             return Ok(Vec::new());
         }
+        let is_change = changes_keys(&request);
         let read = match &request {
             Request::Get { key } => vec![key.clone()],
             Request::MultiGet { keys } => keys.clone(),
@@ -87,9 +90,13 @@ impl AwareStore {
             }
             out.send_bytes(to, bytes);
         }
-        if !changes.is_empty() {
+        sent.take_closed().into_iter().for_each(|(conn, reason)| out.close(conn, reason));
+        // What the rendezvous changes along the way is not the operation's doing: that one may come again.
+        if !changes.is_empty() && !is_change {
+            self.pending.extend(changes.iter().cloned().map(StoreFact::Key));
+        } else if !changes.is_empty() {
             origin.reply = reply.into();
-            self.operations.insert(stream, (number, origin.reply.clone()));
+            self.operations.insert(stream, Done { number, reply: origin.reply.clone(), at: now });
             self.pending.extend(changes.iter().cloned().map(StoreFact::Key));
             self.pending.push(StoreFact::Operation(origin));
         }
@@ -130,8 +137,12 @@ impl AwareStore {
 
     /// The way to a sidecar broke. It has a moment to come back; its connections are gone for now.
     pub fn sidecar_lost(&mut self, conns: &[ConnId], now: Now, out: &mut Outbox) {
-        for (run, id) in self.members_of(conns) {
-            self.feed(&run, Event::SidecarLost { id, grace: SIDECAR_GRACE }, now, out);
+        for conn in conns {
+            for (run, id) in self.members_of(&[*conn]) {
+                if self.speaks_for(*conn, &run, &id) {
+                    self.feed(&run, Event::SidecarLost { id, grace: SIDECAR_GRACE }, now, out);
+                }
+            }
         }
         for conn in conns {
             self.forget_connection(*conn, now, out);
@@ -141,6 +152,11 @@ impl AwareStore {
 
     /// Takes over a change that a sidecar remembers; later ones win.
     pub fn restore_key(&mut self, mutation: Mutation, out: &mut Outbox) {
+        self.know_run_of(&mutation);
+        let is_state = Some(&mutation.key).filter(|key| self.run_at(key).is_some()).is_some();
+        if is_state && mutation.change != Change::Set(Bytes::from_static(SENTINEL)) {
+            return;
+        }
         if let Some((run, round)) = run_key::round_of(&mutation.key) {
             self.skip_round(run, round);
         }
@@ -163,11 +179,36 @@ impl AwareStore {
     /// Whether an operation is older than the last one of its connection that changed something: then it was done, and
     /// whoever asked has had the answer.
     pub fn is_long_done(&self, link: u64, connection: u64, number: u64) -> bool {
-        self.operations.get(&(link, connection)).is_some_and(|(last, _)| number < *last)
+        self.operations.get(&(link, connection)).is_some_and(|done| number < done.number)
     }
 
-    /// A connection of a sidecar was closed by its program: nothing of it will come again.
-    pub fn forget_operations(&mut self, link: u64, connection: u64) {
-        self.operations.remove(&(link, connection));
+    /// Forgets what was done for sidecars that have not been here for long: they would have come back by now.
+    pub fn forget_old_operations(&mut self, live_links: &HashSet<u64>, now: Now) {
+        self.operations.retain(|(link, _), done| live_links.contains(link) || now.saturating_sub(done.at) < REMEMBERED);
+    }
+}
+
+/// Whether a request changes keys by itself, so that doing it twice would not be the same as doing it once.
+fn changes_keys(request: &Request) -> bool {
+    match request {
+        Request::Set { .. }
+        | Request::Add { .. }
+        | Request::Append { .. }
+        | Request::MultiSet { .. }
+        | Request::DeleteKey { .. }
+        | Request::QueuePush { .. }
+        | Request::QueuePop { .. }
+        | Request::Barrier { .. } => true,
+        Request::CompareSet { key, .. } => !run_key::may_hold_state(key),
+        Request::Validate
+        | Request::Get { .. }
+        | Request::Check { .. }
+        | Request::Wait { .. }
+        | Request::GetNumKeys
+        | Request::MultiGet { .. }
+        | Request::CancelWait
+        | Request::Ping { .. }
+        | Request::QueueLen { .. }
+        | Request::ListKeys => false,
     }
 }

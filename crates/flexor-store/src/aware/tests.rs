@@ -224,7 +224,7 @@ fn a_store_is_built_again_from_its_facts() {
 
     let conn = ConnId::fresh();
     let mut out = Outbox::default();
-    let node = NamedNode { name: agents[1].node.to_string(), clock_is_naive: true, ahead_us: 0 };
+    let node = NamedNode { name: agents[1].node.to_string(), clock_is_naive: true, unix_us: 1_700_000_000_000_000 };
     again.store.opened_through_sidecar(conn, "pod-b".into(), Some(&node), Duration::from_secs(2), &mut out);
     again.request(conn, Request::Get { key: run_key::state_key("job") });
     let reply = again.take(conn);
@@ -291,4 +291,88 @@ fn a_plain_store_understands_nothing() {
     let mut expected = Outbox::default();
     expected.send(conn, Reply::Value(Bytes::from_static(b"anything")));
     assert_eq!(out.take_sent(), expected.take_sent());
+}
+
+#[test]
+fn a_join_that_is_sent_again_after_its_round_completed_changes_nothing() {
+    let mut scene = scene(1, 2);
+    let (mut first, mut second) = (scene.agent("a"), scene.agent("b"));
+    first.next_rendezvous(&mut scene);
+    let sent_again = first.last_write.clone().expect("it has written");
+    second.next_rendezvous(&mut scene);
+    assert_eq!(first.poll(&mut scene), Shown::world(0, 0, 2));
+    scene.request(first.conn, sent_again.clone());
+    assert_eq!(first.poll(&mut scene), Shown::world(0, 0, 2), "it is told what came of it");
+
+    // Also over a connection that the master has not heard of before.
+    let fresh = scene.agent("x").conn;
+    scene.request(fresh, sent_again);
+    assert_eq!(agent::shown(&scene.take(fresh), &first.node), Shown::world(0, 0, 2));
+    second.poll(&mut scene);
+    assert_eq!(second.look(&mut scene), Shown::world(0, 1, 2), "nobody has to meet again");
+}
+
+#[test]
+fn another_launcher_under_the_name_of_a_member_takes_its_place() {
+    let mut scene = scene(2, 2);
+    let mut agents = scene.world(&["a", "b"]);
+    let mut successor = scene.agent("b");
+    successor.next_rendezvous(&mut scene);
+    assert_eq!(agents[0].look(&mut scene), Shown::RestartWanted);
+    agents[0].next_rendezvous(&mut scene);
+    assert_eq!(successor.poll(&mut scene), Shown::world(1, 1, 2));
+    assert_eq!(scene.store.machine("job").expect("a run").program_failures(), 0);
+}
+
+#[test]
+fn a_launcher_that_gives_up_is_a_lost_node_and_ends_nobody_elses_run() {
+    let mut scene = scene(1, 2);
+    let mut agents = scene.world(&["a", "b"]);
+    agents[1].close(&mut scene);
+    assert_eq!(agents[1].look(&mut scene), Shown::Closed, "for itself it is over");
+    assert_eq!(agents[0].look(&mut scene), Shown::RestartWanted);
+    agents[0].next_rendezvous(&mut scene);
+    assert_eq!(agents[0].poll(&mut scene), Shown::world(1, 0, 1));
+}
+
+#[test]
+fn who_ends_well_ends_the_run() {
+    let mut scene = scene(1, 1);
+    let mut agents = scene.world(&["a"]);
+    let count = b"/torch.rendezvous.job.0/torchelastic/agent/terminal_state/num_members";
+    scene.request(agents[0].conn, Request::Add { key: Bytes::from_static(count), delta: 1 });
+    scene.take(agents[0].conn);
+    agents[0].close(&mut scene);
+    let closed = scene.store.machine("job").and_then(|machine| machine.closed().cloned());
+    assert_eq!(closed.map(|because| because.reason), Some(Reason::ClosedByNode));
+}
+
+#[test]
+fn the_exit_barrier_opens_also_when_only_the_waiting_is_known() {
+    let mut scene = scene(2, 2);
+    let mut agents = scene.world(&["a", "b"]);
+    let count = Bytes::from_static(b"/torch.rendezvous.job.0/torchelastic/agent/terminal_state/num_members");
+    let done = Bytes::from_static(b"/torch.rendezvous.job.0/torchelastic/agent/terminal_state/last_member");
+    // The count was made at a master before this one: no agent of this one's acquaintance did it.
+    scene.request(ConnId::fresh(), Request::Add { key: count, delta: 1 });
+    scene.request(agents[0].conn, Request::Wait { keys: vec![done] });
+    scene.take(agents[0].conn);
+    agents.remove(1).disconnect(&mut scene);
+    assert_eq!(scene.take(agents[0].conn), [0]);
+}
+
+#[test]
+fn no_key_that_could_be_a_state_can_be_planted() {
+    let mut scene = scene(1, 1);
+    let conn = ConnId::fresh();
+    let planted =
+        |key: &'static [u8]| Request::Set { key: Bytes::from_static(key), value: Bytes::from_static(b"evil") };
+    for key in [&b"/torch.rendezvous.job"[..], b"/torch.rendezvous.other", b"/torch.rendezvous.other.0/MASTER_ADDR"] {
+        assert!(scene.try_request(conn, planted(key)).is_err(), "{key:?}");
+    }
+    scene.agent("a");
+    scene.request(conn, planted(b"/torch.rendezvous.job.0/MASTER_ADDR"));
+    assert!(scene.try_request(conn, planted(b"/torch.rendezvous.job")).is_err());
+    let both = vec![Bytes::from_static(b"/torch.rendezvous.job"), Bytes::from_static(b"/k")];
+    assert!(scene.try_request(conn, Request::MultiGet { keys: both }).is_err());
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use flexor_wire::master::v1::{FromSidecar, ToSidecar};
+use flexor_wire::master::v1::{FromSidecar, NodeClock, ToSidecar, from_sidecar::Message};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{Instant, MissedTickBehavior, timeout, timeout_at};
@@ -175,7 +175,11 @@ impl Post {
     fn send(&mut self) {
         let messages = self.relay.take_messages();
         if let Some(uplink) = &self.uplink {
-            for message in messages {
+            for mut message in messages {
+                if let Message::Open(open) = &mut message {
+                    // torchrun runs on this machine: its clock is ours.
+                    open.clock = open.clock.map(|clock| NodeClock { unix_us: unix_micros(), ..clock });
+                }
                 // A link that has just broken is noticed by its reader.
                 let _ = uplink.send(FromSidecar { message: Some(message) });
             }
@@ -206,4 +210,10 @@ impl Service for Post {
     fn next_tick(&self) -> Option<Now> {
         None
     }
+}
+
+/// The time of day of this machine.
+fn unix_micros() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

@@ -47,6 +47,12 @@ impl MasterConfig {
         self
     }
 
+    /// How many seconds a first world waits for more nodes than it needs.
+    pub fn last_call(mut self, seconds: u32) -> Self {
+        self.args.extend(["--last-call".to_owned(), seconds.to_string()]);
+        self
+    }
+
     /// Serves in this network, to whoever is connected with it, and asks for a token.
     pub fn network(mut self, network: &Namespace) -> Self {
         self.network = Some(network.clone());

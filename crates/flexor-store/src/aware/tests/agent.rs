@@ -52,7 +52,14 @@ impl Scene {
         self.request(conn, Request::CompareSet { key: run_key::state_key("job"), expected: Bytes::new(), desired });
         self.take(conn);
         let node = NodeDesc { addr: name.into(), pid: 7, local_id: 0 };
-        Agent { conn, node, clock_ahead: 0, known: Bytes::from_static(state::SENTINEL), read_at: WALL }
+        Agent {
+            conn,
+            node,
+            clock_ahead: 0,
+            last_write: None,
+            known: Bytes::from_static(state::SENTINEL),
+            read_at: WALL,
+        }
     }
 
     /// Agents that have met.
@@ -122,6 +129,8 @@ pub(super) struct Agent {
     pub(super) node: NodeDesc,
     /// How far its clock is ahead, in microseconds.
     pub(super) clock_ahead: i64,
+    /// What it wrote last.
+    pub(super) last_write: Option<Request>,
     known: Bytes,
     read_at: i64,
 }
@@ -202,7 +211,9 @@ impl Agent {
     fn write(&mut self, scene: &mut Scene, state: &RendezvousState) {
         let desired = Bytes::from(state::encode(state));
         let key = run_key::state_key("job");
-        scene.request(self.conn, Request::CompareSet { key, expected: self.known.clone(), desired });
+        let write = Request::CompareSet { key, expected: self.known.clone(), desired };
+        self.last_write = Some(write.clone());
+        scene.request(self.conn, write);
     }
 }
 

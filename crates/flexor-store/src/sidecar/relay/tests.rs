@@ -7,7 +7,7 @@ use flexor_wire::master::v1::{
 
 use super::*;
 
-const CLOCK: Option<NodeClock> = Some(NodeClock { naive: true, ahead_us: -5 });
+const CLOCK: Option<NodeClock> = Some(NodeClock { naive: true, unix_us: 5 });
 
 /// A sidecar whose master is the test.
 struct Story {

@@ -11,7 +11,7 @@ use super::agent::{FakeAgent, Shown};
 use super::chance::Chance;
 use super::master::Master;
 use super::process::Process;
-use super::waiting::eventually;
+use super::waiting::eventually_or_tell;
 use super::worlds::Worlds;
 
 const SIDECARS: u64 = 3;
@@ -72,7 +72,11 @@ fn a_master_killed_at_any_moment_costs_a_pause_and_nothing_else() {
         }
         crowd.calm.store(true, Ordering::Relaxed);
         let all = i64::try_from(AGENTS).unwrap();
-        eventually("a world of all agents", || (crowd.together.load(Ordering::Relaxed) == all).then_some(()));
+        let are_together = || (crowd.together.load(Ordering::Relaxed) == all).then_some(());
+        eventually_or_tell("a world of all agents", are_together, || {
+            let logs: Vec<String> = sidecars.iter().map(Process::log).collect();
+            format!("{:#}\nthe master: {}\nits sidecars: {}", master.status(), master.log(), logs.join("\n"))
+        });
     });
     let (added, rounds) = (crowd.added.load(Ordering::Relaxed), crowd.worlds.rounds());
     println!("{KILLS} kills, {rounds} rounds, {added} added");

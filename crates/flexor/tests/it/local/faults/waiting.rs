@@ -10,13 +10,20 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What `look` finds, once it does. `what` completes the sentence "waited for …".
-pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    eventually_or_tell(what, look, String::new)
+}
+
+/// What `look` finds, once it does; if it never does, `tell` says what there is to know.
+pub fn eventually_or_tell<T>(what: &str, mut look: impl FnMut() -> Option<T>, tell: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        if Instant::now() >= deadline {
+            panic!("waited {PATIENCE:?} for {what}; {}", tell());
+        }
         thread::sleep(LOOK_EVERY);
     }
 }
