@@ -47,16 +47,22 @@ pub fn definitions() -> BTreeMap<&'static str, Vec<CustomResourceDefinition>> {
     by_dialect
 }
 
-/// The names of the folders in a folder of the repository; for each dialect with kinds there must be one.
+/// The names of the folders in a folder of the repository that hold manifests; for each dialect with kinds there must
+/// be one.
 pub fn dialects_below(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(in_repository(folder)).unwrap().map(Result::unwrap);
-    let folders = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+    let folders = entries.filter(|entry| entry.file_type().unwrap().is_dir() && holds_manifests(&entry.path()));
     let mut names: Vec<String> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort_unstable();
     for dialect in definitions().into_keys() {
         assert!(names.iter().any(|name| name == dialect), "{folder} has no folder {dialect}");
     }
     names
+}
+
+fn holds_manifests(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries.any(|entry| entry.path().extension().is_some_and(|extension| extension == "yaml"))
 }
 
 /// The `.yaml` files in a folder of the repository, by name. There must be some.
