@@ -22,7 +22,7 @@ pub const CACHE: EnvVar = EnvVar {
     read_by: "cargo xtask, tests",
     default: "`$XDG_CACHE_HOME/flexor`, else `~/.cache/flexor`",
     meaning: "Folder outside the checkout for what is built once and used again: the Kubernetes control plane, etcd, \
-              kwok and cargo-fuzz.",
+              kwok, cargo-fuzz, and Python environments with torch and DLRover.",
 };
 
 /// The `flexor` program that tests run.

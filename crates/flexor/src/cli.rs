@@ -138,7 +138,7 @@ pub struct MasterArgs {
     /// How many nodes a world may have: static:MIN:MAX, or static:N
     ///
     /// Where it is not known how many will come, a first world of fewer than MAX waits for --last-call. Tell it with
-    /// SetExpected, or `curl -d '{"nodes":3}' -H content-type:application/json GRPC/api/expected`.
+    /// `curl -d '{"nodes":3}' -H content-type:application/json localhost:50001/api/expected`.
     #[arg(long, value_name = "SIZES")]
     pub world: WorldSource,
     /// A world's size is a multiple of this
@@ -165,7 +165,7 @@ pub struct MasterArgs {
     /// A file with the job's token, which every call of ours must then carry
     #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
     pub token_file: Option<PathBuf>,
-    /// Serve a plain TCPStore that understands nothing
+    /// Serve a plain TCPStore, as torch's own server does: no rendezvous is understood, no node is looked after
     #[arg(long)]
     pub plain_store: bool,
     /// Format of the line that is printed when the master serves

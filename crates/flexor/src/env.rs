@@ -8,6 +8,10 @@ use crate::exit::Exit;
 use crate::output;
 
 pub fn torchrun(args: &TorchrunEnvArgs) -> anyhow::Result<Exit> {
+    if let Err(wrong) = check(args) {
+        output::note(&format!("error: {wrong}"));
+        return Ok(Exit::Failure);
+    }
     let variables = torchrun_env::variables(&args.nnodes, &args.id, &args.endpoint);
     match args.output {
         EnvFormat::Shell => {
@@ -21,6 +25,20 @@ pub fn torchrun(args: &TorchrunEnvArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// What torchrun would only say on every node.
+fn check(args: &TorchrunEnvArgs) -> Result<(), String> {
+    let (least, most) = args.nnodes.split_once(':').unwrap_or((&args.nnodes, &args.nnodes));
+    let sizes = least.parse::<u32>().ok().zip(most.parse::<u32>().ok());
+    if !sizes.is_some_and(|(least, most)| 0 < least && least <= most) {
+        return Err(format!("--nnodes {}: write MIN:MAX, such as 2:4, or N", args.nnodes));
+    }
+    let port = args.endpoint.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    if !matches!(port, Some(Ok(_))) {
+        return Err(format!("--endpoint {}: write HOST:PORT, such as 127.0.0.1:29400", args.endpoint));
+    }
+    Ok(())
 }
 
 /// A value as a POSIX shell reads it back, quoted only where it has to be.

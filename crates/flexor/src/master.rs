@@ -88,6 +88,11 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     if config.state.is_none() {
         tracing::warn!("no --state: a restart of this master makes all workers start again");
     }
+    if store.ip().is_loopback() {
+        tracing::info!(
+            "only this machine reaches these ports; for nodes elsewhere see --store, --grpc and --token-file"
+        );
+    }
     let master = match Master::open(config, ports, &faults) {
         Ok(master) => master,
         Err(error) => {
@@ -129,7 +134,9 @@ fn tell(format: Format, serving: &Serving<'_>) -> anyhow::Result<()> {
 }
 
 async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("{option} {address} cannot be listened on"))
+    TcpListener::bind(address).await.with_context(|| {
+        format!("{option} {address} cannot be listened on; is another master running here? Port 0 takes a free one")
+    })
 }
 
 fn fault_file() -> Option<PathBuf> {

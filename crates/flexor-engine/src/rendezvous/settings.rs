@@ -61,7 +61,7 @@ impl Settings {
             unit: 1,
             last_call: Duration::from_secs(30),
             silence: Duration::from_secs(10),
-            reconnect_grace: Duration::from_secs(15),
+            reconnect_grace: Duration::from_secs(6),
             straggler_limit: Duration::from_secs(60),
             max_restarts: 3,
         }

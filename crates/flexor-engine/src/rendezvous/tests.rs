@@ -333,7 +333,7 @@ fn after_a_restart_nobody_is_lost_before_the_grace_is_over() {
     let read: Rendezvous = serde_json::from_str(&text).unwrap();
     story.rendezvous = read.resume(settings, Duration::from_secs(1));
     story.now = Duration::from_secs(1);
-    assert_eq!(story.wait(14, &["a", "b"]), []);
+    assert_eq!(story.wait(5, &["a", "b"]), []);
     let facts = story.wait(1, &["a", "b"]);
     assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NotReconnected));
     assert_eq!(story.rendezvous.world().map(|world| world.round), Some(Round(0)));
