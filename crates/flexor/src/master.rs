@@ -88,11 +88,6 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     if config.state.is_none() {
         tracing::warn!("no --state: a restart of this master makes all workers start again");
     }
-    if store.ip().is_loopback() {
-        tracing::info!(
-            "only this machine reaches these ports; for nodes elsewhere see --store, --grpc and --token-file"
-        );
-    }
     let master = match Master::open(config, ports, &faults) {
         Ok(master) => master,
         Err(error) => {
@@ -100,6 +95,11 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
             return Ok(Exit::Infrastructure);
         }
     };
+    if store.ip().is_loopback() {
+        tracing::info!(
+            "only this machine reaches these ports; for nodes elsewhere see --store, --grpc and --token-file"
+        );
+    }
     let generation = master.generation();
     tell(args.output, &Serving { job: &job, generation: generation.0, grpc, store, http })?;
     match master.serve(async { end = termination.wait().await }).await {
