@@ -38,6 +38,8 @@ const MOST_REPEATS_OF_SLOW_PEERS: u32 = 3;
 
 /// Torch's handlers: number, mark of the first meeting, mark of the next, in seconds.
 const HANDLERS: (usize, f64, f64) = (64, 0.5, 0.75);
+/// The processes that the handlers are spread over. Handlers of one process share its interpreter, which agents do not.
+const INTERPRETERS: [usize; 2] = [1, 2];
 
 /// Simulated agents. There is no mark: what counts is that the figure is known.
 const AGENTS: [usize; 2] = [256, 1000];
@@ -60,7 +62,10 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         runtime: Runtime::new().context("cannot start tokio")?,
         repeats,
     };
-    let mut rows = race.handlers()?;
+    let mut rows = Vec::new();
+    for processes in INTERPRETERS {
+        rows.extend(race.handlers(processes)?);
+    }
     for nodes in AGENTS {
         rows.extend(race.agents(nodes)?);
     }
@@ -77,20 +82,20 @@ struct Race {
 }
 
 impl Race {
-    fn handlers(&self) -> Result<Vec<Row>> {
+    fn handlers(&self, processes: usize) -> Result<Vec<Row>> {
         let (nodes, first_mark, again_mark) = HANDLERS;
         let (mut ours, mut stock) = (Samples::default(), Samples::default());
         for repeat in 0..self.repeats.min(MOST_REPEATS) {
             let master = OurMaster::start(&self.flexor, nodes, Disk::AsItIs)?;
-            ours.take(nodes, "flexor", handlers::meet(&self.torch, master.store(), nodes, LIMIT)?);
+            ours.take(nodes, "flexor", handlers::meet(&self.torch, master.store(), nodes, processes, LIMIT)?);
             drop(master);
             if repeat >= MOST_REPEATS_OF_SLOW_PEERS {
                 continue;
             }
             let store = StockStore::start(&self.torch)?;
-            stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes, LIMIT)?);
+            stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes, processes, LIMIT)?);
         }
-        let metric = |what: &str| format!("{nodes} torch handlers in one Python process: {what}");
+        let metric = |what: &str| format!("{nodes} torch handlers, interpreters {processes}: {what}");
         Ok(vec![
             Row::seconds_within(&metric("all meet"), &ours.first, STOCK, &stock.first, first_mark)?,
             Row::seconds_within(&metric("all meet again"), &ours.again, STOCK, &stock.again, again_mark)?,

@@ -186,7 +186,8 @@ impl<'a> Job<'a> {
         let args = args.map(OsString::from).into_iter().chain(["--checkpoint".into(), checkpoint.into()]);
         let config = AgentConfig::new(format!("node-{number}"))
             .env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + number))
-            .script(&self.script, args);
+            .script(&self.script)
+            .args(args);
         self.nodes.push(JobNode::start(self.torch, &self.master, config)?);
         Ok(())
     }

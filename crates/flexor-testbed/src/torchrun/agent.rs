@@ -17,22 +17,32 @@ use super::{
 };
 use crate::{flexor_processes::Namespace, keeper::wait_until, torch::Torch};
 
-const PROBE: &str = include_str!("../../python/probe.py");
+/// The probe, what watches other programs, and what both write with.
+const PROGRAMS: [(&str, &str); 3] = [
+    (PROBE, include_str!("../../python/probe.py")),
+    (OBSERVED, include_str!("../../python/observed.py")),
+    ("probe_events.py", include_str!("../../python/probe_events.py")),
+];
+const PROBE: &str = "probe.py";
+const OBSERVED: &str = "observed.py";
 
 /// What a torchrun is started with.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     name: String,
     env: Vec<(OsString, OsString)>,
-    work: Work,
+    program: Program,
+    args: Vec<OsString>,
+    linger: Duration,
     network: Option<Namespace>,
 }
 
 /// What the workers run.
 #[derive(Debug, Clone)]
-enum Work {
-    Probe { steps: u64, linger: Duration },
-    Script { path: PathBuf, args: Vec<OsString> },
+enum Program {
+    Probe,
+    Observed(PathBuf),
+    Script(PathBuf),
 }
 
 impl AgentConfig {
@@ -41,8 +51,14 @@ impl AgentConfig {
     /// All agents of a test are on one host, so what torchrun takes from the host's name is said here: gloo uses the
     /// loopback interface.
     pub fn new(name: impl Into<String>) -> Self {
-        let work = Work::Probe { steps: u32::MAX.into(), linger: Duration::ZERO };
-        let config = Self { name: name.into(), env: Vec::new(), work, network: None };
+        let config = Self {
+            name: name.into(),
+            env: Vec::new(),
+            program: Program::Probe,
+            args: vec![u32::MAX.to_string().into()],
+            linger: Duration::ZERO,
+            network: None,
+        };
         config.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
     }
 
@@ -71,15 +87,33 @@ impl AgentConfig {
         self.env("GLOO_SOCKET_IFNAME", network.interface()).env("PET_LOCAL_ADDR", network.address().to_string())
     }
 
-    /// Lets the probe end after `steps` steps and, when it has made them, wait for `linger`.
-    pub fn probe(mut self, steps: u64, linger: Duration) -> Self {
-        self.work = Work::Probe { steps, linger };
+    /// Lets the probe end after this many steps.
+    pub fn steps(mut self, steps: u64) -> Self {
+        self.args = vec![steps.to_string().into()];
         self
     }
 
     /// Runs a script in place of the probe. It writes no [`ProbeEvent`]s.
-    pub fn script(mut self, path: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.work = Work::Script { path: path.into(), args: args.into_iter().map(Into::into).collect() };
+    pub fn script(mut self, path: impl Into<PathBuf>) -> Self {
+        (self.program, self.args) = (Program::Script(path.into()), Vec::new());
+        self
+    }
+
+    /// Runs a training script in place of the probe, as it is, and writes an event for each step of its optimizer.
+    pub fn observed(mut self, path: impl Into<PathBuf>) -> Self {
+        (self.program, self.args) = (Program::Observed(path.into()), Vec::new());
+        self
+    }
+
+    /// Adds arguments of the script.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets what writes events live on for so long after its last step.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
         self
     }
 }
@@ -102,17 +136,25 @@ impl Agent {
             None => Command::new(torch.python()),
         };
         command.args(["-m", "torch.distributed.run"]).envs(config.env);
-        match config.work {
-            Work::Probe { steps, linger } => {
-                let script = folder.path().join("probe.py");
-                std::fs::write(&script, PROBE).with_context(|| format!("write {}", script.display()))?;
-                command.arg(script).arg(events.path()).arg(&config.name);
-                command.args([steps.to_string(), linger.as_secs_f64().to_string()]);
+        for (name, text) in PROGRAMS {
+            let script = folder.path().join(name);
+            std::fs::write(&script, text).with_context(|| format!("write {}", script.display()))?;
+        }
+        let mut watched = |program: &str| {
+            command.arg(folder.path().join(program)).arg(events.path()).arg(&config.name);
+            command.arg(config.linger.as_secs_f64().to_string());
+        };
+        match &config.program {
+            Program::Probe => watched(PROBE),
+            Program::Observed(path) => {
+                watched(OBSERVED);
+                command.arg(path);
             }
-            Work::Script { path, args } => {
-                command.arg(path).args(args);
+            Program::Script(path) => {
+                command.arg(path);
             }
         }
+        command.args(&config.args);
         Ok(Self { name: config.name, node: Node::start(folder, torch, &command)?, events })
     }
 

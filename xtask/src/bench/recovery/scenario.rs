@@ -183,7 +183,7 @@ fn lost_in_the_exit_barrier(stage: &Stage<'_>) -> Result<Outcome> {
     const LINGERS: usize = 2;
     let work = |config: AgentConfig, index| {
         let linger = if index == LINGERS { Duration::from_secs(600) } else { Duration::ZERO };
-        config.probe(5, linger)
+        config.steps(5).linger(linger)
     };
     let mut job = Job::start(stage.torch, stage.side, 3, work)?;
     job.await_workers_gone(&[0, 1])?;

@@ -1,7 +1,8 @@
-"""Torch's own rendezvous handlers, many in one process: prints how long they took to meet, first and again, as JSON.
+"""Torch's own rendezvous handlers, several in one process.
 
-Usage: handlers.py HOST:PORT RUN NODES LIMIT   The store at HOST:PORT is somebody else's process. A meeting that is not
-over after LIMIT seconds is null.
+Usage: handlers.py HOST:PORT RUN NODES MINE LIMIT   The store at HOST:PORT is somebody else's process; MINE of the NODES
+handlers are in this one. Prints "ready"; for each line it then reads, lets all of its handlers join and prints their
+ranks as JSON, or null when that took longer than LIMIT seconds.
 """
 
 import json
@@ -16,7 +17,7 @@ from torch.distributed.elastic.rendezvous import RendezvousParameters
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
-ENDPOINT, RUN, NODES, LIMIT = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+ENDPOINT, RUN, NODES, MINE, LIMIT = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
 
 
 def handler():
@@ -25,8 +26,8 @@ def handler():
     return create_handler(store, backend, params)
 
 
-def meet(handlers):
-    """Lets all join at once; the seconds until the last one knows its rank, or None."""
+def meet(handlers, go):
+    """Lets all join once `go` has returned; their ranks, or None."""
     ranks, start = [], threading.Event()
 
     def join(handler):
@@ -36,20 +37,20 @@ def meet(handlers):
     threads = [threading.Thread(target=join, args=(handler,), daemon=True) for handler in handlers]
     for thread in threads:
         thread.start()
-    started = time.monotonic()
+    print("ready", flush=True)
+    go()
     start.set()
+    deadline = time.monotonic() + LIMIT
     for thread in threads:
-        thread.join(max(0.0, started + LIMIT - time.monotonic()))
-    seconds = time.monotonic() - started
-    if any(thread.is_alive() for thread in threads):
-        return None
-    assert sorted(ranks) == list(range(NODES)), ranks
-    return seconds
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return None if any(thread.is_alive() for thread in threads) else ranks
 
 
-handlers = [handler() for _ in range(NODES)]
-first = meet(handlers)
-again = meet(handlers) if first is not None else None
-print(json.dumps({"first": first, "again": again}), flush=True)
+handlers = [handler() for _ in range(MINE)]
+for _ in range(2):
+    ranks = meet(handlers, sys.stdin.readline)
+    print(json.dumps(ranks), flush=True)
+    if ranks is None:
+        break
 # The handlers' timers would keep the process for seconds, and nobody waits for them.
 os._exit(0)

@@ -20,7 +20,8 @@ fn train(torch: &Torch, processes: u32, steps: u32, checkpoint: &Path) -> String
     let config = AgentConfig::new("alone")
         .env("PET_STANDALONE", "1")
         .env("PET_NPROC_PER_NODE", processes.to_string())
-        .script(folder.join("../../examples/torch-mnist/train.py"), args.into_iter().chain([checkpoint.into()]));
+        .script(folder.join("../../examples/torch-mnist/train.py"))
+        .args(args.into_iter().chain([checkpoint.into()]));
     let agent = Agent::start(torch, config).unwrap();
     let code = agent.await_exit(DEADLINE).unwrap();
     let log = agent.log();

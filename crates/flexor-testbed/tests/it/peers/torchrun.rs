@@ -64,7 +64,7 @@ fn agents_meet_make_steps_and_restart_a_killed_worker() {
 #[test]
 fn probes_that_have_made_their_steps_end_the_job() {
     let torch = torch_or_skip!();
-    let config = AgentConfig::new("alone").env("PET_STANDALONE", "1").probe(2, Duration::ZERO);
+    let config = AgentConfig::new("alone").env("PET_STANDALONE", "1").steps(2);
     let agent = Agent::start(&torch, config).unwrap();
     assert_eq!(agent.await_exit(START_DEADLINE).unwrap(), 0, "{}", agent.log());
     let kinds: Vec<_> = agent.events().into_iter().map(|event| event.kind).collect();

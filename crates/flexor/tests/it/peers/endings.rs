@@ -11,7 +11,7 @@ fn nodes_in_the_exit_barrier_are_released_when_another_is_lost() {
     const LINGERS: usize = 2;
     let mut job = Job::start_with(torch_or_skip!(), 3, master("2:3"), |config, number| {
         let linger = if number == LINGERS { Duration::from_secs(600) } else { Duration::ZERO };
-        config.probe(3, linger)
+        config.args(["--steps", "3"]).linger(linger)
     });
     let lingering = job.take(LINGERS);
     lingering.agent().await_event(DEADLINE, |event| event.kind == ProbeEventKind::End).unwrap();

@@ -1,6 +1,6 @@
-//! A job of stock torchruns at a master of ours, for tests that do something to it.
+//! A job of stock torchruns at a master of ours that trains the example, for tests that do something to it.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use flexor_testbed::{
     Torch,
@@ -8,10 +8,15 @@ use flexor_testbed::{
     torchrun::{Agent, AgentConfig, ProbeEvent, ProbeEventKind, Workers},
 };
 
-use crate::program::bin;
+use tempfile::TempDir;
+
+use crate::program::{bin, root};
 
 /// How long anything may take: torch is imported twice per node, and other tests run beside this one.
 pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What the workers run, from the project's root.
+pub const EXAMPLE: &str = "examples/torch-mnist/train.py";
 
 /// The name of every job here.
 const NAME: &str = "peers";
@@ -24,6 +29,8 @@ pub struct Job {
     pub master: Master,
     started: usize,
     work: Work,
+    /// What the nodes share: the checkpoint.
+    disk: TempDir,
 }
 
 /// What the workers of a node do, by the number of nodes that were started before it.
@@ -40,7 +47,7 @@ impl Job {
     /// A job at this master, with `count` nodes in its world that do this work and make steps.
     pub fn start_with(torch: Torch, count: usize, master: MasterConfig, work: Work) -> Job {
         let master = Master::start(&torch, master).unwrap();
-        let mut job = Job { torch, nodes: Vec::new(), master, started: 0, work };
+        let mut job = Job { torch, nodes: Vec::new(), master, started: 0, work, disk: tempfile::tempdir().unwrap() };
         for _ in 0..count {
             job.add();
         }
@@ -56,7 +63,8 @@ impl Job {
         // The master orders a first world by the names of its pods.
         let config = AgentConfig::new(format!("node-{}", self.started));
         let config = config.env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + self.started));
-        let node = JobNode::start(&self.torch, &self.master, (self.work)(config, self.started)).unwrap();
+        let config = (self.work)(training(config, self.disk.path()), self.started);
+        let node = JobNode::start(&self.torch, &self.master, config).unwrap();
         self.nodes.push(node);
         self.started += 1;
     }
@@ -137,6 +145,12 @@ impl Job {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Lets the workers train until they are ended, from the checkpoint on that disk.
+pub fn training(config: AgentConfig, disk: &Path) -> AgentConfig {
+    let endlessly = ["--epochs", "1000000", "--checkpoint-every", "5", "--sleep", "0.2", "--checkpoint"];
+    config.observed(root().join(EXAMPLE)).args(endlessly).args([disk.join("digits.pt")])
 }
 
 /// A master of a job with so many nodes (`MIN:MAX`).

@@ -6,7 +6,7 @@ use flexor_testbed::{
     torchrun::{AgentConfig, ProbeEventKind, Workers},
 };
 
-use super::job::{DEADLINE, master};
+use super::job::{DEADLINE, master, training};
 
 #[test]
 fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mended() {
@@ -14,13 +14,14 @@ fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mende
     if !nix::unistd::geteuid().is_root() {
         skip!("needs root to make network namespaces");
     }
+    let disk = tempfile::tempdir().unwrap();
     let networks = TwoNetworks::start().unwrap();
     let master = Master::start(&torch, master("2:3").network(networks.mainland())).unwrap();
     let places = [networks.mainland(), networks.mainland(), networks.island()];
     let nodes: Vec<JobNode> = (0..)
         .zip(places)
         .map(|(number, place)| {
-            let config = AgentConfig::new(format!("node-{number}"));
+            let config = training(AgentConfig::new(format!("node-{number}")), disk.path());
             JobNode::start_in(&torch, &master, config, Some(place)).unwrap()
         })
         .collect();

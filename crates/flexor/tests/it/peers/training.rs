@@ -8,7 +8,7 @@ use flexor_testbed::{
     torchrun::AgentConfig,
 };
 
-use super::job::{DEADLINE, master};
+use super::job::{DEADLINE, EXAMPLE, master};
 use crate::program::root;
 
 /// Two epochs of 6000 digits in batches of 96.
@@ -22,7 +22,7 @@ fn training_goes_on_from_its_checkpoint_when_rank_0_is_killed_and_learns_to_the_
     let master = Master::start(&torch, master("2:3")).unwrap();
     let start = |number: u32| {
         let config = AgentConfig::new(format!("node-{number}")).env("PET_LOCAL_ADDR", format!("127.1.1.{number}"));
-        JobNode::start(&torch, &master, config.script(root().join("examples/torch-mnist/train.py"), args(&checkpoint)))
+        JobNode::start(&torch, &master, config.script(root().join(EXAMPLE)).args(args(&checkpoint)))
     };
     let mut nodes: Vec<JobNode> = (1..=3).map(|number| start(number).unwrap()).collect();
     for node in &nodes {
