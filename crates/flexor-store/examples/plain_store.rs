@@ -6,11 +6,16 @@
 use std::sync::{Arc, Mutex};
 
 use flexor_store::keyspace::Keyspace;
-use flexor_store::server::{Limits, Server, clock_from_now};
+use flexor_store::server::{FAIR_EVENT_INTERVAL, Limits, Server, clock_from_now};
 use tokio::net::TcpListener;
 
-#[tokio::main]
-async fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().event_interval(FAIR_EVENT_INTERVAL).enable_all().build()?;
+    runtime.block_on(serve())
+}
+
+async fn serve() -> std::io::Result<()> {
     let files = rlimit_to_the_hard_limit()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?.port());

@@ -10,6 +10,7 @@ use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
 use flexor_master::{Config, Master, MasterError, Ports, Token};
 use flexor_model::{Generation, JobUid};
+use flexor_store::server::FAIR_EVENT_INTERVAL;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
@@ -43,6 +44,7 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
     let _span = span.clone().entered();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .event_interval(FAIR_EVENT_INTERVAL)
         .on_thread_start(move || std::mem::forget(span.clone().entered()))
         .enable_all()
         .build()?;

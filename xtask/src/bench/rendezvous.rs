@@ -95,7 +95,8 @@ impl Race {
             let store = StockStore::start(&self.torch)?;
             stock.take(nodes, STOCK, handlers::meet(&self.torch, &store.endpoint(), nodes, processes, LIMIT)?);
         }
-        let metric = |what: &str| format!("{nodes} torch handlers, interpreters {processes}: {what}");
+        let where_they_are = if processes == 1 { "1 Python process" } else { &format!("{processes} Python processes") };
+        let metric = |what: &str| format!("{nodes} torch handlers in {where_they_are}: {what}");
         Ok(vec![
             Row::seconds_within(&metric("all meet"), &ours.first, STOCK, &stock.first, first_mark)?,
             Row::seconds_within(&metric("all meet again"), &ours.again, STOCK, &stock.again, again_mark)?,
