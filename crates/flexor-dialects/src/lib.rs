@@ -9,6 +9,7 @@
 pub mod dlrover;
 pub mod edl;
 pub mod elasticdl;
+pub mod launch_options;
 pub mod manifest;
 pub mod torchelastic;
 pub mod torchrun_env;

@@ -26,7 +26,8 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
-pub use fact::{Because, Fact, World};
+pub use crate::because::Because;
+pub use fact::{Fact, World};
 use member::{Census, Lease, Member};
 pub use member::{MemberId, Place};
 pub use settings::{Settings, SettingsError};
@@ -77,6 +78,11 @@ pub enum Event {
         /// How many.
         missing: u32,
     },
+    /// The program of a node has done its work. The run is over when all of its world have.
+    Finish {
+        /// Who.
+        id: MemberId,
+    },
     /// A node closed the run.
     Close {
         /// Who.
@@ -98,6 +104,9 @@ pub struct Rendezvous {
     first_round: Round,
     /// How many of the last world are alive, wherever they stand.
     survivors: u32,
+    /// How many of the world have finished.
+    #[serde(default)]
+    finished: u32,
     expected: Option<u32>,
     /// The first loss or newcomer since the last round completed.
     cause: Option<Because>,
@@ -133,6 +142,7 @@ impl Rendezvous {
             world: None,
             first_round: Round(0),
             survivors: 0,
+            finished: 0,
             expected: None,
             cause: None,
             program_failures: 0,
@@ -195,6 +205,13 @@ impl Rendezvous {
                 }
             }
             Event::Announced { missing } => self.announced = missing,
+            Event::Finish { id } => {
+                self.hear(&id);
+                let works = self.member(&id).is_some_and(|member| member.place == Place::World && !member.finished);
+                if works && self.closed.is_none() {
+                    self.decide(Fact::Finished { id }, &mut facts);
+                }
+            }
             Event::Close { by } => self.close(&by, &mut facts),
             Event::Reopen => {
                 if let Some(closed) = &self.closed {
@@ -205,6 +222,7 @@ impl Rendezvous {
             Event::Tick => {}
         }
         self.drop_the_silent(&mut facts);
+        self.close_if_finished(&mut facts);
         self.complete_if_due(&mut facts);
         debug_assert_eq!(invariants::broken(self), None, "after {facts:?}");
         facts
@@ -376,6 +394,15 @@ impl Rendezvous {
         self.decide(Fact::Closed { because }, facts);
     }
 
+    /// The run is over when everybody of the world who is left has finished.
+    fn close_if_finished(&mut self, facts: &mut Vec<Fact>) {
+        let Census { world, joined, away, .. } = self.census;
+        if self.closed.is_none() && self.finished > 0 && self.finished == world && joined + away == 0 {
+            let detail = format!("the program has ended well on all {world} nodes");
+            self.decide(Fact::Closed { because: Because::new(Reason::RunFinished, detail) }, facts);
+        }
+    }
+
     fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
         if self.now < self.leases_hold_until {
             return;
@@ -423,6 +450,11 @@ impl Rendezvous {
             }
             Fact::Spared { id, .. } => self.put(id, Place::Spare),
             Fact::Left { id } => self.put(id, Place::Away),
+            Fact::Finished { id } => {
+                if let Some((_, member)) = self.members.get_mut(&id.name) {
+                    self.finished += u32::from(!std::mem::replace(&mut member.finished, true));
+                }
+            }
             Fact::Dropped { id, because } => {
                 let stood = self.stands();
                 let was_of_it = self.member(id).is_some_and(|member| member.place != Place::Spare);
@@ -492,10 +524,12 @@ impl Rendezvous {
         match self.members.get_mut(&id.name) {
             Some((life, member)) if *life == id.incarnation => {
                 self.census.remove(member.place);
+                self.finished -= u32::from(std::mem::take(&mut member.finished));
                 (member.place, member.since) = (place, since);
             }
             Some(_) | None => {
-                let member = Member { place, since, survivor: false, lease_until, lease: Lease::Heard };
+                let member =
+                    Member { place, since, survivor: false, finished: false, lease_until, lease: Lease::Heard };
                 self.members.insert(Arc::clone(&id.name), (id.incarnation, member));
             }
         }
@@ -507,6 +541,7 @@ impl Rendezvous {
         let (_, member) = self.members.remove(&id.name)?;
         self.census.remove(member.place);
         self.survivors -= u32::from(member.survivor);
+        self.finished -= u32::from(member.finished);
         Some(member.place)
     }
 

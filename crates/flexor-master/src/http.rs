@@ -3,6 +3,8 @@
 //! `/live`, `/ready` and `/metrics` are open, as probes and Prometheus expect. `/api` stands on the port of the gRPC
 //! services and wants the job's token.
 
+mod data;
+
 use std::sync::PoisonError;
 
 use axum::extract::{Path, Query, Request, State};
@@ -35,6 +37,7 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/api/expected", post(set_expected))
         .route("/api/gone/{name}", post(gone))
         .route("/api/retry", post(retry))
+        .merge(data::routes())
         .layer(middleware::from_fn_with_state(job.clone(), wants_token))
         .with_state(job)
 }

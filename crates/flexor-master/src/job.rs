@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, MemberId, Place};
+use flexor_engine::rendezvous::{Because, MemberId, Place, Rendezvous};
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, RunId, RunStatus};
 use flexor_store::server::Handle;
@@ -16,7 +16,9 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::config::Token;
+use crate::data::{Data, DatasetStatus};
 use crate::journal::{Health, Journal, JournalError};
+use crate::layout::Layout;
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
 
@@ -41,6 +43,7 @@ struct Inner {
     generation: Generation,
     token: Option<Token>,
     store: Handle<AwareStore>,
+    data: Data,
     journal: Arc<Journal>,
     marks: Marks,
     durable_seq: watch::Receiver<u64>,
@@ -52,6 +55,7 @@ struct Inner {
     /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
     links: Mutex<HashMap<u64, u32>>,
     sessions: Mutex<Sessions>,
+    layout: Mutex<Layout>,
     /// When the sidecars have had time to come back.
     recovered_at: Duration,
 }
@@ -91,12 +95,14 @@ pub struct JobStatus {
     pub journal: String,
     /// Every run.
     pub runs: Vec<RunStatus>,
+    /// Every dataset.
+    pub datasets: Vec<DatasetStatus>,
 }
 
 impl Job {
     pub(crate) fn new(
         (name, token): (String, Option<Token>),
-        store: Handle<AwareStore>,
+        (store, data): (Handle<AwareStore>, Data),
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
         (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
         clock: Clock,
@@ -112,6 +118,7 @@ impl Job {
             generation,
             token,
             store,
+            data,
             journal,
             marks,
             durable_seq,
@@ -122,6 +129,7 @@ impl Job {
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
+            layout: Mutex::default(),
             recovered_at,
         }))
     }
@@ -159,6 +167,11 @@ impl Job {
     /// The way to the store.
     pub fn store(&self) -> &Handle<AwareStore> {
         &self.0.store
+    }
+
+    /// The data.
+    pub fn data(&self) -> &Data {
+        &self.0.data
     }
 
     /// Waits until the sidecars of a master before this one have had time to bring back what it had not written down.
@@ -290,7 +303,22 @@ impl Job {
 
     /// Where a node stands, as it is told. `members` also names everyone.
     pub fn world_for(&self, id: &MemberId, members: bool) -> wire::World {
-        self.with(|store, _, _| world_of(store, &self.0.run, id, members))
+        self.with(|store, _, _| {
+            let mut told = world_of(store, &self.0.run, id, members);
+            let world = store.machine(&self.0.run).and_then(Rendezvous::world);
+            if told.place() == wire::world::Place::InWorld
+                && let Some(world) = world
+            {
+                let mut layout = self.0.layout.lock().unwrap_or_else(PoisonError::into_inner);
+                (told.first_process, told.processes) = layout.of(world, told.rank);
+            }
+            told
+        })
+    }
+
+    /// A node will start so many processes.
+    pub fn will_start(&self, id: &MemberId, processes: u32) {
+        self.0.layout.lock().unwrap_or_else(PoisonError::into_inner).says(&id.name, processes);
     }
 
     /// What nodes have reported.
@@ -306,7 +334,8 @@ impl Job {
             (Health::Writable, false) => "memory".to_owned(),
             (Health::Full { error, .. } | Health::Ended(error), _) => error.to_string(),
         };
-        JobStatus { job: self.0.name.clone(), generation: self.0.generation.0, journal, runs }
+        let datasets = self.0.data.status();
+        JobStatus { job: self.0.name.clone(), generation: self.0.generation.0, journal, runs, datasets }
     }
 }
 
@@ -396,6 +425,10 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
             .map(|world| world.members.iter().map(|member| member.name.to_string()).collect())
             .unwrap_or_default(),
         standing: machine.standing().to_string(),
+        // Known to the layout.
+        first_process: 0,
+        processes: 0,
+        run: if in_world { run.to_string() } else { String::new() },
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod data;
 pub mod faults;
 pub mod job;
 pub mod journal;
@@ -15,6 +16,7 @@ pub mod recorder;
 pub mod records;
 
 mod http;
+mod layout;
 mod metrics;
 mod service;
 

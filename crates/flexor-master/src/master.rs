@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flexor_engine::shards::Shards;
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
@@ -15,12 +16,13 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::data::Data;
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
 use crate::journal::{Journal, JournalError, Lsn, Recovered};
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
-use crate::records::{self, RecordError};
+use crate::records::{self, JournalFact, RecordError};
 use crate::service;
 
 /// How many bits of a change's number count within one generation: later generations have greater numbers.
@@ -72,13 +74,14 @@ impl Master {
     pub fn open(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
         let mut store = empty_store(&config, &clock);
+        let mut shards = Shards::default();
         let mut took_over = false;
         let journal = match &config.state {
             None => Journal::in_memory(),
             Some(folder) => {
                 let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
-                took_over = replay(&mut store, &recovery.recovered)?;
-                recovery.begin(&records::snapshot(&store))?
+                took_over = replay(&mut store, &mut shards, &recovery.recovered)?;
+                recovery.begin(&records::snapshot(&store, &shards))?
             }
         };
         let journal = Arc::new(journal);
@@ -95,9 +98,10 @@ impl Master {
         let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.token);
+        let data = Data::new(shards, Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
-        let job = Job::new(names, store.handle(), written, (decisions, decided), clock, recovered_at);
-        Ok(Self { job, grpc, http, store, marks, durable_seq, refused })
+        let job = Job::new(names, (store.handle(), data), written, (decisions, decided), clock, recovered_at);
+        Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe() })
     }
 
     /// The life of the journal that this master is.
@@ -133,8 +137,8 @@ fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
     if config.plain_store { store.plain() } else { store }
 }
 
-/// Brings the store to where the journal ends. Whether there was a master before.
-fn replay(store: &mut AwareStore, recovered: &Recovered) -> Result<bool, RecordError> {
+/// Brings store and ledger to where the journal ends. Whether there was a master before.
+fn replay(store: &mut AwareStore, shards: &mut Shards, recovered: &Recovered) -> Result<bool, RecordError> {
     if let Some(cut) = &recovered.cut {
         let (file, offset) = (cut.file.display(), cut.offset);
         if cut.records_follow {
@@ -144,11 +148,14 @@ fn replay(store: &mut AwareStore, recovered: &Recovered) -> Result<bool, RecordE
         }
     }
     if let Some(snapshot) = &recovered.snapshot {
-        records::restore(store, snapshot)?;
+        records::restore(store, shards, snapshot)?;
     }
     for record in recovered.facts.iter().filter(|record| !record.is_empty()) {
         for fact in records::decode(record)? {
-            store.replay(fact);
+            match fact {
+                JournalFact::Store(fact) => store.replay(fact),
+                JournalFact::Data(fact) => shards.replay(&fact),
+            }
         }
     }
     Ok(recovered.snapshot.is_some())
@@ -208,8 +215,15 @@ async fn keep_house(job: &Job) {
         job.journal().look_for_successor();
         let live_links = job.links();
         job.with(|store, now, _| store.forget_old_operations(&live_links, now));
+        if let Err(because) = job.data().keep_house().await {
+            tracing::warn!(%because, "nothing can be taken back");
+        }
         if job.journal().should_compact() {
-            let compacted = job.with(|store, _, _| job.journal().compact(records::snapshot(store)));
+            // With both in hand, so that nothing is decided between the snapshot and what it replaces.
+            let compact = |store: &AwareStore| {
+                job.data().with_shards(|shards| job.journal().compact(records::snapshot(store, shards)))
+            };
+            let compacted = job.with(|store, _, _| compact(store));
             if let Err(error) = compacted {
                 tracing::warn!(%error, "the journal cannot be compacted");
             }

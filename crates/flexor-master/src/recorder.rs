@@ -46,6 +46,8 @@ pub enum What {
     Spared,
     /// A node left its place.
     Left,
+    /// The program of a node has done its work.
+    Finished,
     /// A node was lost.
     Lost,
     /// A node went after the end.
@@ -130,9 +132,9 @@ impl JournalRecorder {
         self.decided.subscribe()
     }
 
-    /// Tells when the journal has refused a fact: then the master has to end.
-    pub fn refused(&self) -> watch::Receiver<Option<JournalError>> {
-        self.refused.subscribe()
+    /// Where it is told that the journal has refused a fact: then the master has to end.
+    pub fn refused(&self) -> watch::Sender<Option<JournalError>> {
+        self.refused.clone()
     }
 }
 
@@ -194,6 +196,7 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
                 | Fact::Left { .. }
+                | Fact::Finished { .. }
                 | Fact::Closed { .. }
                 | Fact::Reopened { .. }
                 | Fact::Expected { .. } => {}
@@ -216,6 +219,7 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         }
         Fact::Spared { id, because } => (What::Spared, Some(id), Some(because), String::new()),
         Fact::Left { id } => (What::Left, Some(id), None, String::new()),
+        Fact::Finished { id } => (What::Finished, Some(id), None, String::new()),
         Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {
             (What::Ended, Some(id), Some(because), String::new())
         }

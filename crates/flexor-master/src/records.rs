@@ -1,9 +1,10 @@
-//! What stands in the journal, and how it becomes a store again.
+//! What stands in the journal, and how it becomes a store and a ledger again.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use flexor_engine::rendezvous::Rendezvous;
+use flexor_engine::shards::{self, Shards};
 use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
 use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::service::Outbox;
@@ -22,20 +23,40 @@ pub enum RecordError {
     Decision(#[from] serde_json::Error),
 }
 
-/// The facts as one record.
+/// A fact of a journal.
+#[derive(Debug, PartialEq)]
+pub enum JournalFact {
+    /// Of the store.
+    Store(StoreFact),
+    /// Of the data.
+    Data(shards::Fact),
+}
+
+/// Facts about the data as one record.
+pub fn encode_data(facts: &[shards::Fact]) -> Vec<u8> {
+    let kind = |fact: &shards::Fact| {
+        // A fact is plain data with string keys; serialising it cannot fail.
+        let fact: Bytes = serde_json::to_vec(fact).unwrap_or_default().into();
+        wire::fact::Kind::Shards(wire::Shards { fact })
+    };
+    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
+    wire::Record { facts }.encode_to_vec()
+}
+
+/// The facts of the store as one record.
 pub fn encode(facts: &[StoreFact]) -> Vec<u8> {
     let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind_of(fact)) }).collect();
     wire::Record { facts }.encode_to_vec()
 }
 
 /// The facts of a record.
-pub fn decode(record: &[u8]) -> Result<Vec<StoreFact>, RecordError> {
+pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
     let record = wire::Record::decode(record)?;
     record.facts.into_iter().filter_map(|fact| fact.kind).map(fact_of).collect()
 }
 
-/// Everything that a store knows, as one record.
-pub fn snapshot(store: &AwareStore) -> Vec<u8> {
+/// Everything that is known, as one record.
+pub fn snapshot(store: &AwareStore, shards: &Shards) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| {
         // A machine is plain data with string keys; serialising it cannot fail.
         let state = serde_json::to_vec(machine).unwrap_or_default();
@@ -46,12 +67,14 @@ pub fn snapshot(store: &AwareStore) -> Vec<u8> {
         machines: store.machines().map(machine).collect(),
         operations: store.operations().map(operation_of).collect(),
         seq: store.keyspace().last_seq(),
+        // Plain data with string keys, as the machines are.
+        shards: serde_json::to_vec(shards).unwrap_or_default().into(),
     }
     .encode_to_vec()
 }
 
-/// Brings a store to where a snapshot was taken.
-pub fn restore(store: &mut AwareStore, snapshot: &[u8]) -> Result<(), RecordError> {
+/// Brings a store and a ledger to where a snapshot was taken.
+pub fn restore(store: &mut AwareStore, shards: &mut Shards, snapshot: &[u8]) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
     for key in snapshot.keys {
         store.replay(StoreFact::Key(mutation_of(key)));
@@ -64,6 +87,9 @@ pub fn restore(store: &mut AwareStore, snapshot: &[u8]) -> Result<(), RecordErro
     }
     store.keyspace_mut().skip_to(snapshot.seq);
     store.settle(std::time::Duration::ZERO, &mut Outbox::default());
+    if !snapshot.shards.is_empty() {
+        *shards = serde_json::from_slice(&snapshot.shards)?;
+    }
     Ok(())
 }
 
@@ -78,14 +104,16 @@ fn kind_of(fact: &StoreFact) -> wire::fact::Kind {
     }
 }
 
-fn fact_of(kind: wire::fact::Kind) -> Result<StoreFact, RecordError> {
-    Ok(match kind {
+fn fact_of(kind: wire::fact::Kind) -> Result<JournalFact, RecordError> {
+    let fact = match kind {
         wire::fact::Kind::Key(key) => StoreFact::Key(mutation_of(key)),
         wire::fact::Kind::Rendezvous(rendezvous) => {
             StoreFact::Rendezvous { run: Arc::from(rendezvous.run), fact: serde_json::from_slice(&rendezvous.fact)? }
         }
         wire::fact::Kind::Operation(operation) => StoreFact::Operation(origin_of(operation)),
-    })
+        wire::fact::Kind::Shards(data) => return Ok(JournalFact::Data(serde_json::from_slice(&data.fact)?)),
+    };
+    Ok(JournalFact::Store(fact))
 }
 
 fn key_of(Mutation { seq, key, change }: Mutation) -> wire::Key {
@@ -137,7 +165,10 @@ mod tests {
             },
             StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
         ];
-        assert_eq!(decode(&encode(&facts)).unwrap(), facts);
+        let read = decode(&encode(&facts)).unwrap();
+        assert_eq!(read, facts.into_iter().map(JournalFact::Store).collect::<Vec<_>>());
+        let granted = shards::Fact::Accounted { grant: shards::GrantId(3), batches: shards::Batches::new(0, 9) };
+        assert_eq!(decode(&encode_data(std::slice::from_ref(&granted))).unwrap(), [JournalFact::Data(granted)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod calls;
 mod control;
+mod data_calls;
 mod link;
 mod session;
 

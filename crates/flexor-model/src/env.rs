@@ -68,5 +68,29 @@ pub const LOG: EnvVar = EnvVar {
               part, such as `info,flexor_store=debug`.",
 };
 
+/// Where the master is.
+pub const MASTER: EnvVar = EnvVar {
+    name: "FLEXOR_MASTER",
+    read_by: "programs under `flexor launch`",
+    default: "no master",
+    meaning: "`HOST:PORT` of the job's master, its gRPC services and its `/api`. Set by `flexor launch`.",
+};
+
+/// Which worker a process is.
+pub const WORKER: EnvVar = EnvVar {
+    name: "FLEXOR_WORKER",
+    read_by: "programs under `flexor launch`",
+    default: "no worker",
+    meaning: "The name under which the process leases batches: its node and its local rank. Set by `flexor launch`.",
+};
+
+/// Which life of a worker a process is.
+pub const INCARNATION: EnvVar = EnvVar {
+    name: "FLEXOR_INCARNATION",
+    read_by: "programs under `flexor launch`",
+    default: "0",
+    meaning: "Which life of its worker the process is; a later one has a higher number. Set by `flexor launch`.",
+};
+
 /// Every variable, in the order of the reference page.
-pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS];
+pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION];

@@ -101,6 +101,10 @@ reasons! {
     NoResources: Warning,
     /// The value is accepted but something else takes its place, or it is cut to a limit.
     ValueReplaced: Warning,
+    /// The command has no such option, or its name is not written in full.
+    UnknownOption: Error,
+    /// The option is one of the original's that Flexor does not carry out; the message says why.
+    UnsupportedOption: Error,
     /// The round completed because as many nodes as are expected had joined.
     ExpectedReached: Notice,
     /// The round completed because the greatest size of the world was reached.
@@ -151,8 +155,77 @@ reasons! {
     RestartsExhausted: Error,
     /// The run was closed and is opened again, because its controller tries again.
     RunReopened: Notice,
+    /// The node's program ended well.
+    ProgramSucceeded: Notice,
+    /// The controller took the node away on purpose; nobody takes its place.
+    NodeRemoved: Notice,
+    /// Something more important needed the node's place. This costs no retry.
+    Preempted: Warning,
+    /// The node's machine ran short of something or is drained. This costs no retry.
+    Evicted: Warning,
+    /// The node's machine is gone, shut down, or does not answer. This costs no retry.
+    MachineLost: Warning,
+    /// The machine refused the node's pod before anything of it ran. This costs no retry.
+    PodRejected: Warning,
+    /// Somebody deleted the node's pod, or it is gone without a trace. This costs no retry.
+    PodDeleted: Warning,
+    /// The node's program was killed from outside, by whom is not known (exit code 137 or 143). This costs no retry.
+    ProgramKilled: Warning,
+    /// The node's machine did not pass the check before training. This costs no retry.
+    CheckFailed: Warning,
+    /// The node held the others up and is replaced. This costs no retry.
+    NodeSlow: Warning,
+    /// The program used more memory than it may. It is retried with twice as much, which is counted.
+    OutOfMemory: Warning,
+    /// The program says that its machine is broken (exit code 14, 201 or 202). This is counted.
+    HardwareError: Warning,
+    /// The program lived but made no progress, so it was ended. This is counted.
+    ProgramHung: Warning,
+    /// The pod ran longer than its template allows. This is counted.
+    PodDeadlineExceeded: Warning,
+    /// The node's program failed by itself. This is counted.
+    ProgramError: Warning,
+    /// The node failed more often than it may and is not started again; the job goes on without it as long as it can.
+    RetriesExhausted: Error,
+    /// A node that the job cannot do without failed more often than it may; the job fails.
+    CriticalNodeFailed: Error,
+    /// A dataset was registered before with other records, batches, epochs or order; what has changed needs another name.
+    DatasetChanged: Error,
+    /// Nobody has registered a dataset of this name.
+    UnknownDataset: Error,
+    /// The epoch that was asked for comes after one that has not begun.
+    UnknownEpoch: Error,
+    /// A position of the data is damaged, or is not one of this job.
+    InvalidPosition: Error,
+    /// The worker does not hold these batches: they were taken back, given back or wound back. What it did with them does
+    /// not count.
+    LeaseVoid: Warning,
+    /// A later life of the worker has begun; this one holds nothing any more.
+    WorkerReplaced: Warning,
+    /// The master was started again, and the worker has to say what it holds before it gets more.
+    WorkerInDoubt: Notice,
+    /// The worker was lost, and others get what it had not acknowledged.
+    WorkerLost: Warning,
+    /// The worker ended before it had acknowledged all it held, and others get it.
+    WorkerEnded: Notice,
+    /// The worker made no progress for three times what its batches take, and others get what it held.
+    LeaseExpired: Warning,
+    /// The worker gave the batches back.
+    GivenBack: Notice,
+    /// The worker came back to a master that was started again, without these batches.
+    NeverLeased: Notice,
+    /// A worker had nothing to do, and another had not begun what it was granted.
+    SharedOut: Notice,
+    /// Nothing is left to lease at present: other workers hold the rest of the epoch.
+    OthersHoldTheRest: Notice,
+    /// A batch that the program may have failed of is leased to a worker that holds nothing else.
+    SuspectAlone: Notice,
+    /// The program fails of this batch whenever it goes through it, so it was taken out of the epoch.
+    BatchQuarantined: Error,
     /// The journal cannot be written, so the job pauses; it goes on by itself when there is room.
     JournalFull: Error,
+    /// The program has ended well on every node of the world.
+    RunFinished: Notice,
     /// Another master of the same job has started; this one ends.
     Superseded: Error,
     /// What a client sent is not what its protocol allows; its connection was closed.

@@ -21,6 +21,7 @@ mod simulated_master;
 mod tests;
 
 pub use self::{
+    backoff::Backoff,
     link::{MAX_LINK_MESSAGE, Upstream, UpstreamError},
     relay::{LinkFault, Pod, Relay},
     run::{Ended, Sidecar},

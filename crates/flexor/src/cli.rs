@@ -1,5 +1,6 @@
 //! The command tree: what can be typed. What it means stands in one module per command.
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use flexor_model::{JobName, env, ports};
 use crate::{
     completions, crd, env as environment,
     exit::{self, Exit},
-    master,
+    launch, master,
     output::Format,
     sidecar, validate, version,
 };
@@ -60,6 +61,15 @@ pub enum Command {
         after_help = "Examples:\n  flexor master --job mnist --world static:2:4 --state ./mnist-state\n  flexor master --job mnist --world static:2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
     )]
     Master(MasterArgs),
+    /// Start the processes of one node of an elastic job, with torchrun's command line
+    ///
+    /// `flexor launch --help` tells the options.
+    #[command(disable_help_flag = true, override_usage = "flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...")]
+    Launch {
+        /// torchrun's options, the program, and what belongs to it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+        words: Vec<OsString>,
+    },
     /// Keep the store connections of one pod alive while the master restarts or moves
     ///
     /// Stock torchrun dies when its TCPStore connection closes. A sidecar gives it an address inside the pod that stays:
@@ -265,6 +275,7 @@ impl Command {
             Command::Validate(args) => validate::run(&args),
             Command::Crd(args) => crd::run(&args),
             Command::Master(args) => master::run(&args),
+            Command::Launch { words } => launch::run(&words),
             Command::Sidecar(args) => sidecar::run(args),
             Command::Env(EnvCommand::Torchrun(args)) => environment::torchrun(&args),
             Command::Completions { shell } => completions::run(shell),

@@ -1,4 +1,4 @@
-//! Exit codes, the same for every command. Wrong usage is 2 and comes from clap.
+//! Exit codes, the same for every command.
 
 use std::process::ExitCode;
 
@@ -18,6 +18,8 @@ pub enum Exit {
     Success,
     /// The job failed, or the input was refused or could not be read.
     Failure,
+    /// The command line is wrong; what clap finds wrong ends the process by itself.
+    Usage,
     /// Something that the command needs failed: a network, a cluster, the place where its output goes.
     Infrastructure,
     /// Ctrl-C ended it before it was done.
@@ -29,6 +31,7 @@ impl From<Exit> for ExitCode {
         ExitCode::from(match exit {
             Exit::Success => 0,
             Exit::Failure => 1,
+            Exit::Usage => 2,
             Exit::Infrastructure => 3,
             Exit::Interrupted => 130,
         })

@@ -8,6 +8,7 @@ mod completions;
 mod crd;
 mod env;
 mod exit;
+mod launch;
 mod logging;
 mod master;
 mod output;
@@ -22,6 +23,10 @@ use crate::{cli::Cli, exit::Exit};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == launch::SHIM) {
+        return flexor_agent::workers::exec_shim(words);
+    }
     match Cli::of_this_process().command.run() {
         Ok(exit) => exit.into(),
         Err(error) => {

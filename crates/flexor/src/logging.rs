@@ -6,8 +6,17 @@ use tracing_subscriber::EnvFilter;
 
 /// Starts it, as `FLEXOR_LOG` wants it.
 pub fn start() {
-    let wanted = std::env::var(flexor_model::env::LOG.name).unwrap_or_default();
-    let filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).parse_lossy(wanted);
+    start_with("info");
+}
+
+/// Starts it for a launcher: what it does is told, what its own master or its stores do only where something is wrong.
+pub fn start_for_launch() {
+    start_with("warn,flexor_agent=info");
+}
+
+fn start_with(default: &str) {
+    let wanted = std::env::var(flexor_model::env::LOG.name).ok().filter(|wanted| !wanted.is_empty());
+    let filter = EnvFilter::builder().parse_lossy(wanted.as_deref().unwrap_or(default));
     // A second start, as tests do it, keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

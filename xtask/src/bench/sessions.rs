@@ -81,7 +81,7 @@ impl Session {
         size: usize,
     ) -> Result<(Session, usize, Instant)> {
         let (requests, outgoing) = mpsc::channel(4);
-        let join = wire::Request { id: 1, node: Some(node.clone()), op: Some(Op::Join(wire::Join {})) };
+        let join = wire::Request { id: 1, node: Some(node.clone()), op: Some(Op::Join(wire::Join::default())) };
         requests.send(join).await?;
         let replies = client.session(ReceiverStream::new(outgoing)).await?.into_inner();
         let mut session = Session { node, requests, replies, last_id: 1 };

@@ -29,6 +29,11 @@ const LAYERS: &[Layer] = &[
         uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store"],
         in_tests: &[],
     },
+    Layer {
+        name: "flexor-agent",
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-store"],
+        in_tests: &[],
+    },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
     Layer {
         name: "flexor",
@@ -40,6 +45,7 @@ const LAYERS: &[Layer] = &[
             "flexor-wire",
             "flexor-store",
             "flexor-master",
+            "flexor-agent",
         ],
         in_tests: &["flexor-testbed"],
     },

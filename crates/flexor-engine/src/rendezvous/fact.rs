@@ -1,33 +1,10 @@
 //! Everything a rendezvous can decide: the closed list of what a journal keeps and an executor acts on.
 
-use std::fmt;
-
-use flexor_model::{Rank, Reason, Round};
+use flexor_model::{Rank, Round};
 use serde::{Deserialize, Serialize};
 
 use super::MemberId;
-
-/// A reason with what it means in this case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Because {
-    /// The stable word.
-    pub reason: Reason,
-    /// One sentence about this case.
-    pub detail: String,
-}
-
-impl Because {
-    /// A reason and a sentence about this case.
-    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
-        Self { reason, detail: detail.into() }
-    }
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason, self.detail)
-    }
-}
+use crate::Because;
 
 /// Something that was decided. Applying the facts in order to an empty rendezvous gives the same rendezvous again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +26,11 @@ pub enum Fact {
     },
     /// A member left its place and is expected to join again.
     Left {
+        /// Who.
+        id: MemberId,
+    },
+    /// The program of a member has done its work.
+    Finished {
         /// Who.
         id: MemberId,
     },

@@ -33,6 +33,10 @@ pub fn broken(rendezvous: &Rendezvous) -> Option<String> {
     if alive != rendezvous.survivors as usize {
         return Some(format!("{alive} of the last world are alive, {} are counted", rendezvous.survivors));
     }
+    let finished = rendezvous.members.values().filter(|(_, member)| member.finished).count();
+    if finished != rendezvous.finished as usize {
+        return Some(format!("{finished} members have finished, {} are counted", rendezvous.finished));
+    }
     let size = u32::try_from(world.members.len()).ok();
     if size != size.and_then(|size| rendezvous.settings.world_of(size)) {
         return Some(format!("a world of {size:?} breaks the limits"));

@@ -69,6 +69,9 @@ pub(super) struct Member {
     pub(super) since: u64,
     /// It was in the last complete world.
     pub(super) survivor: bool,
+    /// Its program has done its work.
+    #[serde(default)]
+    pub(super) finished: bool,
     /// Until when it counts as alive without being heard.
     #[serde(skip)]
     pub(super) lease_until: Duration,

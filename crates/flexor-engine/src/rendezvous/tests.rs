@@ -373,3 +373,36 @@ fn a_closed_run_takes_nobody() {
     let facts = story.lose("b");
     assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NodeEnded), "{facts:?}");
 }
+
+#[test]
+fn a_run_is_over_when_every_node_has_finished() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Finish { id: id("a") });
+    story.tell(Event::Finish { id: id("b") });
+    assert_eq!((story.wanted(), story.rendezvous.closed()), (None, None), "c still works, and nobody disturbs it");
+    story.tell(Event::Finish { id: id("c") });
+    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RunFinished));
+}
+
+#[test]
+fn a_node_that_is_lost_while_all_others_have_finished_keeps_nobody() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Finish { id: id("a") });
+    story.tell(Event::Finish { id: id("b") });
+    story.lose("c");
+    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RunFinished));
+}
+
+#[test]
+fn who_has_finished_meets_again_when_others_have_to() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Finish { id: id("a") });
+    story.lose("c");
+    assert_eq!(story.wanted(), Some(Reason::NodeLost), "b cannot go on alone");
+    assert!(story.leave_and_join(&["a", "b"]).is_some());
+    story.tell(Event::Finish { id: id("b") });
+    assert_eq!(story.rendezvous.closed(), None, "a works again");
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_engine::rendezvous::{Event, MemberId};
+use flexor_engine::shards::WorkerId;
 use flexor_model::Reason;
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::service::{ConnId, Outbox, Service};
@@ -11,10 +12,11 @@ use flexor_wire::master::v1 as wire;
 use wire::reply::Result as Answer;
 use wire::request::Op;
 
+use super::data_calls;
 use crate::job::{Job, NodeEvent};
 
 /// Nobody waits longer than this in one call.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const MAX_NAME: usize = 253;
 
 /// The keys of the native API stand apart from those of TCPStore's clients.
@@ -29,7 +31,13 @@ pub(super) async fn answer(job: &Job, request: wire::Request) -> wire::Reply {
 
 /// A reply with what every reply says.
 pub(super) fn reply(job: &Job, id: u64, result: Answer) -> wire::Reply {
-    wire::Reply { id, generation: job.generation().0, durable_seq: job.durable_mark(), result: Some(result) }
+    wire::Reply {
+        id,
+        generation: job.generation().0,
+        durable_seq: job.durable_mark(),
+        result: Some(result),
+        durable_lsn: job.data().durable_lsn(),
+    }
 }
 
 /// Whether the answer may have to wait for something to happen.
@@ -38,13 +46,34 @@ pub(super) fn may_wait(request: &wire::Request) -> bool {
         Some(Op::Poll(poll)) => poll.wait_ms > 0,
         Some(Op::Wait(wait)) => wait.wait_ms > 0,
         Some(Op::Set(set)) => set.durable,
+        Some(Op::Acknowledge(acknowledge)) => acknowledge.durable,
+        // What is decided about the data is answered when it is durable.
+        Some(Op::Lease(_) | Op::Register(_) | Op::ComeBack(_) | Op::Restore(_) | Op::Ended(_)) => true,
         Some(_) | None => false,
     }
 }
 
 /// The life of a node that a request speaks for.
 pub(super) fn member_of(request: &wire::Request) -> Result<MemberId, wire::Refusal> {
-    let node = request.node.as_ref().ok_or_else(|| refusal("the request names no node"))?;
+    life_of(request.node.as_ref())
+}
+
+/// The worker that a request about batches speaks for, if it is one.
+pub(super) fn worker_of(request: &wire::Request) -> Option<WorkerId> {
+    match request.op {
+        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::GiveBack(_) | Op::ComeBack(_)) => {
+            member_of(request).ok().map(worker)
+        }
+        Some(_) | None => None,
+    }
+}
+
+fn worker(id: MemberId) -> WorkerId {
+    WorkerId::new(id.name, id.incarnation)
+}
+
+fn life_of(node: Option<&wire::Node>) -> Result<MemberId, wire::Refusal> {
+    let node = node.ok_or_else(|| refusal("the request names no node"))?;
     if node.name.is_empty() || node.name.len() > MAX_NAME {
         return Err(refusal(format!("a node's name has 1 to {MAX_NAME} characters")));
     }
@@ -55,8 +84,9 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
     let done = Answer::Done(wire::Done {});
     let member = member_of(&request);
     match request.op.ok_or_else(|| refusal("the request asks for nothing that this version knows"))? {
-        Op::Join(_) => {
+        Op::Join(join) => {
             let id = member?;
+            job.will_start(&id, join.processes);
             let fenced = job.with(|store, now, out| {
                 store.tell(job.run(), Event::Join { id: id.clone() }, now, out);
                 store.machine(job.run()).is_some_and(|run| run.closed().is_none() && run.place_of(&id).is_none())
@@ -70,6 +100,11 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Leave(_) => {
             let id = member?;
             job.with(|store, now, out| store.tell(job.run(), Event::Leave { id }, now, out));
+            Ok(done)
+        }
+        Op::Finish(_) => {
+            let id = member?;
+            job.with(|store, now, out| store.tell(job.run(), Event::Finish { id }, now, out));
             Ok(done)
         }
         Op::Beat(_) => {
@@ -117,6 +152,17 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             job.with_reports(|reports| reports.take_event(event.clone())).map_err(refusal)?;
             tracing::info!(node = %id, reason = %event.reason, message = %event.message, "reported");
             Ok(done)
+        }
+        Op::Register(dataset) => data_calls::register(job, dataset).await,
+        Op::Lease(lease) => data_calls::lease(job, &worker(member?), lease).await,
+        Op::Acknowledge(acknowledge) => data_calls::acknowledge(job, &worker(member?), acknowledge).await,
+        Op::GiveBack(held) => data_calls::give_back(job, &worker(member?), held).await,
+        Op::ComeBack(back) => data_calls::come_back(job, &worker(member?), back).await,
+        Op::Position(_) => Ok(data_calls::position(job)),
+        Op::Restore(restore) => data_calls::restore(job, &restore).await,
+        Op::Ended(ended) => {
+            let id = life_of(ended.worker.as_ref())?;
+            data_calls::ended(job, &worker(id), ended.ending).await
         }
     }
 }

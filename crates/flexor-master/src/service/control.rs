@@ -119,6 +119,7 @@ fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
             What::Joined
             | What::Spared
             | What::Left
+            | What::Finished
             | What::Ended
             | What::RoundComplete
             | What::Reopened

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_engine::rendezvous::{Event, MemberId};
+use flexor_engine::shards::WorkerId;
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::server::Sink;
 use flexor_store::service::{ConnId, Service};
@@ -66,6 +67,8 @@ struct Session {
     owner: Option<MemberId>,
     /// Which of the owner's sessions this is: an older one may end after it has begun.
     number: u64,
+    /// The worker that holds batches, if it is one.
+    worker: Option<WorkerId>,
     /// Requests whose answers wait for something to happen.
     waiting: FuturesUnordered<BoxFuture<'static, wire::Reply>>,
     changes: watch::Receiver<u64>,
@@ -78,7 +81,17 @@ impl Session {
         let changes = job.with(|store, _, _| store.changes());
         let mut pulse = tokio::time::interval(Duration::from_secs(1));
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { job, requests, owner: None, number: 0, waiting: FuturesUnordered::new(), changes, told: None, pulse }
+        Self {
+            job,
+            requests,
+            owner: None,
+            number: 0,
+            worker: None,
+            waiting: FuturesUnordered::new(),
+            changes,
+            told: None,
+            pulse,
+        }
     }
 
     /// The next thing to say; nothing when the node has said its last.
@@ -105,6 +118,12 @@ impl Session {
         if self.owner.is_none() {
             self.owner = calls::member_of(&request).ok();
             self.number = self.owner.as_ref().map_or(0, |owner| self.job.session_begun(owner));
+        }
+        if self.worker.is_none()
+            && let Some(worker) = calls::worker_of(&request)
+        {
+            self.job.data().session_begun(&worker);
+            self.worker = Some(worker);
         }
         if calls::may_wait(&request) {
             let job = self.job.clone();
@@ -136,6 +155,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(worker) = &self.worker {
+            self.job.data().session_ended(worker);
+        }
         if let Some(id) = self.owner.take()
             && self.job.session_ended(&id, self.number)
         {

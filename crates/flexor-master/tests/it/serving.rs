@@ -105,7 +105,7 @@ impl Node {
     }
 
     pub(crate) async fn join(&self) {
-        self.say(wire::request::Op::Join(wire::Join {})).await;
+        self.say(wire::request::Op::Join(wire::Join::default())).await;
     }
 
     /// The next message about the world that satisfies `wanted`.
@@ -121,6 +121,25 @@ impl Node {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), found).await.expect("the world comes in time")
+    }
+
+    /// What is answered to a request.
+    pub(crate) async fn ask(&mut self, op: wire::request::Op) -> wire::reply::Result {
+        self.say(op).await;
+        self.answer().await
+    }
+
+    /// The next answer to a request; news of the world are none.
+    pub(crate) async fn answer(&mut self) -> wire::reply::Result {
+        let found = async {
+            loop {
+                let reply = self.replies.message().await.unwrap().expect("the session is open");
+                if reply.id != 0 {
+                    return reply.result.expect("a reply has a result");
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), found).await.expect("the answer comes in time")
     }
 
     pub(crate) async fn complete(&mut self) -> wire::World {

@@ -59,7 +59,7 @@ async fn an_earlier_life_of_a_node_is_refused() {
     later.complete().await;
     let mut client = serving.client().await;
     let node = Some(wire::Node { name: "a".to_owned(), incarnation: 7 });
-    let reply = client.call(wire::Request { id: 1, node, op: Some(Op::Join(wire::Join {})) }).await.unwrap();
+    let reply = client.call(wire::Request { id: 1, node, op: Some(Op::Join(wire::Join::default())) }).await.unwrap();
     let Some(Answer::Refusal(refusal)) = reply.into_inner().result else { panic!("not refused") };
     assert_eq!(refusal.reason, "NodeFenced");
 }
@@ -92,7 +92,7 @@ async fn a_poll_waits_for_the_round_it_asks_for() {
     let poll = |from_round, wait_ms| Op::Poll(wire::Poll { from_round, wait_ms, members: true });
     let Answer::World(world) = call(&serving, poll(None, 0)).await else { panic!("no world") };
     assert_eq!(world.place(), Place::Outside);
-    let join = call(&serving, Op::Join(wire::Join {}));
+    let join = call(&serving, Op::Join(wire::Join::default()));
     let (polled, _) = tokio::join!(call(&serving, poll(Some(0), 20_000)), join);
     let Answer::World(world) = polled else { panic!("no world") };
     assert_eq!((world.place(), world.members), (Place::InWorld, vec!["caller".to_owned()]));
@@ -103,7 +103,7 @@ async fn nonsense_is_refused_with_a_reason() {
     let serving = Serving::start(1, 1).await;
     let mut client = serving.client().await;
     for request in [
-        wire::Request { id: 1, node: None, op: Some(Op::Join(wire::Join {})) },
+        wire::Request { id: 1, node: None, op: Some(Op::Join(wire::Join::default())) },
         wire::Request { id: 1, node: Some(wire::Node::default()), op: Some(Op::Beat(wire::Beat {})) },
         wire::Request { id: 1, node: None, op: None },
         wire::Request { id: 1, node: None, op: Some(Op::Get(wire::GetKey { key: String::new() })) },

@@ -220,6 +220,7 @@ impl AwareStore {
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
                 | Fact::Left { .. }
+                | Fact::Finished { .. }
                 | Fact::Closed { .. }
                 | Fact::Expected { .. } => {}
             }

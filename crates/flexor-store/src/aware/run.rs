@@ -45,7 +45,11 @@ pub(super) struct Run {
 fn moves_somebody_who_waits(fact: &Fact) -> bool {
     match fact {
         Fact::Completed { .. } | Fact::Closed { .. } | Fact::Reopened { .. } | Fact::Dropped { .. } => true,
-        Fact::Joined { .. } | Fact::Spared { .. } | Fact::Left { .. } | Fact::Expected { .. } => false,
+        Fact::Joined { .. }
+        | Fact::Spared { .. }
+        | Fact::Left { .. }
+        | Fact::Finished { .. }
+        | Fact::Expected { .. } => false,
     }
 }
 

@@ -86,6 +86,10 @@ pub(super) fn log(run: &Run, fact: &Fact) {
             let _span = of_node(node);
             tracing::debug!(run = %id, "left");
         }
+        Fact::Finished { id: node } => {
+            let _span = of_node(node);
+            tracing::info!(run = %id, "finished");
+        }
         Fact::Dropped { id: node, because } if because.reason.severity() == Severity::Notice => {
             let _span = of_node(node);
             tracing::info!(run = %id, %because, "gone");

@@ -108,6 +108,35 @@ pub enum Request {
 }
 
 impl Request {
+    /// The same request with this before every key.
+    pub fn with_prefix(self, prefix: &[u8]) -> Request {
+        let long = |key: Bytes| -> Bytes { [prefix, &key].concat().into() };
+        let all = |keys: Vec<Bytes>| keys.into_iter().map(long).collect();
+        match self {
+            Request::Set { key, value } => Request::Set { key: long(key), value },
+            Request::CompareSet { key, expected, desired } => Request::CompareSet { key: long(key), expected, desired },
+            Request::Get { key } => Request::Get { key: long(key) },
+            Request::Add { key, delta } => Request::Add { key: long(key), delta },
+            Request::Check { keys } => Request::Check { keys: all(keys) },
+            Request::Wait { keys } => Request::Wait { keys: all(keys) },
+            Request::DeleteKey { key } => Request::DeleteKey { key: long(key) },
+            Request::Append { key, value } => Request::Append { key: long(key), value },
+            Request::MultiGet { keys } => Request::MultiGet { keys: all(keys) },
+            Request::MultiSet { pairs } => {
+                Request::MultiSet { pairs: pairs.into_iter().map(|(key, value)| (long(key), value)).collect() }
+            }
+            Request::QueuePush { key, value } => Request::QueuePush { key: long(key), value },
+            Request::QueuePop { key } => Request::QueuePop { key: long(key) },
+            Request::QueueLen { key } => Request::QueueLen { key: long(key) },
+            Request::Barrier { key, world_size } => Request::Barrier { key: long(key), world_size },
+            Request::Validate
+            | Request::GetNumKeys
+            | Request::CancelWait
+            | Request::Ping { .. }
+            | Request::ListKeys => self,
+        }
+    }
+
     /// What the request asks for.
     pub fn opcode(&self) -> Opcode {
         match self {

@@ -9,16 +9,20 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Pauses that double from 50 ms to 1 s, each cut by up to half at random, so that the sidecars of a large job do not
 /// come back all at once.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub struct Backoff {
     next: Duration,
 }
 
-impl Backoff {
-    pub(super) fn new() -> Backoff {
+impl Default for Backoff {
+    /// Begins with the shortest.
+    fn default() -> Backoff {
         Backoff { next: FIRST }
     }
+}
 
-    pub(super) fn pause(&mut self) -> Duration {
+impl Backoff {
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
         let longest = self.next;
         self.next = LONGEST.min(longest * 2);
         let share = random_number() % 512;
@@ -26,7 +30,7 @@ impl Backoff {
     }
 
     /// It worked; the next failure is a new one.
-    pub(super) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.next = FIRST;
     }
 }
@@ -42,7 +46,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_second_and_start_small_again() {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         for longest in [50, 100, 200, 400, 800, 1000, 1000] {
             let pause = backoff.pause().as_millis();
             assert!((longest / 2..=longest).contains(&pause), "{pause} of {longest}");

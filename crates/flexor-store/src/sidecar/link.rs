@@ -77,6 +77,16 @@ impl Upstream {
         Ok(Upstream { endpoint, token_file })
     }
 
+    /// A fresh channel to the master, and the message as a request that shows the job's token. In words, why not.
+    pub async fn open<T>(&self, message: T) -> Result<(Channel, Request<T>), String> {
+        let mut request = Request::new(message);
+        if let Some(bearer) = self.bearer().map_err(|error| error.to_string())? {
+            request.metadata_mut().insert("authorization", bearer);
+        }
+        let channel = self.endpoint.connect().await;
+        Ok((channel.map_err(|error| LinkError::Unreachable(error).to_string())?, request))
+    }
+
     /// Opens a stream that sends what comes out of `messages`.
     pub(super) async fn dial(
         &self,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use flexor_wire::master::v1::{FromSidecar, NodeClock, ToSidecar, from_sidecar::Message};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -45,10 +46,18 @@ pub enum Ended {
 impl Sidecar {
     /// A sidecar that serves the clients of this listener. To be called within a tokio runtime.
     pub fn new(listener: TcpListener, pod: Pod, upstream: Upstream) -> io::Result<Sidecar> {
-        let post = Post { relay: Relay::new(pod, random_number()), uplink: None, is_finished: false };
+        let post =
+            Post { relay: Relay::new(pod, random_number()), uplink: None, is_finished: false, prefix: Bytes::new() };
         let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
         let server = Server::new(listener, Arc::new(Mutex::new(post)), clock_from_now(), limits)?;
         Ok(Sidecar { server, upstream })
+    }
+
+    /// The same with this before every key, so that its clients have keys of their own among those of the master.
+    /// Questions about all keys (how many, which) are answered for the whole store.
+    pub fn with_prefix(self, prefix: impl Into<Bytes>) -> Sidecar {
+        self.server.handle().with(|post, _, _| post.prefix = prefix.into());
+        self
     }
 
     /// Serves until `stop` is there or the master has done with the pod. All client connections are closed at the end,
@@ -73,7 +82,7 @@ impl Sidecar {
 /// Keeps a link to a master for ever; ends when the master has done with the pod, or without a fault after
 /// [`Post::finish`].
 async fn keep_linked(upstream: &Upstream, handle: &Handle<Post>) -> Option<LinkFault> {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::default();
     let mut last_failure = String::new();
     loop {
         let error = carry(upstream, handle, &mut backoff).await;
@@ -136,6 +145,8 @@ struct Post {
     /// None while there is no link.
     uplink: Option<UnboundedSender<FromSidecar>>,
     is_finished: bool,
+    /// Before every key.
+    prefix: Bytes,
 }
 
 impl Post {
@@ -191,6 +202,7 @@ impl Service for Post {
     fn opened(&mut self, _: ConnId, _: SocketAddr, _: Now, _: &mut Outbox) {}
 
     fn request(&mut self, conn: ConnId, request: Request, _: Now, out: &mut Outbox) -> Result<(), Refused> {
+        let request = if self.prefix.is_empty() { request } else { request.with_prefix(&self.prefix) };
         self.relay.request(conn, request, out);
         self.send();
         Ok(())

@@ -1,0 +1,55 @@
+//! How taking part in a job ends.
+
+use flexor_model::Reason;
+use nix::sys::signal::Signal;
+use thiserror::Error;
+
+use crate::workers::{FailureReport, LogError, StartError};
+
+/// Why a node cannot take part.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// The workers cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Their output has nowhere to go.
+    #[error(transparent)]
+    Logs(#[from] LogError),
+    /// The store of a round cannot be served to them.
+    #[error("cannot serve the store to the workers: {0}")]
+    Store(#[from] std::io::Error),
+}
+
+/// The end of a node's part in a job.
+#[derive(Debug)]
+pub enum Over {
+    /// The program has ended well everywhere.
+    Finished,
+    /// The run was closed: the program failed too often, or somebody closed it.
+    Closed {
+        /// Why, as the master says it.
+        because: String,
+        /// What went wrong on this node last, if anything did.
+        report: Option<Box<FailureReport>>,
+    },
+    /// Another node has this one's name, or the master has done with it.
+    Fenced(String),
+    /// The launcher was told to end.
+    Signal(Signal),
+}
+
+impl Over {
+    pub(super) fn closed(because: String) -> Self {
+        if because.starts_with(Reason::RunFinished.as_str()) {
+            return Over::Finished;
+        }
+        Over::Closed { because, report: None }
+    }
+
+    pub(super) fn with_report(self, last: Option<FailureReport>) -> Self {
+        match self {
+            Over::Closed { because, report: None } => Over::Closed { because, report: last.map(Box::new) },
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a launcher tells the master about its workers: who ended how, so that batches that they held are given to others
+//! or put under suspicion, and what went wrong.
+
+use flexor_wire::master::v1 as wire;
+use wire::request::Op;
+use wire::worker_ended::Ending;
+
+use super::Launch;
+use super::membership::{Membership, World};
+use super::round::worker_name;
+use crate::workers::FailureReport;
+
+/// The longest message of an event.
+const MESSAGE: usize = 4000;
+
+/// All workers have done their work.
+pub(super) async fn finished(membership: &Membership, launch: &Launch, world: &World) {
+    tell(membership, launch, world, |_| Ending::Finished).await;
+}
+
+/// All workers were ended, and none of them is to blame.
+pub(super) async fn lost(membership: &Membership, launch: &Launch, world: &World) {
+    tell(membership, launch, world, |_| Ending::Lost).await;
+}
+
+/// The program has failed in one of them.
+pub(super) async fn failed(membership: &Membership, launch: &Launch, world: &World, report: &FailureReport) {
+    let first = report.root_cause.local_rank.0;
+    // Whoever was asked to end by somebody did not fail of what it was doing.
+    let failed = !report.root_cause.ended_by_launcher;
+    tell(membership, launch, world, |local| if local == first && failed { Ending::Failed } else { Ending::Lost }).await;
+    let mut message = format!("rank {}: {}", report.root_cause.rank, report.root_cause.message);
+    message.truncate(message.floor_char_boundary(MESSAGE));
+    let event = wire::Event { reason: "ProgramError".to_owned(), message };
+    if let Err(error) = membership.call(Op::Event(event)).await {
+        tracing::warn!("the master was not told what went wrong: {error}");
+    }
+}
+
+async fn tell(membership: &Membership, launch: &Launch, world: &World, ending: impl Fn(u32) -> Ending) {
+    for local in 0..launch.processes {
+        let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation: world.round };
+        let ended = wire::WorkerEnded { worker: Some(worker), ending: ending(local).into() };
+        if let Err(error) = membership.call(Op::Ended(ended)).await {
+            tracing::warn!(local_rank = local, "the master was not told that a worker has ended: {error}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Workers that fail, and what is known of it afterwards.
+
+use flexor_agent::workers::{ErrorReport, Outcome as Exit};
+
+use crate::launch::{Ended, Launch};
+
+/// The error file of a worker, read.
+fn error_file(ended: &Ended, local_rank: u32) -> Option<ErrorReport> {
+    ended.log(local_rank, "error.json").and_then(|text| ErrorReport::parse(text.as_bytes()))
+}
+
+#[test]
+fn a_worker_that_dies_by_a_signal_gets_an_error_file() {
+    let ended = Launch::sh(&["kill -SEGV $$"]).run();
+    assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(11));
+    assert_eq!(ended.outcome.exits[0].error, None, "it said nothing itself");
+    let report = error_file(&ended, 0).unwrap();
+    assert!(report.message.starts_with("signal 11 (SIGSEGV); "), "{}", report.message);
+    assert_eq!(report.error_code, Some(-11));
+    let failure = ended.outcome.report.unwrap();
+    assert_eq!((failure.root_cause.exit_code, failure.root_cause.rank.0), (-11, 10));
+    assert_eq!(failure.command, "sh -c 'kill -SEGV $$'");
+}
+
+#[test]
+fn a_signal_without_a_name_is_an_end_like_any_other() {
+    let ended = Launch::python("import os; os.kill(os.getpid(), 40)").run();
+    assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(40));
+    assert!(ended.outcome.report.unwrap().root_cause.message.starts_with("signal 40; "));
+}
+
+#[test]
+fn a_worker_that_succeeds_has_no_error_file() {
+    let ended = Launch::sh(&["exit 0"]).run();
+    assert_eq!(ended.outcome.exits[0].outcome, Exit::Code(0));
+    assert_eq!(ended.log(0, "error.json"), None);
+    assert_eq!(ended.outcome.report, None);
+}
+
+/// Writes an error file as torch's `@record` does, and fails.
+const RECORDS: &str = r#"
+import json, os, sys, time
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    extra = {"py_callstack": "Traceback\nValueError: bad\n", "timestamp": str(int(time.time()))}
+    json.dump({"message": {"message": "ValueError: bad", "extraInfo": extra}}, file)
+sys.exit(1)
+"#;
+
+#[test]
+fn what_a_worker_recorded_is_reported_and_handed_upwards() {
+    let launch = Launch::python(RECORDS);
+    let upper = launch.path("upper.json");
+    let ended = launch.with(|scenario| scenario.error_file = Some(upper)).run();
+    let report = ended.outcome.report.as_ref().unwrap();
+    assert_eq!(report.root_cause.message, "ValueError: bad");
+    assert_eq!(report.root_cause.traceback.as_deref(), Some("Traceback\nValueError: bad\n"));
+    let exit = &ended.outcome.exits[0];
+    assert!(report.root_cause.time <= exit.at, "the error came before the end");
+    assert_eq!(report.root_cause.error_file.as_ref(), Some(&exit.error_file));
+    let upper = ended.text("upper.json").unwrap();
+    assert_eq!(ErrorReport::parse(upper.as_bytes()).unwrap().error_code, Some(1));
+}
+
+#[test]
+fn the_first_of_three_failures_is_the_root_cause() {
+    // The others wait until the launcher has seen the end of the first: until then its process id is taken.
+    let wait = "until read first < $NOTES/first; do sleep 0.01; done 2> /dev/null; \
+                while kill -0 $first 2> /dev/null; do sleep 0.01; done";
+    let aborts = format!("{wait}; kill -ABRT $$");
+    let reports =
+        format!("{wait}; echo '{{\"message\": \"connection reset by peer\"}}' > $TORCHELASTIC_ERROR_FILE; exit 1");
+    let first = "echo $$ > $NOTES/first; exit 7";
+    let ended = Launch::sh(&[&aborts, first, &reports]).with(|scenario| scenario.ends_on_failure = false).run();
+    let report = ended.outcome.report.as_ref().unwrap();
+    assert_eq!((report.root_cause.local_rank.0, report.root_cause.exit_code), (1, 7));
+    let mut others: Vec<_> = report.others.iter().map(|other| (other.local_rank.0, other.exit_code)).collect();
+    others.sort_unstable();
+    assert_eq!(others, [(0, -6), (2, 1)]);
+    assert!(report.to_string().contains("FAILED (3 of 3 workers)"), "{report}");
+}
+
+#[test]
+fn those_that_are_ended_after_a_failure_are_not_the_cause() {
+    let ended = Launch::sh(&["exec sleep 600", "exit 3", "exec sleep 600"]).run();
+    let report = ended.outcome.report.as_ref().unwrap();
+    assert_eq!((report.root_cause.local_rank.0, report.root_cause.exit_code), (1, 3));
+    assert_eq!(report.others.len(), 2);
+    assert!(report.others.iter().all(|other| other.ended_by_launcher && other.exit_code == -15), "{report}");
+    assert_eq!(ended.log(0, "error.json"), None, "they did nothing wrong");
+}

@@ -1,0 +1,39 @@
+//! What a test asks of the test launcher (`tests/programs/launcher.rs`) and what that answers, as JSON.
+
+use std::path::PathBuf;
+
+use flexor_agent::workers::{Ending, FailureReport, WorkerExit};
+use serde::{Deserialize, Serialize};
+
+/// One run of the launcher.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Scenario {
+    /// The command of each worker.
+    pub(crate) workers: Vec<Vec<String>>,
+    /// Groups to start one after the other.
+    pub(crate) attempts: u32,
+    /// Whether the first failure ends the group, as in `flexor launch`.
+    pub(crate) ends_on_failure: bool,
+    pub(crate) grace_ms: u64,
+    /// Whether the group is dropped and not ended.
+    pub(crate) drops_the_group: bool,
+    pub(crate) log_dir: PathBuf,
+    pub(crate) redirects: String,
+    pub(crate) tee: String,
+    pub(crate) shown: Option<Vec<u32>>,
+    pub(crate) prefix: Option<String>,
+    /// Where the root cause is handed to.
+    pub(crate) error_file: Option<PathBuf>,
+}
+
+/// What the last group came to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Why it was not started.
+    pub(crate) refused: Option<String>,
+    pub(crate) exits: Vec<WorkerExit>,
+    pub(crate) ending: Ending,
+    pub(crate) report: Option<FailureReport>,
+    /// How much the launcher's memory grew at most while the workers ran.
+    pub(crate) grown_kib: u64,
+}

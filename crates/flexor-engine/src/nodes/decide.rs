@@ -1,0 +1,115 @@
+//! From an end to what follows: relaunched or not, when, with how much memory, and why.
+
+use std::time::Duration;
+
+use flexor_model::{Quantity, Reason};
+
+use super::{Cost, Exit, ExitKind, NodeHistory, Rules};
+use crate::Because;
+
+/// What follows from an end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The node is started again.
+    Relaunch(Relaunch),
+    /// It is not.
+    Final(Final),
+}
+
+/// How a node is started again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relaunch {
+    /// Whether it counts against the limit.
+    pub counted: bool,
+    /// How long to wait first.
+    pub after: Duration,
+    /// The memory to ask for, where it is another than before.
+    pub memory: Option<Quantity>,
+    /// Why.
+    pub because: Because,
+}
+
+/// Why a node is not started again, and what that means for the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Final {
+    /// What it means for the job.
+    pub outcome: Outcome,
+    /// Why.
+    pub because: Because,
+}
+
+/// What the last end of a node means for the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The node has done its work.
+    Succeeded,
+    /// Nobody is to take its place.
+    Removed,
+    /// It failed for good; the job goes on without it as long as it can.
+    NodeFailed,
+    /// It failed for good, and the job with it.
+    JobFailed,
+}
+
+impl Decision {
+    /// Why it was decided.
+    pub fn because(&self) -> &Because {
+        match self {
+            Decision::Relaunch(relaunch) => &relaunch.because,
+            Decision::Final(last) => &last.because,
+        }
+    }
+}
+
+/// What follows from the end of a run of this length.
+pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) -> Decision {
+    let short_runs = rules.back_off.short_runs(history.short_runs, ran);
+    match exit.kind.cost() {
+        Cost::Nothing => done(exit),
+        Cost::Free => {
+            // The first loss is made good at once; only a node that is lost as soon as it starts has to wait.
+            let after = rules.back_off.wait(short_runs.saturating_sub(1));
+            relaunch(exit, after, None, format!("{}; this costs no retry", exit.detail))
+        }
+        Cost::Retry if history.counted < rules.limit => {
+            let retry = history.counted + 1;
+            let memory = more_memory(history, exit, rules);
+            let detail = match memory {
+                Some(memory) => format!("{}; retry {retry} of {} with {memory} of memory", exit.detail, rules.limit),
+                None => format!("{}; retry {retry} of {}", exit.detail, rules.limit),
+            };
+            relaunch(exit, rules.back_off.wait(short_runs.max(1)), memory, detail)
+        }
+        Cost::Retry => failed_for_good(exit, rules),
+    }
+}
+
+fn done(exit: &Exit) -> Decision {
+    let outcome = if exit.kind == ExitKind::Removed { Outcome::Removed } else { Outcome::Succeeded };
+    Decision::Final(Final { outcome, because: Because::new(exit.kind.reason(), exit.detail.clone()) })
+}
+
+fn relaunch(exit: &Exit, after: Duration, memory: Option<Quantity>, detail: String) -> Decision {
+    let counted = exit.kind.cost() == Cost::Retry;
+    Decision::Relaunch(Relaunch { counted, after, memory, because: Because::new(exit.kind.reason(), detail) })
+}
+
+fn failed_for_good(exit: &Exit, rules: &Rules) -> Decision {
+    let cause = match rules.limit {
+        0 => format!("{exit}; no retries are allowed"),
+        limit => format!("{exit}; all retries are used up, {limit} of {limit}"),
+    };
+    let (outcome, because) = if rules.critical {
+        (Outcome::JobFailed, Because::new(Reason::CriticalNodeFailed, cause))
+    } else {
+        (Outcome::NodeFailed, Because::new(Reason::RetriesExhausted, cause))
+    };
+    Decision::Final(Final { outcome, because })
+}
+
+/// Twice the memory that was not enough, without a ceiling: what the cluster cannot give stays pending and says so.
+fn more_memory(history: &NodeHistory, exit: &Exit, rules: &Rules) -> Option<Quantity> {
+    let memory = history.memory.filter(|_| exit.kind == ExitKind::OutOfMemory)?;
+    let wanted = memory.plus(memory).max(rules.least_memory.unwrap_or(memory));
+    (wanted > memory).then_some(wanted)
+}

@@ -1,0 +1,314 @@
+//! The rules, told as the claims they make.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flexor_model::{
+    CriticalNodes, FailureBudget, IdRule, Pattern, PodTemplate, Program, Quantity, Rank, Reason, Role, RoleKind,
+    RoleNaming, RolePriority, RoleSize, Strategy,
+};
+use serde_json::json;
+
+use super::*;
+
+const A_MOMENT: Duration = Duration::from_secs(5);
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
+/// A node with its rules, whose ends are told one after the other.
+struct Story {
+    history: NodeHistory,
+    rules: Rules,
+}
+
+impl Story {
+    fn of(role: &Role, strategy: Strategy) -> Self {
+        let memory = role.template.main().requests().memory();
+        let rules = Rules::of(role, Rank(1), strategy);
+        Self { history: NodeHistory { memory, ..NodeHistory::default() }, rules }
+    }
+
+    /// An all-reduce worker with the usual limit.
+    fn of_worker() -> Self {
+        Self::of(&role(RoleKind::Worker), Strategy::AllReduce)
+    }
+
+    fn ends(&mut self, observed: &Observed, ran: Duration) -> Decision {
+        let decision = decide(&self.history, &classify(observed), ran, &self.rules);
+        self.history = self.history.after(&decision, ran, &self.rules.back_off);
+        decision
+    }
+
+    fn is_relaunched(&mut self, observed: &Observed) -> Relaunch {
+        match self.ends(observed, AN_HOUR) {
+            Decision::Relaunch(relaunch) => relaunch,
+            Decision::Final(last) => panic!("{observed:?} was final: {}", last.because),
+        }
+    }
+
+    fn is_over(&mut self, observed: &Observed) -> Final {
+        match self.ends(observed, AN_HOUR) {
+            Decision::Final(last) => last,
+            Decision::Relaunch(relaunch) => panic!("{observed:?} was relaunched: {}", relaunch.because),
+        }
+    }
+
+    /// So many relaunches that count, then the end.
+    fn is_retried(&mut self, times: u32, observed: &Observed) -> Final {
+        for retry in 1..=times {
+            let relaunch = self.is_relaunched(observed);
+            assert!(relaunch.counted, "{}", relaunch.because);
+            assert!(relaunch.because.detail.contains(&format!("retry {retry} of {times}")), "{}", relaunch.because);
+        }
+        self.is_over(observed)
+    }
+}
+
+fn role(kind: RoleKind) -> Role {
+    let container = json!({"name": "main", "resources": {"limits": {"memory": "12Gi"}}});
+    Role {
+        name: "worker".parse().unwrap(),
+        kind,
+        size: RoleSize::fixed(3),
+        program: Program::Template,
+        template: PodTemplate::new(json!({"spec": {"containers": [container]}}), "main").unwrap(),
+        priority: RolePriority::FromTemplate,
+        failures: FailureBudget::PerNode(3),
+        critical: CriticalNodes::Usual,
+        naming: RoleNaming { pod: Pattern::of("{job}-{id}"), ids: IdRule::Rank, labels: BTreeMap::new() },
+        service: None,
+        ports: Vec::new(),
+        env: Vec::new(),
+    }
+}
+
+fn exit(code: i32) -> Observed {
+    Observed { exit: Some(ProgramExit::Code(code)), ..Observed::default() }
+}
+
+fn out_of_memory() -> Observed {
+    Observed { container_reason: Some("OOMKilled".to_owned()), ..exit(137) }
+}
+
+fn pod_says(word: &str) -> Observed {
+    Observed { pod_reason: Some(word.to_owned()), ..exit(1) }
+}
+
+fn disrupted(word: &str) -> Observed {
+    Observed { disruption: Some(word.to_owned()), ..exit(1) }
+}
+
+fn deleted_by(whom: Deletion) -> Observed {
+    Observed { deletion: Some(whom), ..exit(1) }
+}
+
+fn found(verdict: Verdict) -> Observed {
+    Observed { deletion: Some(Deletion::Ours), verdict: Some(verdict), ..exit(137) }
+}
+
+fn quantity(text: &str) -> Quantity {
+    text.parse().unwrap()
+}
+
+#[test]
+fn every_end_has_its_kind() {
+    let signal = |number| Observed { exit: Some(ProgramExit::Signal(number)), ..Observed::default() };
+    let container = |word: &str| Observed { container_reason: Some(word.to_owned()), ..Observed::default() };
+    let cases = [
+        (exit(0), ExitKind::Succeeded),
+        (exit(1), ExitKind::ProgramError),
+        (exit(134), ExitKind::ProgramError),
+        (exit(139), ExitKind::ProgramError),
+        (exit(77), ExitKind::ProgramError),
+        (signal(11), ExitKind::ProgramError),
+        (exit(137), ExitKind::Killed),
+        (exit(143), ExitKind::Killed),
+        (signal(9), ExitKind::Killed),
+        (signal(15), ExitKind::Killed),
+        (out_of_memory(), ExitKind::OutOfMemory),
+        (container("OOMKilled"), ExitKind::OutOfMemory),
+        (exit(247), ExitKind::OutOfMemory),
+        (exit(14), ExitKind::Hardware),
+        (exit(201), ExitKind::Hardware),
+        (exit(202), ExitKind::Hardware),
+        (container("StartError"), ExitKind::ProgramError),
+        (pod_says("Preempting"), ExitKind::Preempted),
+        (disrupted("PreemptionByScheduler"), ExitKind::Preempted),
+        (pod_says("Evicted"), ExitKind::Evicted),
+        (disrupted("EvictionByEvictionAPI"), ExitKind::Evicted),
+        (pod_says("NodeLost"), ExitKind::MachineLost),
+        (pod_says("Terminated"), ExitKind::MachineLost),
+        (disrupted("DeletionByTaintManager"), ExitKind::MachineLost),
+        (pod_says("OutOfcpu"), ExitKind::Rejected),
+        (pod_says("UnexpectedAdmissionError"), ExitKind::Rejected),
+        (pod_says("DeadlineExceeded"), ExitKind::DeadlineExceeded),
+        (pod_says("SomethingElse"), ExitKind::ProgramError),
+        (deleted_by(Deletion::Others), ExitKind::Deleted),
+        (deleted_by(Deletion::Ours), ExitKind::Removed),
+        (Observed::default(), ExitKind::Deleted),
+        (found(Verdict::Hung), ExitKind::Hung),
+        (found(Verdict::Unreachable), ExitKind::MachineLost),
+        (found(Verdict::Slow), ExitKind::Slow),
+        (found(Verdict::CheckFailed), ExitKind::CheckFailed),
+    ];
+    for (observed, kind) in &cases {
+        assert_eq!(classify(observed).kind, *kind, "{observed:?}");
+    }
+    for kind in ExitKind::ALL {
+        assert!(cases.iter().any(|(_, covered)| covered == kind), "{kind:?} has no case");
+    }
+}
+
+#[test]
+fn a_launcher_that_exits_with_1_because_its_pod_is_taken_away_costs_no_retry() {
+    // torchrun answers SIGTERM with exit code 1, whoever sent it.
+    for observed in [pod_says("Evicted"), disrupted("PreemptionByScheduler"), deleted_by(Deletion::Others)] {
+        assert!(!Story::of_worker().is_relaunched(&observed).counted, "{observed:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_ends_with_0_because_it_is_taken_away_has_not_succeeded() {
+    let observed = Observed { disruption: Some("PreemptionByScheduler".to_owned()), ..exit(0) };
+    assert_eq!(Story::of_worker().is_relaunched(&observed).because.reason, Reason::Preempted);
+}
+
+#[test]
+fn exit_1_is_retried_to_the_limit() {
+    let last = Story::of_worker().is_retried(3, &exit(1));
+    assert_eq!((last.outcome, last.because.reason), (Outcome::NodeFailed, Reason::RetriesExhausted));
+    assert_eq!(last.because.detail, "ProgramError: exit code 1; all retries are used up, 3 of 3");
+}
+
+#[test]
+fn an_all_reduce_oom_is_retried_with_more_memory() {
+    let mut story = Story::of_worker();
+    let asked: Vec<String> = (0..3)
+        .map(|_| story.is_relaunched(&out_of_memory()).memory.map_or_else(String::new, |memory| memory.to_string()))
+        .collect();
+    assert_eq!(asked, ["24Gi", "48Gi", "96Gi"], "no clamp of 8Gi a time, no ceiling of 64Gi");
+    assert_eq!(story.is_over(&out_of_memory()).because.reason, Reason::RetriesExhausted);
+}
+
+#[test]
+fn what_a_plan_gives_by_now_is_not_taken_back_after_an_oom() {
+    let mut story = Story::of_worker();
+    story.rules.least_memory = Some(quantity("64Gi"));
+    assert_eq!(story.is_relaunched(&out_of_memory()).memory, Some(quantity("64Gi")));
+}
+
+#[test]
+fn memory_that_nothing_limits_cannot_be_doubled() {
+    let mut story = Story::of_worker();
+    story.history.memory = None;
+    let relaunch = story.is_relaunched(&out_of_memory());
+    assert_eq!((relaunch.counted, relaunch.memory), (true, None));
+}
+
+#[test]
+fn killed_and_preempted_never_count() {
+    let mut story = Story::of_worker();
+    for _ in 0..20 {
+        for observed in [exit(137), exit(143), pod_says("Preempting"), disrupted("PreemptionByScheduler")] {
+            assert!(!story.is_relaunched(&observed).counted, "{observed:?}");
+        }
+    }
+    assert_eq!(story.is_retried(3, &exit(1)).outcome, Outcome::NodeFailed, "all three retries were still there");
+}
+
+#[test]
+fn exit_codes_that_torchelastic_calls_permanent_are_retried_to_the_backoff_limit() {
+    for code in [1, 2, 126, 127, 128, 139] {
+        let role = Role { failures: FailureBudget::PerRole(3), ..role(RoleKind::Worker) };
+        let last = Story::of(&role, Strategy::AllReduce).is_retried(3, &exit(code));
+        assert!(last.because.detail.contains(&format!("exit code {code}")), "{}", last.because);
+    }
+}
+
+#[test]
+fn a_limit_of_0_means_no_retry_but_losses_are_still_made_good() {
+    let role = Role { failures: FailureBudget::PerNode(0), ..role(RoleKind::Worker) };
+    let mut story = Story::of(&role, Strategy::AllReduce);
+    assert!(!story.is_relaunched(&pod_says("Evicted")).counted);
+    assert_eq!(story.is_over(&exit(1)).outcome, Outcome::NodeFailed);
+}
+
+#[test]
+fn a_critical_node_takes_the_job_with_it() {
+    for kind in [RoleKind::Chief, RoleKind::ParameterServer, RoleKind::Evaluator, RoleKind::Master] {
+        let last = Story::of(&role(kind), Strategy::ParameterServer).is_retried(3, &exit(1));
+        assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CriticalNodeFailed), "{kind:?}");
+    }
+}
+
+#[test]
+fn which_workers_are_critical_follows_from_the_manifest() {
+    let rules = |critical, rank, strategy| {
+        let rules = Rules::of(&Role { critical, ..role(RoleKind::Worker) }, Rank(rank), strategy);
+        (rules.critical, rules.limit)
+    };
+    assert_eq!(rules(CriticalNodes::Usual, 0, Strategy::ParameterServer), (true, 3));
+    assert_eq!(rules(CriticalNodes::Usual, 1, Strategy::ParameterServer), (false, 3));
+    assert_eq!(rules(CriticalNodes::Usual, 0, Strategy::AllReduce), (false, 3));
+    assert_eq!(rules(CriticalNodes::All, 2, Strategy::AllReduce), (true, 3));
+    assert_eq!(rules(CriticalNodes::None, 0, Strategy::ParameterServer), (false, 3));
+    let ranks = CriticalNodes::Ranks([(Rank(2), 7)].into());
+    assert_eq!(rules(ranks.clone(), 2, Strategy::AllReduce), (true, 7));
+    assert_eq!(rules(ranks, 0, Strategy::AllReduce), (false, 3));
+}
+
+#[test]
+fn a_hung_program_counts_and_an_unreachable_or_slow_node_does_not() {
+    let mut story = Story::of_worker();
+    assert!(story.is_relaunched(&found(Verdict::Hung)).counted);
+    for verdict in [Verdict::Unreachable, Verdict::Slow, Verdict::CheckFailed] {
+        assert!(!story.is_relaunched(&found(verdict)).counted, "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_node_that_was_taken_away_or_has_succeeded_is_not_relaunched() {
+    let mut story = Story::of_worker();
+    assert_eq!(story.is_over(&deleted_by(Deletion::Ours)).outcome, Outcome::Removed);
+    assert_eq!(story.is_over(&exit(0)).outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn a_crash_loop_waits_longer_each_time_and_a_good_run_ends_it() {
+    let mut story = Story::of_worker();
+    story.rules.limit = u32::MAX;
+    let mut wait = |ran| match story.ends(&exit(1), ran) {
+        Decision::Relaunch(relaunch) => relaunch.after.as_secs(),
+        Decision::Final(last) => panic!("{}", last.because),
+    };
+    assert_eq!([(); 10].map(|()| wait(A_MOMENT)), [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
+    assert_eq!([wait(AN_HOUR), wait(A_MOMENT), wait(A_MOMENT)], [1, 1, 2]);
+}
+
+#[test]
+fn the_first_loss_is_made_good_at_once_and_only_one_after_another_waits() {
+    let mut story = Story::of_worker();
+    let mut wait = |ran| match story.ends(&pod_says("OutOfcpu"), ran) {
+        Decision::Relaunch(relaunch) => relaunch.after.as_secs(),
+        Decision::Final(last) => panic!("{}", last.because),
+    };
+    assert_eq!([wait(AN_HOUR), wait(A_MOMENT), wait(A_MOMENT), wait(A_MOMENT)], [0, 0, 1, 2]);
+    assert_eq!([wait(AN_HOUR), wait(AN_HOUR)], [0, 0]);
+}
+
+#[test]
+fn the_root_cause_that_the_program_left_behind_is_told_on_one_short_line() {
+    let error = format!("RuntimeError:\n  no such file\u{7} {}", "x".repeat(1000));
+    let told = classify(&Observed { error: Some(error), ..exit(1) }).detail;
+    assert!(told.starts_with("exit code 1; RuntimeError: no such file xxx"), "{told}");
+    assert!(told.ends_with('…') && told.chars().count() < 430, "{told}");
+    let stale = classify(&Observed { error: Some("an earlier failure".to_owned()), ..exit(0) });
+    assert_eq!(stale.to_string(), "ProgramSucceeded: exit code 0");
+}
+
+#[test]
+fn a_history_survives_being_stored() {
+    let history = NodeHistory { counted: 2, short_runs: 1, memory: Some(quantity("24Gi")) };
+    let text = serde_json::to_string(&history).unwrap();
+    assert_eq!(text, r#"{"counted":2,"shortRuns":1,"memory":"24Gi"}"#);
+    assert_eq!(serde_json::from_str::<NodeHistory>(&text).unwrap(), history);
+}

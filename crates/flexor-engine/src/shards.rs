@@ -1,0 +1,539 @@
+//! The ledger of the data: which batch of which epoch is whose, which are done, and what is left.
+//!
+//! Workers lease batches, acknowledge them, give them back or die with them; the ledger answers and decides [`Fact`]s.
+//! Whatever happens, every record of an epoch is accounted for, quarantined or outstanding, and nothing is taken out
+//! because a machine was lost. State is kept in ranges, so that its size goes with the number of gaps.
+//!
+//! It is *not* for reading data: a batch is a range of numbers, and [`DatasetSpec::records_of`] says which records these
+//! are. Nor does it know when a worker is lost: its owner says so, or a grant makes no progress for too long.
+
+mod dataset;
+mod epoch;
+mod fact;
+mod grant;
+pub mod invariants;
+mod lease;
+mod order;
+mod passes;
+mod patience;
+mod position;
+mod ranges;
+mod rewind;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+mod totals;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_model::Reason;
+use serde::{Deserialize, Serialize};
+
+pub use crate::because::Because;
+pub use dataset::{DatasetError, DatasetSpec};
+use epoch::Epoch;
+pub use fact::Fact;
+use grant::Grant;
+pub use grant::{GrantId, Promise};
+pub use lease::{Asked, Lease, Leased};
+pub use order::{Order, Records};
+use passes::Dataset;
+pub use position::{DatasetPosition, EpochPosition, Position};
+pub use ranges::{Batches, Ranges};
+pub use totals::Totals;
+use worker::Worker;
+pub use worker::WorkerId;
+
+/// How many grants that are done are remembered, so that an acknowledgement that comes twice is known.
+const REMEMBERED: usize = 4096;
+
+/// What can be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// How often the program may fail of a batch by itself before the batch is taken out.
+    pub quarantine_after: u32,
+    /// The shortest time that a worker has for progress, however fast it was.
+    pub least_patience: Duration,
+    /// What a worker has while nobody knows how long a batch takes.
+    pub first_patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // With the default of three restarts a job outlives one bad batch among many: it fails once with others, and
+        // twice alone.
+        let (least_patience, first_patience) = (Duration::from_secs(10), Duration::from_secs(600));
+        Self { quarantine_after: 2, least_patience, first_patience }
+    }
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was lost, or ended because others did: no batch is to blame.
+    Lost,
+    /// Its program failed, and no other failure came before.
+    Failed,
+    /// It has done its work.
+    Finished,
+}
+
+/// The ledger.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Shards {
+    #[serde(skip)]
+    settings: Settings,
+    datasets: BTreeMap<Arc<str>, Dataset>,
+    grants: BTreeMap<GrantId, Grant>,
+    workers: BTreeMap<Arc<str>, Worker>,
+    /// All of their batches were acknowledged; the latest of them.
+    done: BTreeSet<GrantId>,
+    last_grant: u64,
+    #[serde(skip)]
+    now: Duration,
+    /// No patience ends before this.
+    #[serde(skip)]
+    check_at: Duration,
+}
+
+impl Shards {
+    /// A ledger of nothing.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Puts a ledger that was read back, or whose facts were replayed, to work: what workers hold that can say it again
+    /// is in doubt until they do, and the patience with all others begins anew.
+    pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
+        self.settings = settings;
+        self.now = now;
+        for grant in self.grants.values_mut() {
+            let unleased = std::mem::take(&mut grant.unleased);
+            unleased.iter().for_each(|batches| grant.leased.insert(batches));
+            grant.in_doubt = grant.promise == Promise::Replays;
+            grant.progress_at = now;
+        }
+        self.check_at = now;
+        self
+    }
+
+    /// The job has a dataset. The same one may be registered by every worker.
+    pub fn register(&mut self, spec: DatasetSpec, facts: &mut Vec<Fact>) -> Result<(), Because> {
+        match self.datasets.get(&spec.name) {
+            Some(known) if known.spec == spec => Ok(()),
+            Some(known) => {
+                let (name, was) = (&spec.name, &known.spec);
+                let detail = format!(
+                    "{name} is registered with {} records, batches of {}, {} and {:?}; register what has changed under \
+                     another name",
+                    was.records,
+                    was.batch,
+                    was.epochs.map_or("no end".to_owned(), |epochs| format!("{epochs} epochs")),
+                    was.order,
+                );
+                Err(Because::new(Reason::DatasetChanged, detail))
+            }
+            None => {
+                self.decide(Fact::Registered { spec }, facts);
+                Ok(())
+            }
+        }
+    }
+
+    /// Batches of a lease are done. Says how many records that accounts for: none for those that were acknowledged
+    /// before.
+    pub fn acknowledge(
+        &mut self,
+        worker: &WorkerId,
+        grant: GrantId,
+        batches: Batches,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) -> Result<u64, Because> {
+        self.advance(now);
+        self.admit(worker, facts)?;
+        if self.done.contains(&grant) {
+            return Ok(0);
+        }
+        let held = self.held(worker, grant)?;
+        let open = held.leased.within(batches);
+        let known = open.count() + held.accounted.within(batches).count();
+        if batches.count == 0 || known != batches.count {
+            let detail = format!("{batches} of lease {grant} were not leased to {worker}, or were taken back");
+            return Err(Because::new(Reason::LeaseVoid, detail));
+        }
+        let spec = &self.datasets[&held.dataset].spec;
+        let records = open.iter().map(|batches| spec.records_in(batches)).sum();
+        let count = open.count();
+        for batches in open.iter() {
+            self.decide(Fact::Accounted { grant, batches }, facts);
+        }
+        let now = self.now;
+        if let Some(held) = self.grants.get_mut(&grant) {
+            held.progress_at = now;
+        }
+        let idle = !self.holds_leases(worker);
+        if count > 0
+            && let Some(known) = self.workers.get_mut(&worker.name)
+        {
+            known.pace.acknowledged(count, idle, now);
+        }
+        self.check(facts);
+        Ok(records)
+    }
+
+    /// A worker does not want what is left of a lease.
+    pub fn give_back(
+        &mut self,
+        worker: &WorkerId,
+        grant: GrantId,
+        batches: Batches,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) -> Result<(), Because> {
+        self.advance(now);
+        self.admit(worker, facts)?;
+        let open = self.held(worker, grant)?.leased.within(batches);
+        for batches in open.iter() {
+            let because = Because::new(Reason::GivenBack, format!("{worker} gave {batches} back"));
+            // Who gives something back says that it was not used.
+            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+        }
+        self.check(facts);
+        Ok(())
+    }
+
+    /// A worker has come back, to this master or to the one after it: these batches it holds, and these it has
+    /// acknowledged without hearing that they are safe. Whatever else it was granted is free again. Gives what it says
+    /// to hold and does not: it must not go through those.
+    pub fn come_back(
+        &mut self,
+        worker: &WorkerId,
+        holds: &[(GrantId, Batches)],
+        acknowledged: &[(GrantId, Batches)],
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) -> Result<Vec<(GrantId, Batches)>, Because> {
+        self.advance(now);
+        self.admit(worker, facts)?;
+        for (grant, batches) in acknowledged {
+            let Ok(held) = self.held(worker, *grant) else { continue };
+            for batches in held.leased.within(*batches).iter() {
+                self.decide(Fact::Accounted { grant: *grant, batches }, facts);
+            }
+        }
+        let mut void = Vec::new();
+        let mut keeps: BTreeMap<GrantId, Ranges> = BTreeMap::new();
+        for (grant, batches) in holds {
+            match self.held(worker, *grant) {
+                Ok(held) if held.leased.within(*batches).count() == batches.count => {
+                    keeps.entry(*grant).or_default().insert(*batches);
+                }
+                Ok(_) | Err(_) => void.push((*grant, *batches)),
+            }
+        }
+        let grants: Vec<GrantId> = self.grants_of(worker).collect();
+        for grant in grants {
+            let Some(held) = self.grants.get_mut(&grant) else { continue };
+            held.in_doubt = false;
+            held.progress_at = self.now;
+            let mut free = held.leased.clone();
+            for batches in keeps.get(&grant).into_iter().flat_map(Ranges::iter) {
+                free.remove(batches);
+            }
+            for batches in free.iter() {
+                let because = Because::new(Reason::NeverLeased, format!("{worker} came back without {batches}"));
+                self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+            }
+        }
+        self.check(facts);
+        Ok(void)
+    }
+
+    /// A worker has ended. What it had not acknowledged is free again; of what its program failed is under suspicion.
+    pub fn ended(&mut self, worker: &WorkerId, ending: Ending, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if self.workers.get(&worker.name).is_none_or(|known| known.incarnation != worker.incarnation) {
+            return;
+        }
+        let because = match ending {
+            Ending::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
+            Ending::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
+            Ending::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it had done them")),
+        };
+        self.take_everything(worker, ending, &because, facts);
+        self.workers.remove(&worker.name);
+        self.check(facts);
+    }
+
+    /// Time has passed: what makes no progress is taken back.
+    pub fn tick(&mut self, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        self.take_back_the_stuck(facts);
+        self.check(facts);
+    }
+
+    /// Takes over a fact that was decided before, from a journal.
+    pub fn replay(&mut self, fact: &Fact) {
+        self.apply(fact);
+    }
+
+    /// The datasets, by name.
+    pub fn datasets(&self) -> impl Iterator<Item = &DatasetSpec> {
+        self.datasets.values().map(|dataset| &dataset.spec)
+    }
+
+    /// A dataset.
+    pub fn dataset(&self, name: &str) -> Option<&DatasetSpec> {
+        self.datasets.get(name).map(|dataset| &dataset.spec)
+    }
+
+    /// What a dataset's records have come to.
+    pub fn totals(&self, name: &str) -> Option<Totals> {
+        let dataset = self.datasets.get(name)?;
+        let spec = &dataset.spec;
+        let records = |ranges: &Ranges| ranges.iter().map(|batches| spec.records_in(batches)).sum::<u64>();
+        let mut totals = Totals {
+            epochs_begun: dataset.begun,
+            epochs_finished: dataset.begun - dataset.epochs.len() as u32,
+            expected: u64::from(dataset.begun) * spec.records,
+            accounted: dataset.accounted,
+            quarantined: dataset.quarantined,
+            repeated_at_most: dataset.repeated,
+            rewound: dataset.rewound,
+            ..Totals::default()
+        };
+        for epoch in dataset.epochs.values() {
+            totals.accounted += epoch.accounted;
+            totals.quarantined += records(&epoch.quarantined);
+            let fresh = Batches::new(epoch.fresh, spec.batches() - epoch.fresh);
+            totals.outstanding += spec.records_in(fresh) + records(&epoch.returned) + records(&epoch.suspects);
+        }
+        for grant in self.grants.values().filter(|grant| *grant.dataset == *name) {
+            let held = records(&grant.leased) + records(&grant.unleased);
+            totals.outstanding += held;
+            *(if grant.in_doubt { &mut totals.in_doubt } else { &mut totals.granted }) += held;
+        }
+        Some(totals)
+    }
+
+    /// The batches of a dataset that were taken out: epoch, batch, and how often the program failed of it.
+    pub fn quarantined(&self, name: &str) -> Vec<(u32, u64, u32)> {
+        let blame = self.datasets.get(name).into_iter().flat_map(|dataset| &dataset.blame);
+        blame
+            .flat_map(|(epoch, blame)| {
+                let batches = blame.quarantined.iter().flat_map(|batches| batches.first..batches.end());
+                batches.map(|batch| (*epoch, batch, blame.failures.get(&batch).copied().unwrap_or(0)))
+            })
+            .collect()
+    }
+
+    /// Whether every epoch of a dataset is finished.
+    pub fn is_finished(&self, name: &str) -> bool {
+        self.datasets
+            .get(name)
+            .is_some_and(|dataset| dataset.epochs.is_empty() && !dataset.spec.has_epoch(dataset.begun))
+    }
+
+    /// Those who hold something, or did not long ago.
+    pub fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        self.workers.iter().map(|(name, worker)| WorkerId::new(Arc::clone(name), worker.incarnation))
+    }
+
+    /// Those who have to say what they hold, because the master was started again.
+    pub fn in_doubt(&self) -> BTreeSet<WorkerId> {
+        self.grants.values().filter(|held| held.in_doubt).map(|held| held.worker.clone()).collect()
+    }
+
+    /// A later life of a worker ends the earlier ones; an earlier one is refused.
+    fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Because> {
+        let known = self.workers.get(&worker.name).map(|known| known.incarnation);
+        match known {
+            Some(life) if life > worker.incarnation => {
+                let detail = format!("{} has begun a later life ({life})", worker.name);
+                Err(Because::new(Reason::WorkerReplaced, detail))
+            }
+            Some(life) if life < worker.incarnation => {
+                let earlier = WorkerId::new(Arc::clone(&worker.name), life);
+                let because =
+                    Because::new(Reason::WorkerReplaced, format!("{} came again in a later life", worker.name));
+                self.take_everything(&earlier, Ending::Lost, &because, facts);
+                self.workers.insert(Arc::clone(&worker.name), Worker::new(worker.incarnation));
+                Ok(())
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.workers.insert(Arc::clone(&worker.name), Worker::new(worker.incarnation));
+                Ok(())
+            }
+        }
+    }
+
+    fn held(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
+        self.grants.get(&grant).filter(|held| held.worker == *worker).ok_or_else(|| {
+            let detail = format!("lease {grant} is not {worker}'s: it was taken back, given back, or wound back");
+            Because::new(Reason::LeaseVoid, detail)
+        })
+    }
+
+    fn grants_of(&self, worker: &WorkerId) -> impl Iterator<Item = GrantId> + '_ {
+        let known = self.workers.get(&worker.name).filter(|known| known.incarnation == worker.incarnation);
+        known.into_iter().flat_map(|known| known.grants.iter().copied())
+    }
+
+    fn holds_leases(&self, worker: &WorkerId) -> bool {
+        self.grants_of(worker).any(|grant| !self.grants[&grant].leased.is_empty())
+    }
+
+    fn take_everything(&mut self, worker: &WorkerId, ending: Ending, because: &Because, facts: &mut Vec<Fact>) {
+        let grants: Vec<GrantId> = self.grants_of(worker).collect();
+        let in_progress: u64 = grants.iter().map(|grant| self.grants[grant].leased.count()).sum();
+        for grant in grants {
+            self.take_grant(grant, ending, in_progress, because, facts);
+        }
+    }
+
+    /// Takes a grant back. `in_progress` is how many batches its worker was at when it ended.
+    fn take_grant(
+        &mut self,
+        grant: GrantId,
+        ending: Ending,
+        in_progress: u64,
+        because: &Because,
+        facts: &mut Vec<Fact>,
+    ) {
+        let Some(held) = self.grants.get(&grant) else { return };
+        let (leased, unleased) = (held.leased.clone(), held.unleased.clone());
+        let (dataset, epoch) = (Arc::clone(&held.dataset), held.epoch);
+        let suspects = ending == Ending::Failed && !held.in_doubt;
+        for batches in unleased.iter() {
+            let because = because.clone();
+            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+        }
+        for batches in leased.iter() {
+            let repeated = self.datasets[&dataset].spec.records_in(batches);
+            let because = because.clone();
+            self.decide(Fact::Returned { grant, batches, repeated, suspects, because }, facts);
+        }
+        if suspects
+            && in_progress == 1
+            && let Some(batch) = leased.first(1).map(|batches| batches.first)
+        {
+            self.charge(&dataset, epoch, batch, facts);
+        }
+    }
+
+    /// The program has failed of one batch, with no other that could be to blame.
+    fn charge(&mut self, dataset: &Arc<str>, epoch: u32, batch: u64, facts: &mut Vec<Fact>) {
+        self.decide(Fact::Charged { dataset: Arc::clone(dataset), epoch, batch }, facts);
+        let blame = self.datasets.get(dataset).and_then(|known| known.blame.get(&epoch));
+        let failures = blame.and_then(|blame| blame.failures.get(&batch)).copied().unwrap_or(0);
+        if failures >= self.settings.quarantine_after {
+            let detail = format!("the program failed {failures} times of batch {batch} of epoch {epoch} alone");
+            let because = Because::new(Reason::BatchQuarantined, detail);
+            self.decide(Fact::Quarantined { dataset: Arc::clone(dataset), epoch, batch, because }, facts);
+        }
+    }
+
+    fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
+        self.apply(&fact);
+        facts.push(fact);
+    }
+
+    /// The only place where what is journaled changes.
+    fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Registered { spec } => {
+                self.datasets.insert(Arc::clone(&spec.name), Dataset::new(spec.clone()));
+            }
+            Fact::Begun { dataset, epoch } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    known.begin(*epoch);
+                }
+            }
+            Fact::Granted { grant, worker, dataset, epoch, batches, promise, alone } => {
+                let Some(known) = self.datasets.get_mut(dataset).and_then(|known| known.epochs.get_mut(epoch)) else {
+                    return;
+                };
+                known.grant(*batches);
+                let unleased = Ranges::from(vec![*batches]);
+                let held = Grant {
+                    worker: worker.clone(),
+                    dataset: Arc::clone(dataset),
+                    epoch: *epoch,
+                    promise: *promise,
+                    alone: *alone,
+                    unleased,
+                    leased: Ranges::default(),
+                    accounted: Ranges::default(),
+                    in_doubt: false,
+                    progress_at: self.now,
+                };
+                self.grants.insert(*grant, held);
+                self.last_grant = self.last_grant.max(grant.0);
+                let entry = self.workers.entry(Arc::clone(&worker.name));
+                let known = entry.or_insert_with(|| Worker::new(worker.incarnation));
+                if known.incarnation != worker.incarnation {
+                    *known = Worker::new(worker.incarnation);
+                }
+                known.grants.insert(*grant);
+            }
+            Fact::Accounted { grant, batches } => {
+                let Some(held) = self.grants.get_mut(grant) else { return };
+                let taken = held.withdraw(*batches);
+                taken.iter().for_each(|batches| held.accounted.insert(batches));
+                let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
+                if let Some(known) = self.datasets.get_mut(&dataset) {
+                    known.account(number, &taken);
+                }
+                if self.forget_if_done(*grant) {
+                    self.done.insert(*grant);
+                    if self.done.len() > REMEMBERED {
+                        self.done.pop_first();
+                    }
+                }
+            }
+            Fact::Returned { grant, batches, repeated, suspects, .. } => {
+                let Some(held) = self.grants.get_mut(grant) else { return };
+                let taken = held.withdraw(*batches);
+                let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
+                // Who was alone with a batch and lost it for another reason has not cleared it.
+                let suspects = *suspects || held.alone;
+                if let Some(known) = self.datasets.get_mut(&dataset) {
+                    known.take_back(number, &taken, suspects);
+                    known.repeated += repeated;
+                }
+                self.forget_if_done(*grant);
+            }
+            Fact::Charged { dataset, epoch, batch } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    *known.blame.entry(*epoch).or_default().failures.entry(*batch).or_default() += 1;
+                }
+            }
+            Fact::Quarantined { dataset, epoch, batch, .. } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    known.quarantine(*epoch, Batches::new(*batch, 1));
+                }
+            }
+            Fact::Rewound { position } => self.wind_back(position),
+        }
+    }
+
+    /// Forgets a grant of which nothing is left. Whether it has.
+    fn forget_if_done(&mut self, grant: GrantId) -> bool {
+        let Some(held) = self.grants.get(&grant).filter(|held| held.outstanding() == 0) else { return false };
+        if let Some(worker) = self.workers.get_mut(&held.worker.name) {
+            worker.grants.remove(&grant);
+        }
+        self.grants.remove(&grant);
+        true
+    }
+
+    fn check(&self, facts: &[Fact]) {
+        debug_assert_eq!(invariants::broken(self), None, "after {facts:?}");
+    }
+}

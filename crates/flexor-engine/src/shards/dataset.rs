@@ -1,0 +1,108 @@
+//! What a dataset is: how many records, how they are cut into batches, how often they are gone through.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::order::Order;
+use super::ranges::Batches;
+
+/// The longest name of a dataset.
+const MAX_NAME: usize = 256;
+/// The most records of a batch. One lease tells each of them where they are shuffled one by one.
+const MAX_BATCH: u64 = 1 << 18;
+
+/// A dataset as a program describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatasetSpec {
+    /// Its name in the job.
+    pub name: Arc<str>,
+    /// How many records it has.
+    pub records: u64,
+    /// How many of them make a batch; the last one of an epoch may be smaller.
+    pub batch: NonZeroU64,
+    /// How often it is gone through; without end if nothing is said.
+    pub epochs: Option<u32>,
+    /// In which order.
+    pub order: Order,
+}
+
+/// A dataset that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DatasetError {
+    /// The name is empty or too long.
+    #[error("the name of a dataset has 1 to {MAX_NAME} characters")]
+    Name,
+    /// Batches of nothing, or too large.
+    #[error("a batch has 1 to {MAX_BATCH} records, not {0}")]
+    Batch(u64),
+}
+
+impl DatasetSpec {
+    /// A dataset that is gone through once, as its records stand.
+    pub fn new(name: impl Into<Arc<str>>, records: u64, batch: u64) -> Result<Self, DatasetError> {
+        let name = name.into();
+        if name.is_empty() || name.len() > MAX_NAME {
+            return Err(DatasetError::Name);
+        }
+        let batch =
+            NonZeroU64::new(batch).filter(|batch| batch.get() <= MAX_BATCH).ok_or(DatasetError::Batch(batch))?;
+        Ok(Self { name, records, batch, epochs: Some(1), order: Order::Sequential })
+    }
+
+    /// The same, gone through so often.
+    pub fn with_epochs(self, epochs: Option<u32>) -> Self {
+        Self { epochs, ..self }
+    }
+
+    /// The same in another order.
+    pub fn with_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// How many batches an epoch has.
+    pub fn batches(&self) -> u64 {
+        self.records.div_ceil(self.batch.get())
+    }
+
+    /// How many records a batch has.
+    pub fn batch_length(&self, batch: u64) -> u64 {
+        self.records_in(Batches::new(batch, 1))
+    }
+
+    /// How many records these batches have.
+    pub fn records_in(&self, batches: Batches) -> u64 {
+        let place = |batch: u64| batch.saturating_mul(self.batch.get()).min(self.records);
+        place(batches.end()) - place(batches.first)
+    }
+
+    /// Whether there is an epoch of this number, from 0.
+    pub fn has_epoch(&self, epoch: u32) -> bool {
+        self.records > 0 && self.epochs.is_none_or(|epochs| epoch < epochs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_batch_has_what_is_left() {
+        let spec = DatasetSpec::new("d", 25, 10).unwrap();
+        assert_eq!(spec.batches(), 3);
+        assert_eq!([0, 1, 2, 3].map(|batch| spec.batch_length(batch)), [10, 10, 5, 0]);
+        assert_eq!(spec.records_in(Batches::new(1, 2)), 15);
+        assert_eq!(spec.records_in(Batches::new(1, u64::MAX)), 15);
+    }
+
+    #[test]
+    fn an_empty_dataset_has_no_epoch_and_an_impossible_one_is_refused() {
+        let spec = DatasetSpec::new("d", 0, 10).unwrap().with_epochs(None);
+        assert_eq!((spec.batches(), spec.has_epoch(0)), (0, false));
+        assert_eq!(DatasetSpec::new("", 1, 1), Err(DatasetError::Name));
+        assert_eq!(DatasetSpec::new("d", 1, 0), Err(DatasetError::Batch(0)));
+    }
+}

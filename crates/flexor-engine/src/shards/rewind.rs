@@ -1,0 +1,97 @@
+//! Positions: where the ledger stands, and going back there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_model::Reason;
+
+use super::epoch::Epoch;
+use super::position::{DatasetPosition, Position};
+use super::ranges::Ranges;
+use super::{Because, Fact, Shards};
+
+impl Shards {
+    /// What is accounted for at this moment. A program that keeps it in its checkpoint can come back to it.
+    pub fn position(&self) -> Position {
+        let datasets = self.datasets.iter().map(|(name, dataset)| {
+            let epochs = dataset.epochs.iter().map(|(number, epoch)| {
+                let granted = self
+                    .grants
+                    .values()
+                    .filter(|held| held.dataset == *name && held.epoch == *number)
+                    .flat_map(|held| held.leased.iter().chain(held.unleased.iter()));
+                (*number, epoch.position(granted))
+            });
+            let position = DatasetPosition {
+                spec: dataset.spec.clone(),
+                begun: dataset.begun,
+                accounted: dataset.accounted,
+                quarantined: dataset.quarantined,
+                epochs: epochs.collect(),
+            };
+            (Arc::clone(name), position)
+        });
+        Position { datasets: datasets.collect() }
+    }
+
+    /// Goes back to a position: all leases are void, and what was accounted for since then is open again. A dataset that
+    /// the position does not know begins anew. Gives how many records that makes open.
+    pub fn restore(&mut self, position: Position, now: Duration, facts: &mut Vec<Fact>) -> Result<u64, Because> {
+        self.advance(now);
+        for (name, at) in &position.datasets {
+            let known = self.datasets.get(name).map(|dataset| &dataset.spec);
+            if known.is_some_and(|spec| *spec != at.spec) {
+                let detail = format!("{name} is not what it was when the position was taken");
+                return Err(Because::new(Reason::DatasetChanged, detail));
+            }
+            if at.spec.name != *name || !at.is_possible() {
+                return Err(Because::new(Reason::InvalidPosition, format!("the position of {name} cannot be")));
+            }
+        }
+        let rewound = |shards: &Self| shards.datasets.values().map(|dataset| dataset.rewound).sum::<u64>();
+        let before = rewound(self);
+        self.decide(Fact::Rewound { position }, facts);
+        self.check(facts);
+        Ok(rewound(self) - before)
+    }
+
+    pub(super) fn wind_back(&mut self, position: &Position) {
+        for (name, at) in &position.datasets {
+            self.datasets.entry(Arc::clone(name)).or_insert_with(|| super::Dataset::new(at.spec.clone()));
+        }
+        let records_of = |ranges: &Ranges, spec: &super::DatasetSpec| {
+            ranges.iter().map(|batches| spec.records_in(batches)).sum::<u64>()
+        };
+        for held in self.grants.values() {
+            if let Some(dataset) = self.datasets.get_mut(&held.dataset) {
+                dataset.repeated += records_of(&held.leased, &dataset.spec);
+            }
+        }
+        for (name, dataset) in &mut self.datasets {
+            let start = DatasetPosition::start(&dataset.spec);
+            let at = position.datasets.get(name).unwrap_or(&start);
+            let accounted = |dataset: &super::Dataset| {
+                dataset.accounted + dataset.epochs.values().map(|epoch| epoch.accounted).sum::<u64>()
+            };
+            let before = accounted(dataset);
+            dataset.begun = at.begun;
+            (dataset.accounted, dataset.quarantined) = (at.accounted, at.quarantined);
+            dataset.epochs = at
+                .epochs
+                .iter()
+                .map(|(number, epoch)| (*number, Epoch::at(epoch, &dataset.spec, dataset.blame.get(number))))
+                .collect();
+            dataset.rewound += before.saturating_sub(accounted(dataset));
+            // What was quarantined since may have been all that was left of an epoch.
+            let numbers: Vec<u32> = dataset.epochs.keys().copied().collect();
+            numbers.into_iter().for_each(|number| dataset.finish(number));
+        }
+        self.grants.clear();
+        self.done.clear();
+        for worker in self.workers.values_mut() {
+            worker.grants.clear();
+            worker.pace.busy_since = None;
+        }
+        self.check_at = Duration::MAX;
+    }
+}

@@ -1,0 +1,397 @@
+//! Stories about the ledger, each with the name of what it claims.
+
+use super::*;
+
+const BATCH: u64 = 10;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn worker(name: &str) -> WorkerId {
+    WorkerId::new(name, 0)
+}
+
+/// A ledger with a journal, and a clock that the story moves.
+struct Story {
+    shards: Shards,
+    journal: Vec<Fact>,
+    now: Duration,
+}
+
+impl Story {
+    /// With one dataset, `d`, of so many records in batches of ten.
+    fn of(records: u64, epochs: Option<u32>) -> Self {
+        let mut story = Story { shards: Shards::new(Settings::default()), journal: Vec::new(), now: seconds(1) };
+        story.register(records, epochs).unwrap();
+        story
+    }
+
+    fn register(&mut self, records: u64, epochs: Option<u32>) -> Result<(), Because> {
+        let spec = DatasetSpec::new("d", records, BATCH).unwrap().with_epochs(epochs);
+        self.shards.register(spec, &mut self.journal)
+    }
+
+    fn ask(&mut self, name: &str, batches: u64, epoch: Option<u32>, promise: Promise) -> Result<Leased, Because> {
+        let asked = Asked { dataset: "d".into(), batches, epoch, promise };
+        self.shards.lease(&worker(name), &asked, self.now, &mut self.journal)
+    }
+
+    fn lease(&mut self, name: &str, batches: u64) -> Lease {
+        match self.ask(name, batches, None, Promise::Replays).unwrap() {
+            Leased::Lease(lease) => lease,
+            other => panic!("{name} got {other:?}"),
+        }
+    }
+
+    fn waits(&mut self, name: &str) -> Reason {
+        match self.ask(name, 1, None, Promise::Replays).unwrap() {
+            Leased::Wait(because) => because.reason,
+            other => panic!("{name} got {other:?}"),
+        }
+    }
+
+    fn acknowledge(&mut self, name: &str, lease: &Lease) -> Result<u64, Reason> {
+        let done = self.shards.acknowledge(&worker(name), lease.grant, lease.batches, self.now, &mut self.journal);
+        done.map_err(|because| because.reason)
+    }
+
+    fn end(&mut self, name: &str, ending: Ending) {
+        self.shards.ended(&worker(name), ending, self.now, &mut self.journal);
+    }
+
+    fn totals(&self) -> Totals {
+        self.shards.totals("d").unwrap()
+    }
+
+    /// The master is killed and started again with its first `kept` facts.
+    fn restart(&mut self, kept: usize) {
+        self.journal.truncate(kept);
+        let mut shards = Shards::new(Settings::default());
+        self.journal.iter().for_each(|fact| shards.replay(fact));
+        self.shards = shards.resume(Settings::default(), self.now);
+    }
+}
+
+#[test]
+fn every_record_of_every_epoch_is_leased_once_and_accounted_for() {
+    let mut story = Story::of(95, Some(2));
+    let mut records = 0;
+    while let Leased::Lease(lease) = story.ask("a", 3, None, Promise::Replays).unwrap() {
+        records += story.acknowledge("a", &lease).unwrap();
+    }
+    assert_eq!(records, 190);
+    let totals = story.totals();
+    assert_eq!((totals.accounted, totals.outstanding, totals.epochs_finished), (190, 0, 2));
+    assert!(story.shards.is_finished("d"));
+}
+
+#[test]
+fn an_empty_dataset_is_finished_at_once() {
+    let mut story = Story::of(0, None);
+    assert_eq!(story.ask("a", 1, None, Promise::Replays), Ok(Leased::Finished));
+    assert_eq!(story.totals(), Totals::default());
+}
+
+#[test]
+fn a_dataset_that_has_shrunk_is_refused_and_the_same_one_is_not() {
+    let mut story = Story::of(95, Some(1));
+    assert_eq!(story.register(95, Some(1)), Ok(()));
+    let refused = story.register(94, Some(1)).unwrap_err();
+    assert_eq!(refused.reason, Reason::DatasetChanged);
+    assert!(refused.detail.contains("95 records"), "{refused}");
+}
+
+#[test]
+fn what_a_lost_worker_held_goes_to_others_and_costs_nothing() {
+    let mut story = Story::of(30, Some(1));
+    let first = story.lease("a", 2);
+    story.end("a", Ending::Lost);
+    assert_eq!(story.totals().repeated_at_most, 20);
+    let again = story.lease("b", 2);
+    assert_eq!(again.batches, first.batches, "the same batches");
+    assert_eq!(story.acknowledge("a", &first), Err(Reason::LeaseVoid), "too late");
+    assert_eq!(story.acknowledge("b", &again), Ok(20));
+}
+
+#[test]
+fn an_acknowledgement_counts_once_however_often_it_comes() {
+    let mut story = Story::of(30, Some(1));
+    let lease = story.lease("a", 2);
+    assert_eq!(story.acknowledge("a", &lease), Ok(20));
+    assert_eq!(story.acknowledge("a", &lease), Ok(0));
+    assert_eq!(story.totals().accounted, 20);
+}
+
+#[test]
+fn nothing_is_acknowledged_that_was_not_leased() {
+    let mut story = Story::of(1000, Some(1));
+    let lease = story.lease("a", 1);
+    let more = Lease { batches: Batches::new(lease.batches.first, 50), ..lease.clone() };
+    assert_eq!(story.acknowledge("a", &more), Err(Reason::LeaseVoid));
+    assert_eq!(story.acknowledge("b", &lease), Err(Reason::LeaseVoid), "another's");
+    let nothing = Lease { batches: Batches::new(0, 0), ..lease };
+    assert_eq!(story.acknowledge("a", &nothing), Err(Reason::LeaseVoid));
+    assert_eq!(story.totals().accounted, 0);
+}
+
+#[test]
+fn part_of_a_lease_can_be_acknowledged_and_the_rest_given_back() {
+    let mut story = Story::of(100, Some(1));
+    let lease = story.lease("a", 5);
+    let two = Lease { batches: Batches::new(lease.batches.first, 2), ..lease.clone() };
+    assert_eq!(story.acknowledge("a", &two), Ok(20));
+    story.shards.give_back(&worker("a"), lease.grant, lease.batches, story.now, &mut story.journal).unwrap();
+    assert_eq!(story.totals().repeated_at_most, 0, "what is given back was not used");
+    assert_eq!(story.lease("b", 3).batches, Batches::new(2, 3));
+}
+
+#[test]
+fn a_worker_that_makes_no_progress_loses_its_lease_after_three_times_its_batch_time() {
+    let mut story = Story::of(100_000, Some(1));
+    let lease = story.lease("a", 1);
+    story.now += seconds(2);
+    story.acknowledge("a", &lease).unwrap();
+    for _ in 0..12 {
+        let lease = story.lease("a", 1);
+        for _ in 0..8 {
+            story.now += seconds(1);
+            story.shards.tick(story.now, &mut story.journal);
+        }
+        story.acknowledge("a", &lease).expect("eight seconds are less than ten");
+    }
+    let slow = story.lease("a", 1);
+    for _ in 0..30 {
+        story.now += seconds(1);
+        story.shards.tick(story.now, &mut story.journal);
+    }
+    assert_eq!(story.acknowledge("a", &slow), Err(Reason::LeaseVoid), "three times eight seconds are over");
+}
+
+#[test]
+fn the_clock_stands_still_while_the_master_is_away() {
+    let mut story = Story::of(1000, Some(1));
+    let lease = story.lease("a", 1);
+    story.acknowledge("a", &lease).unwrap();
+    let lease = story.lease("a", 1);
+    story.now += seconds(3600);
+    story.shards.tick(story.now, &mut story.journal);
+    assert_eq!(story.acknowledge("a", &lease), Ok(10));
+}
+
+#[test]
+fn what_a_worker_may_hold_is_in_doubt_after_a_restart_until_it_comes_back() {
+    let mut story = Story::of(100, Some(1));
+    let done = story.lease("a", 1);
+    let open = story.lease("a", 1);
+    let kept = story.journal.len();
+    story.acknowledge("a", &done).unwrap();
+    story.restart(kept);
+    assert!(story.totals().in_doubt >= 20, "{:?}", story.totals());
+    let refused = story.ask("a", 1, None, Promise::Replays).unwrap_err();
+    assert_eq!(refused.reason, Reason::WorkerInDoubt);
+
+    let (holds, acknowledged) = ([(open.grant, open.batches)], [(done.grant, done.batches)]);
+    let void = story.shards.come_back(&worker("a"), &holds, &acknowledged, story.now, &mut story.journal);
+    assert_eq!(void, Ok(Vec::new()));
+    assert_eq!((story.totals().accounted, story.totals().in_doubt), (10, 0));
+    assert_eq!(story.acknowledge("a", &open), Ok(10));
+}
+
+#[test]
+fn in_doubt_ranges_wait_for_their_holder_however_long_and_are_free_when_it_is_gone() {
+    let mut story = Story::of(20, Some(1));
+    story.lease("a", 2);
+    story.restart(story.journal.len());
+    for _ in 0..3600 {
+        story.now += seconds(1);
+        story.shards.tick(story.now, &mut story.journal);
+    }
+    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest);
+    story.end("a", Ending::Lost);
+    assert_eq!(story.lease("b", 2).batches, Batches::new(0, 2));
+}
+
+#[test]
+fn who_cannot_replay_keeps_its_lease_over_a_restart() {
+    let mut story = Story::of(20, Some(1));
+    let Leased::Lease(lease) = story.ask("curl", 1, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    story.restart(story.journal.len());
+    assert_eq!(story.acknowledge("curl", &lease), Ok(10));
+}
+
+#[test]
+fn a_later_life_ends_the_earlier_one() {
+    let mut story = Story::of(20, Some(1));
+    let lease = story.lease("a", 1);
+    let asked = Asked { dataset: "d".into(), batches: 1, epoch: None, promise: Promise::Replays };
+    let second = WorkerId::new("a", 1);
+    let Ok(Leased::Lease(again)) = story.shards.lease(&second, &asked, story.now, &mut story.journal) else {
+        panic!("nothing for the second life")
+    };
+    assert_eq!(again.batches, lease.batches);
+    assert_eq!(story.acknowledge("a", &lease), Err(Reason::WorkerReplaced));
+}
+
+#[test]
+fn a_batch_that_the_program_fails_of_is_found_among_many_and_taken_out() {
+    let mut story = Story::of(100, Some(1));
+    let lease = story.lease("a", 4);
+    assert_eq!(lease.batches.count, 4);
+    let poison = lease.batches.first + 2;
+    story.end("a", Ending::Failed);
+    // Each of the four is leased alone; the bad one fails again, twice.
+    let mut failures = 0;
+    while story.shards.quarantined("d").is_empty() {
+        let lease = story.lease("a", 4);
+        assert_eq!(lease.batches.count, 1, "alone");
+        assert_eq!(story.waits("a"), Reason::SuspectAlone, "nothing beside it");
+        if lease.batches.first == poison {
+            story.end("a", Ending::Failed);
+            failures += 1;
+        } else {
+            story.acknowledge("a", &lease).unwrap();
+        }
+    }
+    assert_eq!((failures, story.shards.quarantined("d")), (2, vec![(0, poison, 2)]));
+    while let Leased::Lease(lease) = story.ask("a", 4, None, Promise::Replays).unwrap() {
+        assert_ne!(lease.batches.first, poison);
+        story.acknowledge("a", &lease).unwrap();
+    }
+    let totals = story.totals();
+    assert_eq!((totals.accounted, totals.quarantined, totals.outstanding), (90, 10, 0));
+}
+
+#[test]
+fn only_the_root_cause_is_charged() {
+    let mut story = Story::of(1000, Some(1));
+    let (bad, good) = (story.lease("a", 1), story.lease("b", 1));
+    story.end("a", Ending::Failed);
+    story.end("b", Ending::Lost);
+    let charged: Vec<_> = story.journal.iter().filter(|fact| matches!(fact, Fact::Charged { .. })).collect();
+    assert!(matches!(charged[..], [Fact::Charged { batch, .. }] if *batch == bad.batches.first), "{charged:?}");
+    let (first, second) = (story.lease("a", 1), story.lease("b", 1));
+    assert_eq!((first.batches.first, second.batches.first), (bad.batches.first, good.batches.first));
+}
+
+#[test]
+fn a_restore_makes_open_again_what_was_accounted_for_since_and_counts_it() {
+    let mut story = Story::of(100, Some(2));
+    let first = story.lease("a", 2);
+    story.acknowledge("a", &first).unwrap();
+    let token = story.shards.position();
+    let second = story.lease("a", 3);
+    let third = story.lease("b", 1);
+    story.acknowledge("a", &second).unwrap();
+    let rewound = story.shards.restore(token, story.now, &mut story.journal).unwrap();
+    assert_eq!((rewound, story.totals().rewound, story.totals().accounted), (30, 30, 20));
+    assert_eq!(story.acknowledge("b", &third), Err(Reason::LeaseVoid), "open leases are void");
+    assert_eq!(story.lease("a", 3).batches, second.batches);
+}
+
+#[test]
+fn what_was_quarantined_stays_so_when_the_ledger_is_wound_back() {
+    let mut story = Story::of(100, Some(1));
+    let token = story.shards.position();
+    for _ in 0..2 {
+        let lease = story.lease("a", 1);
+        assert_eq!(lease.batches.first, 0);
+        story.end("a", Ending::Failed);
+        story.shards.restore(token.clone(), story.now, &mut story.journal).unwrap();
+    }
+    assert_eq!(story.shards.quarantined("d"), [(0, 0, 2)]);
+    assert_eq!(story.lease("a", 1).batches.first, 1);
+}
+
+#[test]
+fn a_position_that_cannot_be_is_refused_and_changes_nothing() {
+    let mut story = Story::of(100, Some(1));
+    let lease = story.lease("a", 2);
+    story.acknowledge("a", &lease).unwrap();
+    let good = story.shards.position();
+    let before = story.totals();
+    let mut odd = Vec::new();
+    for change in 0..4 {
+        let mut position = good.clone();
+        let at = position.datasets.get_mut("d").unwrap();
+        match change {
+            0 => at.begun = 7,
+            1 => at.accounted = u64::MAX,
+            2 => at.epochs.get_mut(&0).unwrap().fresh = 11,
+            _ => at.epochs.get_mut(&0).unwrap().open.insert(Batches::new(5, u64::MAX)),
+        }
+        odd.push(position);
+    }
+    for position in odd {
+        let refused = story.shards.restore(position, story.now, &mut story.journal).unwrap_err();
+        assert_eq!(refused.reason, Reason::InvalidPosition);
+    }
+    assert_eq!(story.totals(), before);
+}
+
+#[test]
+fn an_epoch_can_be_waited_for() {
+    let mut story = Story::of(20, Some(2));
+    let one = story.lease("a", 1);
+    let Ok(Leased::Lease(two)) = story.ask("b", 1, Some(0), Promise::Replays) else { panic!("nothing for b") };
+    assert!(matches!(story.ask("b", 1, Some(0), Promise::Replays), Ok(Leased::Wait(_))), "a has the rest");
+    story.acknowledge("b", &two).unwrap();
+    story.acknowledge("a", &one).unwrap();
+    assert_eq!(story.ask("b", 1, Some(0), Promise::Replays), Ok(Leased::Finished));
+    assert!(matches!(story.ask("b", 1, Some(1), Promise::Replays), Ok(Leased::Lease(Lease { epoch: 1, .. }))));
+    let refused = story.ask("b", 1, Some(3), Promise::Replays).unwrap_err();
+    assert_eq!(refused.reason, Reason::UnknownEpoch);
+}
+
+#[test]
+fn the_next_epoch_begins_while_others_finish_the_last() {
+    let mut story = Story::of(20, None);
+    let slow = story.lease("a", 1);
+    story.lease("b", 1);
+    let next = story.lease("b", 1);
+    assert_eq!((next.epoch, next.batches.first), (1, 0));
+    assert_eq!(story.acknowledge("a", &slow), Ok(10));
+}
+
+#[test]
+fn a_worker_with_nothing_gets_half_of_what_another_has_not_begun() {
+    let mut story = Story::of(100_000, Some(1));
+    // Grants grow while they are used up fast.
+    let mut first = story.lease("a", 1);
+    for _ in 0..1026 {
+        story.acknowledge("a", &first).unwrap();
+        first = story.lease("a", 1);
+    }
+    let held = story.totals().granted;
+    assert!(held > 10_000, "{held} records are granted ahead");
+    while story.totals().outstanding > story.totals().granted {
+        let lease = story.lease("b", 64);
+        story.acknowledge("b", &lease).unwrap();
+    }
+    let mut shared = 0;
+    while let Leased::Lease(lease) = story.ask("b", 64, None, Promise::Replays).unwrap() {
+        shared += story.acknowledge("b", &lease).unwrap();
+    }
+    assert!(shared > 0);
+    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest);
+    assert_eq!(story.acknowledge("a", &first), Ok(10), "what is leased is never taken");
+}
+
+#[test]
+fn the_facts_alone_make_the_same_ledger() {
+    let mut story = Story::of(500, Some(2));
+    for round in 0..12 {
+        let lease = story.lease(if round % 2 == 0 { "a" } else { "b" }, 2);
+        match round % 4 {
+            0 | 1 => drop(story.acknowledge(if round % 2 == 0 { "a" } else { "b" }, &lease).unwrap()),
+            2 => story.end("a", Ending::Failed),
+            _ => story.end("b", Ending::Lost),
+        }
+    }
+    let before = (story.totals().accounted, story.totals().outstanding, story.shards.position());
+    story.restart(story.journal.len());
+    assert_eq!((story.totals().accounted, story.totals().outstanding, story.shards.position()), before);
+    let text = serde_json::to_string(&story.shards).unwrap();
+    let read: Shards = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.position(), story.shards.position(), "and a snapshot does too");
+}

@@ -1,0 +1,341 @@
+//! The data of the job: the ledger of its batches with the journal behind it, for every service that leases them.
+//!
+//! A worker that replays is answered when what it must not be told twice is durable: the grant behind a lease. One that
+//! forgets, as `curl` does, is answered when everything it said is. Whoever is gone for good is found out here: its
+//! session broke and did not come back, or the master was started again and never heard of it.
+
+mod presence;
+mod token;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flexor_engine::Because;
+use flexor_engine::shards::{
+    Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Order, Settings, Shards, Totals, WorkerId,
+};
+use flexor_model::Reason;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use self::presence::Presence;
+use crate::clock::Clock;
+use crate::journal::{Journal, JournalError, Lsn};
+use crate::records;
+
+/// How many batches one lease may have.
+const MAX_LEASE: u64 = 1024;
+/// How many records one answer may name one by one.
+const MAX_PICKED: u64 = 1 << 18;
+
+/// Shared by everything that serves the data.
+#[derive(Clone)]
+pub struct Data(Arc<Inner>);
+
+struct Inner {
+    ledger: Mutex<Ledger>,
+    /// Moves on whenever a worker that waits may get something.
+    changes: watch::Sender<u64>,
+    journal: Arc<Journal>,
+    clock: Clock,
+    refused: watch::Sender<Option<JournalError>>,
+}
+
+struct Ledger {
+    shards: Shards,
+    presence: Presence,
+}
+
+/// What there is to tell about a dataset.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatasetStatus {
+    /// What it is.
+    #[serde(flatten)]
+    pub spec: DatasetSpec,
+    /// What its records have come to.
+    pub totals: Totals,
+    /// The batches that were taken out, because the program fails of them.
+    pub quarantine: Vec<QuarantinedBatch>,
+    /// Nothing is left to do.
+    pub finished: bool,
+}
+
+/// A batch that was taken out.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuarantinedBatch {
+    /// Of which epoch.
+    pub epoch: u32,
+    /// Which.
+    pub batch: u64,
+    /// How often the program failed of it alone.
+    pub failures: u32,
+    /// Which records it has.
+    #[serde(flatten)]
+    pub records: RecordsOfBatch,
+}
+
+/// The records of a batch, as they are shown and sent.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum RecordsOfBatch {
+    /// They stand together.
+    Run {
+        /// The first.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+    /// One by one.
+    Picked {
+        /// Each.
+        records: Vec<u64>,
+    },
+}
+
+/// What was decided, and how far the journal is with it.
+struct Decided<T> {
+    answer: T,
+    lsn: Lsn,
+    /// The answer must wait until the journal is there.
+    must_be_durable: bool,
+}
+
+impl Data {
+    pub(crate) fn new(
+        shards: Shards,
+        journal: Arc<Journal>,
+        clock: Clock,
+        refused: watch::Sender<Option<JournalError>>,
+    ) -> Self {
+        let now = clock.now();
+        let shards = shards.resume(Settings::default(), now);
+        let mut presence = Presence::default();
+        shards.in_doubt().into_iter().for_each(|worker| presence.expect(worker, now));
+        let ledger = Mutex::new(Ledger { shards, presence });
+        Self(Arc::new(Inner { ledger, changes: watch::Sender::new(0), journal, clock, refused }))
+    }
+
+    /// The job has a dataset.
+    pub async fn register(&self, spec: DatasetSpec) -> Result<(), Because> {
+        let decided = self.decide(|ledger, _, facts| ledger.shards.register(spec, facts))?;
+        self.settle(decided).await?
+    }
+
+    /// Leases batches to a worker, waiting for some if there are none at present.
+    pub async fn lease(&self, worker: &WorkerId, asked: &Asked, wait: Duration) -> Result<Leased, Because> {
+        let deadline = tokio::time::sleep(wait);
+        tokio::pin!(deadline);
+        let mut changes = self.0.changes.subscribe();
+        let asked = self.bounded(asked);
+        loop {
+            changes.borrow_and_update();
+            let decided = self.decide(|ledger, now, facts| ledger.shards.lease(worker, &asked, now, facts))?;
+            let leased = self.settle(decided).await??;
+            if wait.is_zero() || !matches!(leased, Leased::Wait(_)) {
+                return Ok(leased);
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = &mut deadline => return Ok(leased),
+            }
+        }
+    }
+
+    /// Batches are done. How many records that accounts for, and what must be durable for that to be safe.
+    pub async fn acknowledge(
+        &self,
+        worker: &WorkerId,
+        (grant, batches): (GrantId, Batches),
+        durably: bool,
+    ) -> Result<(u64, Lsn), Because> {
+        let mut decided =
+            self.decide(|ledger, now, facts| ledger.shards.acknowledge(worker, grant, batches, now, facts))?;
+        decided.must_be_durable |= durably;
+        let lsn = decided.lsn;
+        Ok((self.settle(decided).await??, lsn))
+    }
+
+    /// Batches of a lease are not wanted.
+    pub async fn give_back(&self, worker: &WorkerId, (grant, batches): (GrantId, Batches)) -> Result<(), Because> {
+        let decided = self.decide(|ledger, now, facts| ledger.shards.give_back(worker, grant, batches, now, facts))?;
+        self.settle(decided).await?
+    }
+
+    /// A worker says what it holds and what it has acknowledged; gives what it does not hold.
+    pub async fn come_back(
+        &self,
+        worker: &WorkerId,
+        holds: &[(GrantId, Batches)],
+        acknowledged: &[(GrantId, Batches)],
+    ) -> Result<Vec<(GrantId, Batches)>, Because> {
+        let decided = self.decide(|ledger, now, facts| {
+            ledger.presence.heard(worker);
+            ledger.shards.come_back(worker, holds, acknowledged, now, facts)
+        })?;
+        self.settle(decided).await?
+    }
+
+    /// Where the data stands, as a program keeps it in its checkpoint.
+    pub fn position(&self) -> String {
+        token::encode(&self.lock().shards.position())
+    }
+
+    /// Goes back to where the data stood. How many records are open again.
+    pub async fn restore(&self, token: &str) -> Result<u64, Because> {
+        let position = token::decode(token)?;
+        let decided = self.decide(|ledger, now, facts| ledger.shards.restore(position, now, facts))?;
+        self.settle(decided).await?
+    }
+
+    /// A worker has ended, as whoever started it says.
+    pub async fn ended(&self, worker: &WorkerId, ending: Ending) -> Result<(), Because> {
+        let decided = self.decide(|ledger, now, facts| {
+            ledger.presence.forget(worker);
+            ledger.shards.ended(worker, ending, now, facts);
+        })?;
+        self.settle(decided).await
+    }
+
+    /// A worker has opened a session.
+    pub(crate) fn session_begun(&self, worker: &WorkerId) {
+        self.lock().presence.session_began(worker);
+    }
+
+    /// The session of a worker has ended: it has a while to come back.
+    pub(crate) fn session_ended(&self, worker: &WorkerId) {
+        let now = self.0.clock.now();
+        self.lock().presence.session_ended(worker, now);
+    }
+
+    /// Takes back what makes no progress, and what those hold who did not come back.
+    pub(crate) async fn keep_house(&self) -> Result<(), Because> {
+        let decided = self.decide(|ledger, now, facts| {
+            for worker in ledger.presence.given_up(now) {
+                tracing::warn!(%worker, "did not come back");
+                ledger.shards.ended(&worker, Ending::Lost, now, facts);
+            }
+            ledger.shards.tick(now, facts);
+        })?;
+        self.settle(decided).await
+    }
+
+    /// What there is to tell.
+    pub fn status(&self) -> Vec<DatasetStatus> {
+        let ledger = self.lock();
+        let shards = &ledger.shards;
+        shards
+            .datasets()
+            .map(|spec| DatasetStatus {
+                spec: spec.clone(),
+                totals: shards.totals(&spec.name).unwrap_or_default(),
+                quarantine: shards
+                    .quarantined(&spec.name)
+                    .into_iter()
+                    .map(|(epoch, batch, failures)| {
+                        let records = records_of(spec, epoch, batch);
+                        QuarantinedBatch { epoch, batch, failures, records }
+                    })
+                    .collect(),
+                finished: shards.is_finished(&spec.name),
+            })
+            .collect()
+    }
+
+    /// The records of each batch of a lease.
+    pub fn records(&self, lease: &Lease) -> Vec<(u64, RecordsOfBatch)> {
+        let ledger = self.lock();
+        let Some(spec) = ledger.shards.dataset(&lease.dataset) else { return Vec::new() };
+        let batches = lease.batches.first..lease.batches.end();
+        batches.map(|batch| (batch, records_of(spec, lease.epoch, batch))).collect()
+    }
+
+    /// The last decision that survives the end of the machine.
+    pub fn durable_lsn(&self) -> u64 {
+        self.0.journal.durable_lsn().0
+    }
+
+    /// As much as one answer can name.
+    fn bounded(&self, asked: &Asked) -> Asked {
+        let ledger = self.lock();
+        let spec = ledger.shards.dataset(&asked.dataset);
+        let picked = spec.filter(|spec| matches!(spec.order, Order::ShuffledRecords { .. }));
+        let most = picked.map_or(MAX_LEASE, |spec| (MAX_PICKED / spec.batch).max(1));
+        Asked { batches: asked.batches.clamp(1, most), ..asked.clone() }
+    }
+
+    /// Does something with the ledger while nothing is decided.
+    pub(crate) fn with_shards<R>(&self, act: impl FnOnce(&Shards) -> R) -> R {
+        act(&self.lock().shards)
+    }
+
+    /// Decides something and writes it into the journal, before anybody else decides.
+    fn decide<T>(&self, act: impl FnOnce(&mut Ledger, Duration, &mut Vec<Fact>) -> T) -> Result<Decided<T>, Because> {
+        let inner = &self.0;
+        if !inner.journal.has_room() {
+            let detail = "nothing can be written down at present; try again when the disk has room";
+            return Err(Because::new(Reason::JournalFull, detail));
+        }
+        let mut facts = Vec::new();
+        let mut ledger = self.lock();
+        let answer = act(&mut ledger, inner.clock.now(), &mut facts);
+        if facts.is_empty() {
+            return Ok(Decided { answer, lsn: Lsn(0), must_be_durable: false });
+        }
+        let appended = inner.journal.append(&records::encode_data(&facts));
+        let lsn = appended.map_err(|error| {
+            let detail = error.to_string();
+            // The ledger knows what the journal does not: the master ends, and the next one goes on from the journal.
+            inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
+            Because::new(Reason::JournalFull, detail)
+        })?;
+        let kept = inner.journal.flush().is_ok();
+        drop(ledger);
+        inner.changes.send_modify(|count| *count += 1);
+        for fact in &facts {
+            tell(fact);
+        }
+        Ok(Decided { answer, lsn, must_be_durable: !kept || facts.iter().any(Fact::must_be_durable) })
+    }
+
+    async fn settle<T>(&self, decided: Decided<T>) -> Result<T, Because> {
+        if decided.must_be_durable {
+            let durable = self.0.journal.durable(decided.lsn).await;
+            durable.map_err(|error| Because::new(Reason::JournalFull, error.to_string()))?;
+        }
+        Ok(decided.answer)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is worth a line in the log. Grants and acknowledgements are not: there is no end of them.
+fn tell(fact: &Fact) {
+    match fact {
+        Fact::Registered { spec } => {
+            tracing::info!(dataset = %spec.name, records = spec.records, batch = spec.batch, "registered");
+        }
+        Fact::Returned { grant, batches, repeated, because, .. } if *repeated > 0 => {
+            tracing::info!(%grant, %batches, %because, "taken back");
+        }
+        Fact::Quarantined { dataset, epoch, batch, because } => {
+            tracing::error!(%dataset, epoch, batch, %because, "quarantined");
+        }
+        Fact::Rewound { position } => tracing::info!(datasets = position.datasets.len(), "wound back"),
+        Fact::Begun { .. }
+        | Fact::Granted { .. }
+        | Fact::Accounted { .. }
+        | Fact::Returned { .. }
+        | Fact::Charged { .. } => {}
+    }
+}
+
+fn records_of(spec: &DatasetSpec, epoch: u32, batch: u64) -> RecordsOfBatch {
+    match spec.records_of(epoch, batch) {
+        flexor_engine::shards::Records::Run { first, count } => RecordsOfBatch::Run { first, count },
+        flexor_engine::shards::Records::Picked(records) => RecordsOfBatch::Picked { records },
+    }
+}

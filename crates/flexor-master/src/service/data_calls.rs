@@ -1,0 +1,111 @@
+//! Requests of workers about batches: the ledger's answers as messages.
+
+use std::time::Duration;
+
+use flexor_engine::Because;
+use flexor_engine::shards::{
+    Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId,
+};
+use flexor_model::Reason;
+use flexor_wire::master::v1 as wire;
+use wire::reply::Result as Answer;
+
+use super::calls::MAX_WAIT;
+use crate::data::RecordsOfBatch;
+use crate::job::Job;
+
+pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer, wire::Refusal> {
+    let spec = spec_of(dataset).map_err(|error| refusal(&Because::new(Reason::InvalidValue, error.to_string())))?;
+    job.data().register(spec).await.map_err(|because| refusal(&because))?;
+    Ok(Answer::Done(wire::Done {}))
+}
+
+pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatches) -> Result<Answer, wire::Refusal> {
+    let asked =
+        Asked { dataset: lease.dataset.into(), batches: lease.batches, epoch: lease.epoch, promise: Promise::Replays };
+    let wait = Duration::from_millis(lease.wait_ms.into()).min(MAX_WAIT);
+    let leased = job.data().lease(worker, &asked, wait).await.map_err(|because| refusal(&because))?;
+    Ok(Answer::Lease(match leased {
+        Leased::Lease(lease) => {
+            let batches = job.data().records(&lease).into_iter().map(|(number, records)| match records {
+                RecordsOfBatch::Run { first, count } => wire::Batch { number, first, count, records: Vec::new() },
+                RecordsOfBatch::Picked { records } => wire::Batch { number, records, ..wire::Batch::default() },
+            });
+            let held = wire::Held { lease: lease.grant.0, first: lease.batches.first, count: lease.batches.count };
+            wire::Lease { held: Some(held), epoch: lease.epoch, batches: batches.collect(), ..wire::Lease::default() }
+        }
+        Leased::Wait(because) => wire::Lease { wait: because.to_string(), ..wire::Lease::default() },
+        Leased::Finished => wire::Lease { finished: true, ..wire::Lease::default() },
+    }))
+}
+
+pub(super) async fn acknowledge(
+    job: &Job,
+    worker: &WorkerId,
+    acknowledge: wire::AcknowledgeBatches,
+) -> Result<Answer, wire::Refusal> {
+    let done = acknowledge.done.unwrap_or_default();
+    let accounted = job.data().acknowledge(worker, held(&done), acknowledge.durable).await;
+    let (records, lsn) = accounted.map_err(|because| refusal(&because))?;
+    Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
+}
+
+pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) -> Result<Answer, wire::Refusal> {
+    job.data().give_back(worker, held(&back)).await.map_err(|because| refusal(&because))?;
+    Ok(Answer::Done(wire::Done {}))
+}
+
+pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack) -> Result<Answer, wire::Refusal> {
+    let list = |all: &[wire::Held]| all.iter().map(held).collect::<Vec<_>>();
+    let void = job.data().come_back(worker, &list(&back.holds), &list(&back.acknowledged)).await;
+    let void = void.map_err(|because| refusal(&because))?;
+    let void = void.into_iter().map(|(grant, batches)| wire::Held {
+        lease: grant.0,
+        first: batches.first,
+        count: batches.count,
+    });
+    Ok(Answer::Void(wire::Void { held: void.collect() }))
+}
+
+pub(super) fn position(job: &Job) -> Answer {
+    Answer::Position(wire::Position { position: job.data().position() })
+}
+
+pub(super) async fn restore(job: &Job, restore: &wire::RestorePosition) -> Result<Answer, wire::Refusal> {
+    let records = job.data().restore(&restore.position).await.map_err(|because| refusal(&because))?;
+    Ok(Answer::Rewound(wire::Rewound { records }))
+}
+
+pub(super) async fn ended(job: &Job, worker: &WorkerId, ending: i32) -> Result<Answer, wire::Refusal> {
+    use wire::worker_ended::Ending as Said;
+    let ending = match Said::try_from(ending) {
+        Ok(Said::Lost) => Ending::Lost,
+        Ok(Said::Failed) => Ending::Failed,
+        Ok(Said::Finished) => Ending::Finished,
+        Ok(Said::Unspecified) | Err(_) => {
+            let because = Because::new(Reason::ProtocolViolation, "how the worker ended is not said");
+            return Err(refusal(&because));
+        }
+    };
+    job.data().ended(worker, ending).await.map_err(|because| refusal(&because))?;
+    Ok(Answer::Done(wire::Done {}))
+}
+
+fn held(held: &wire::Held) -> (GrantId, Batches) {
+    (GrantId(held.lease), Batches::new(held.first, held.count))
+}
+
+fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
+    use wire::dataset::Order as Said;
+    let order = match dataset.order() {
+        Said::Sequential => Order::Sequential,
+        Said::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
+        Said::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
+    };
+    let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch)?;
+    Ok(spec.with_epochs(dataset.epochs).with_order(order))
+}
+
+fn refusal(because: &Because) -> wire::Refusal {
+    wire::Refusal { reason: because.reason.to_string(), detail: because.detail.clone() }
+}

@@ -1,0 +1,181 @@
+//! Batches over sessions and over plain HTTP, with masters that come and go.
+
+use flexor_wire::master::v1 as wire;
+use serde_json::{Value, json};
+use wire::reply::Result as Answer;
+use wire::request::Op;
+
+use crate::serving::{Node, Serving};
+
+fn dataset(records: u64) -> Op {
+    Op::Register(wire::Dataset { name: "d".to_owned(), records, batch: 10, epochs: Some(1), ..Default::default() })
+}
+
+fn lease(batches: u64) -> Op {
+    Op::Lease(wire::LeaseBatches { dataset: "d".to_owned(), batches, ..Default::default() })
+}
+
+fn acknowledge(held: wire::Held, durable: bool) -> Op {
+    Op::Acknowledge(wire::AcknowledgeBatches { done: Some(held), durable })
+}
+
+async fn leased(worker: &mut Node, batches: u64) -> wire::Lease {
+    match worker.ask(lease(batches)).await {
+        Answer::Lease(lease) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn post(serving: &Serving, path: &str, body: Value) -> (u16, Value) {
+    let head = format!("POST {path} HTTP/1.1\nContent-Type: application/json\n\n{body}");
+    let (code, text) = Serving::http(serving.grpc, &head).await;
+    (code, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+async fn totals(serving: &Serving) -> Value {
+    let (code, text) = Serving::http(serving.grpc, "GET /api/datasets/d HTTP/1.1").await;
+    assert_eq!(code, 200, "{text}");
+    serde_json::from_str::<Value>(&text).unwrap()["totals"].clone()
+}
+
+#[tokio::test]
+async fn a_worker_goes_through_a_dataset_over_a_session() {
+    let serving = Serving::start(1, 1).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    assert!(matches!(worker.ask(dataset(45)).await, Answer::Done(_)));
+    let mut records = Vec::new();
+    loop {
+        let lease = leased(&mut worker, 2).await;
+        if lease.finished {
+            break;
+        }
+        records.extend(lease.batches.iter().flat_map(|batch| batch.first..batch.first + batch.count));
+        let done = worker.ask(acknowledge(lease.held.unwrap(), false)).await;
+        assert!(matches!(done, Answer::Accounted(_)), "{done:?}");
+    }
+    assert_eq!(records, (0..45).collect::<Vec<_>>());
+    assert_eq!(totals(&serving).await["accounted"], 45);
+}
+
+#[tokio::test]
+async fn curl_is_enough() {
+    let serving = Serving::start(1, 1).await;
+    let register = json!({ "name": "d", "records": 25, "batch": 10, "shuffle": "records", "seed": 7 });
+    assert_eq!(post(&serving, "/api/datasets", register.clone()).await.0, 200);
+    assert_eq!(post(&serving, "/api/datasets", register).await.0, 200, "twice is once");
+    let mut records = Vec::new();
+    loop {
+        let (code, answer) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
+        assert_eq!(code, 200, "{answer}");
+        if answer["finished"] == true {
+            break;
+        }
+        for record in answer["batches"][0]["records"].as_array().unwrap() {
+            records.push(record.as_u64().unwrap());
+        }
+        let done =
+            json!({ "worker": "w", "lease": answer["lease"], "first": answer["first"], "count": answer["count"] });
+        assert_eq!(post(&serving, "/api/datasets/d/acknowledge", done).await.0, 200);
+    }
+    assert_ne!(records, (0..25).collect::<Vec<_>>());
+    records.sort_unstable();
+    assert_eq!(records, (0..25).collect::<Vec<_>>());
+    let totals = totals(&serving).await;
+    assert_eq!((&totals["accounted"], &totals["outstanding"]), (&json!(25), &json!(0)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_with_its_reason() {
+    let serving = Serving::start(1, 1).await;
+    let unknown = post(&serving, "/api/datasets/none/lease", json!({ "worker": "w" })).await;
+    assert_eq!((unknown.0, &unknown.1["reason"]), (404, &json!("UnknownDataset")));
+    let zero = post(&serving, "/api/datasets", json!({ "name": "d", "records": 5, "batch": 0 })).await;
+    assert_eq!((zero.0, &zero.1["reason"]), (400, &json!("InvalidValue")));
+    assert_eq!(post(&serving, "/api/datasets", json!({ "name": "d", "records": 5, "batch": 1 })).await.0, 200);
+    let changed = post(&serving, "/api/datasets", json!({ "name": "d", "records": 4, "batch": 1 })).await;
+    assert_eq!((changed.0, &changed.1["reason"]), (409, &json!("DatasetChanged")));
+    let stolen = json!({ "worker": "w", "lease": 99, "first": 0 });
+    let stolen = post(&serving, "/api/datasets/d/acknowledge", stolen).await;
+    assert_eq!((stolen.0, &stolen.1["reason"]), (409, &json!("LeaseVoid")));
+    let position = post(&serving, "/api/restore", json!({ "position": "v1.nonsense" })).await;
+    assert_eq!((position.0, &position.1["reason"]), (400, &json!("InvalidPosition")));
+    let nobody = post(&serving, "/api/datasets/d/lease", json!({ "worker": "" })).await;
+    assert_eq!(nobody.0, 400);
+}
+
+#[tokio::test]
+async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let mut worker = Node::connect(&first, "w", 1).await;
+    worker.ask(dataset(100)).await;
+    let done = leased(&mut worker, 1).await.held.unwrap();
+    let open = leased(&mut worker, 1).await.held.unwrap();
+    worker.ask(acknowledge(done, true)).await;
+    let curl = post(&first, "/api/datasets/d/lease", json!({ "worker": "curl" })).await.1;
+    drop(first);
+
+    let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let said = json!({ "worker": "curl", "lease": curl["lease"], "first": curl["first"] });
+    assert_eq!(post(&second, "/api/datasets/d/acknowledge", said).await.0, 200, "who forgets is not asked anything");
+    let mut worker = Node::connect(&second, "w", 1).await;
+    match worker.ask(lease(1)).await {
+        Answer::Refusal(refusal) => assert_eq!(refusal.reason, "WorkerInDoubt"),
+        other => panic!("{other:?}"),
+    }
+    let back = wire::ComeBack { holds: vec![open], acknowledged: vec![done] };
+    assert_eq!(worker.ask(Op::ComeBack(back)).await, Answer::Void(wire::Void::default()));
+    let accounted = worker.ask(acknowledge(open, false)).await;
+    assert!(matches!(accounted, Answer::Accounted(wire::Accounted { records: 10, .. })), "{accounted:?}");
+    assert_eq!(totals(&second).await["accounted"], 30);
+    assert!(!leased(&mut worker, 1).await.batches.is_empty());
+}
+
+#[tokio::test]
+async fn a_lease_waits_for_what_others_give_back() {
+    let serving = Serving::start(1, 1).await;
+    let (mut one, mut two) = (Node::connect(&serving, "a", 1).await, Node::connect(&serving, "b", 1).await);
+    one.ask(dataset(10)).await;
+    let held = leased(&mut one, 1).await.held.unwrap();
+    let waiting = leased(&mut two, 1).await;
+    assert!(waiting.wait.starts_with("OthersHoldTheRest"), "{waiting:?}");
+    two.say(Op::Lease(wire::LeaseBatches { dataset: "d".to_owned(), wait_ms: 20_000, ..Default::default() })).await;
+    one.ask(Op::GiveBack(held)).await;
+    match two.answer().await {
+        Answer::Lease(lease) => assert_eq!(lease.batches.len(), 1),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_position_is_restored_and_counted() {
+    let serving = Serving::start(1, 1).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    worker.ask(dataset(100)).await;
+    let Answer::Position(start) = worker.ask(Op::Position(wire::GetPosition {})).await else { panic!("no position") };
+    let held = leased(&mut worker, 3).await.held.unwrap();
+    worker.ask(acknowledge(held, false)).await;
+    let restore = Op::Restore(wire::RestorePosition { position: start.position });
+    assert_eq!(worker.ask(restore).await, Answer::Rewound(wire::Rewound { records: 30 }));
+    let totals = totals(&serving).await;
+    assert_eq!((&totals["accounted"], &totals["rewound"]), (&json!(0), &json!(30)));
+    assert_eq!(leased(&mut worker, 3).await.held.unwrap().first, held.first);
+}
+
+#[tokio::test]
+async fn a_batch_that_the_program_fails_of_is_named() {
+    let serving = Serving::start(1, 1).await;
+    let mut launcher = Node::connect(&serving, "launcher", 1).await;
+    launcher.ask(dataset(30)).await;
+    for life in 1..=2 {
+        let mut worker = Node::connect(&serving, "w", life).await;
+        assert_eq!(leased(&mut worker, 1).await.held.unwrap().first, 0);
+        let node = Some(wire::Node { name: "w".to_owned(), incarnation: life });
+        let ended = wire::WorkerEnded { worker: node, ending: wire::worker_ended::Ending::Failed.into() };
+        assert!(matches!(launcher.ask(Op::Ended(ended)).await, Answer::Done(_)));
+    }
+    let (_, text) = Serving::http(serving.grpc, "GET /api/datasets HTTP/1.1").await;
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let bad = &all["datasets"][0]["quarantine"][0];
+    assert_eq!(*bad, json!({ "epoch": 0, "batch": 0, "failures": 2, "first": 0, "count": 10 }), "{text}");
+}

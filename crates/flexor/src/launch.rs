@@ -1,0 +1,211 @@
+//! `flexor launch`: torchrun's command line for any program, at a master or with one of its own.
+
+mod devices;
+mod help;
+mod own_master;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use flexor_agent::launch::{Launch, Over, Signals};
+use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
+use flexor_dialects::Finding;
+use flexor_dialects::launch_options::{self, Asked, ForwardedSignal, LaunchOptions, OutputOptions, Rendezvous};
+use flexor_model::{env, ports};
+use flexor_store::sidecar::Upstream;
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::own_master::OwnMaster;
+use crate::exit::Exit;
+use crate::{logging, output};
+
+/// What leads to [`flexor_agent::workers::exec_shim`].
+pub const SHIM: &str = "start-worker";
+
+/// What `PROGRAM` and its options are called in error messages.
+const COMMAND: &str = "flexor launch";
+
+pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
+    let Some(words) = words.iter().map(|word| word.to_str().map(str::to_owned)).collect::<Option<Vec<_>>>() else {
+        output::note(&format!("error: {COMMAND} takes arguments in UTF-8 only"));
+        return Ok(Exit::Usage);
+    };
+    let variables: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let parsed = match launch_options::parse(&words, &variables) {
+        Ok(parsed) => parsed,
+        Err(findings) => {
+            findings.iter().for_each(note);
+            output::note(&format!("{COMMAND} --help tells what there is"));
+            return Ok(Exit::Usage);
+        }
+    };
+    parsed.warnings.iter().for_each(note);
+    let options = match parsed.asked {
+        Asked::Help => {
+            output::text(&help::text())?;
+            return Ok(Exit::Success);
+        }
+        Asked::Launch(options) => *options,
+    };
+    logging::start_for_launch();
+    // Workers die with the thread that started them; on this runtime that is the one that waits for everything.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(launch(options))
+}
+
+fn note(finding: &Finding) {
+    let kind = if finding.is_error() { "error" } else { "warning" };
+    output::note(&format!("{kind}: {finding}"));
+}
+
+async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
+    let processes = match options.processes.count(devices::count) {
+        Ok(processes) => processes,
+        Err(finding) => {
+            note(&finding);
+            return Ok(Exit::Failure);
+        }
+    };
+    let signals = signals(&options.signals)?;
+    let token_file = std::env::var_os(env::TOKEN_FILE.name).map(Into::into);
+    let (address, run, own) = match &options.rendezvous {
+        Rendezvous::Alone => {
+            let own = OwnMaster::start(&options).await?;
+            (own.address(), own_master::JOB.to_owned(), Some(own))
+        }
+        Rendezvous::Elastic { at, id } => {
+            // torchrun's users know the port of the store; the services are on another one of the same host.
+            let port = if at.port == ports::STORE { ports::MASTER } else { at.port };
+            (join_host_port(&at.host, port), id.clone(), None)
+        }
+        Rendezvous::Static { .. } => {
+            output::note(
+                "error: a static rendezvous has no master that could replace a lost node; start one with `flexor \
+                 master` and give --rdzv-backend=c10d --rdzv-endpoint=HOST:50001, or --standalone for one machine",
+            );
+            return Ok(Exit::Failure);
+        }
+    };
+    let token_file = if own.is_some() { None } else { token_file };
+    let master = match Upstream::new(&address, token_file) {
+        Ok(master) => master,
+        Err(error) => {
+            output::note(&format!("error: --rdzv-endpoint {error}"));
+            return Ok(Exit::Failure);
+        }
+    };
+    let (program, args) = options.program.argv.split_first().context("there is no program")?;
+    let mut launch = Launch {
+        master,
+        master_address: address,
+        node: node(options.local_addr.as_deref())?,
+        processes,
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
+        role: options.role.clone(),
+        max_restarts: options.max_restarts,
+        grace: options.shutdown_timeout,
+        shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
+        logs: log_options(&options.output).open(&run)?,
+        run,
+    };
+    let over = tokio::select! {
+        over = launch.run(signals) => over,
+        error = own_master::ended(own) => {
+            output::note(&format!("error: the master of this launch has ended: {error:#}"));
+            return Ok(Exit::Infrastructure);
+        }
+    };
+    match over {
+        Ok(over) => Ok(tell(&over)),
+        Err(error) => {
+            output::note(&format!("error: {error}"));
+            Ok(Exit::Failure)
+        }
+    }
+}
+
+fn tell(over: &Over) -> Exit {
+    match over {
+        Over::Finished => Exit::Success,
+        Over::Closed { because, report } => {
+            if let Some(report) = report {
+                output::note(&report.to_string());
+            }
+            output::note(&format!("error: the run is closed: {because}"));
+            Exit::Failure
+        }
+        Over::Fenced(because) => {
+            output::note(&format!("error: {because}; this node takes no part any more"));
+            Exit::Infrastructure
+        }
+        Over::Signal(signal) => {
+            output::note(&format!("ended by {signal}"));
+            Exit::Interrupted
+        }
+    }
+}
+
+/// The name of this node and which life of it this is: the pod's where there is one, else the machine's with the process,
+/// because several may run on one machine.
+fn node(local_addr: Option<&str>) -> anyhow::Result<(std::sync::Arc<str>, u64)> {
+    let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    if let Some(pod) = pod {
+        let life = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
+        return Ok((pod.into(), u64::try_from(life).unwrap_or(u64::MAX)));
+    }
+    let host = match local_addr {
+        Some(address) => address.to_owned(),
+        None => nix::unistd::gethostname()
+            .context("the name of this host is not known; give --local-addr")?
+            .to_string_lossy()
+            .into_owned(),
+    };
+    Ok((format!("{host}_{}", std::process::id()).into(), 0))
+}
+
+fn join_host_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+fn log_options(output: &OutputOptions) -> LogOptions {
+    LogOptions {
+        folder: LogFolder::from(output.log_dir.clone().map(OsString::from)),
+        redirects: stream_choice(&output.redirects),
+        tee: stream_choice(&output.tee),
+        shown: output.console_ranks.as_ref().map(|ranks| ranks.iter().copied().map(LocalRank).collect()),
+        prefix: output.prefix.clone().map_or_else(LinePrefix::default, LinePrefix::new),
+    }
+}
+
+fn stream_choice(choice: &launch_options::StreamChoice) -> StreamChoice {
+    let streams = |streams: &launch_options::Streams| Streams { stdout: streams.stdout, stderr: streams.stderr };
+    match choice {
+        launch_options::StreamChoice::All(all) => StreamChoice::All(streams(all)),
+        launch_options::StreamChoice::ByLocalRank(ranks) => {
+            StreamChoice::ByLocalRank(ranks.iter().map(|(rank, of)| (LocalRank(*rank), streams(of))).collect())
+        }
+    }
+}
+
+/// From here on these signals do not end the process but are passed on.
+fn signals(wanted: &[ForwardedSignal]) -> anyhow::Result<Signals> {
+    let (sender, receiver) = watch::channel(None);
+    for name in wanted {
+        let which: Signal = name.as_str().parse().context("an unknown signal")?;
+        let mut stream = signal(SignalKind::from_raw(which as i32)).context("signals cannot be watched")?;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while stream.recv().await.is_some() {
+                sender.send_replace(Some(which));
+            }
+        });
+    }
+    Ok(receiver)
+}

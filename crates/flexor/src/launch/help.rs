@@ -1,0 +1,88 @@
+//! `flexor launch --help`, from the table that the options are read with.
+
+use std::fmt::Write as _;
+
+use flexor_dialects::launch_options::{self, Fate, Kind, OptionSpec, Origin};
+
+use crate::exit;
+
+const HEAD: &str = "\
+Start the processes of one node of an elastic job
+
+Takes torchrun's command line and its PET_* variables, and dlrover-run's options where they mean the same, for any
+program: a name that ends in .py is run with Python, anything else is executed itself. Processes get torchrun's
+environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, …).
+
+A node that is lost or joins restarts the processes and costs nothing; failures of the program are counted. With
+--standalone, or without an endpoint on one node, no master is needed.
+
+Usage: flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...
+
+Examples:
+  flexor launch --standalone --nproc-per-node=2 train.py --lr=0.1
+  flexor launch --nnodes=2:4 --nproc-per-node=8 --rdzv-endpoint=mnist-master:50001 train.py
+  flexor launch --standalone --nproc-per-node=4 ./simulate input.dat
+";
+
+/// Everything that there is to say.
+pub fn text() -> String {
+    let mut text = HEAD.to_owned();
+    let of = |origin| launch_options::all().filter(move |spec| spec.origin == origin);
+    section(&mut text, "Options of torchrun", of(Origin::Torchrun).filter(is_meant));
+    section(&mut text, "Options of dlrover-run", of(Origin::DlroverRun).filter(is_meant));
+    let idle = launch_options::all().filter(|spec| matches!(spec.fate, Fate::NoEffect(_)));
+    names(&mut text, "Taken without effect, with a word why", idle);
+    let refused = launch_options::all().filter(|spec| matches!(spec.fate, Fate::Refused { .. }));
+    names(&mut text, "Refused, with what to do instead", refused);
+    let _ = write!(text, "\n{}\n", exit::HELP);
+    text
+}
+
+fn is_meant(spec: &&'static OptionSpec) -> bool {
+    spec.fate == Fate::Meant
+}
+
+fn section<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a OptionSpec>) {
+    let _ = write!(text, "\n{title}:\n");
+    for spec in specs {
+        let short = spec.short.map(|letter| format!("-{letter}, ")).unwrap_or_default();
+        let value = match spec.kind {
+            Kind::Flag => String::new(),
+            Kind::Text(name) | Kind::Integer(name) | Kind::Number(name) => format!(" <{name}>"),
+            Kind::Choice(words) => format!(" <{}>", words.join("|")),
+        };
+        let _ = writeln!(text, "  {short}{}{value}", spec.name);
+        let default = match spec.default {
+            "" => String::new(),
+            value => format!(" [default: {value}]"),
+        };
+        for line in wrapped(&format!("{}{default}", spec.help)) {
+            let _ = writeln!(text, "          {line}");
+        }
+    }
+}
+
+fn names<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a OptionSpec>) {
+    let _ = write!(text, "\n{title}:\n");
+    let all: Vec<&str> = specs.map(|spec| spec.name).collect();
+    for line in wrapped(&all.join(" ")) {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+/// Lines of at most 88 characters.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().filter(|line| line.is_empty() || line.len() + 1 + word.len() <= 88);
+        match last {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
