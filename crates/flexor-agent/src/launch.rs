@@ -16,20 +16,28 @@ mod reports;
 mod round;
 mod store;
 mod supervise;
+mod world_socket;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flexor_model::Reason;
 use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
+use nix::unistd::gethostname;
 use tokio::sync::watch;
 
 use self::membership::{Membership, Place, World};
 pub use self::outcome::{LaunchError, Over};
 use self::round::Round;
 use self::supervise::Event;
-use crate::workers::{ERROR_FILE_VARIABLE, FailureReport, Ladder, RunLogs, Shim, WorkerExit, propagate, root_cause};
+use crate::workers::{
+    ERROR_FILE_VARIABLE, FailureReport, Ladder, Outcome, RunLogs, Shim, WorkerExit, command_line, propagate, root_cause,
+};
+
+/// How long new workers may take before they say that they are ready for a world.
+const START_WITHIN: Duration = Duration::from_secs(600);
 
 /// What a node launches, and where it belongs.
 pub struct Launch {
@@ -67,8 +75,8 @@ struct Launcher<'a> {
     launch: &'a mut Launch,
     membership: Membership,
     signals: Signals,
-    /// How often its workers were started again because the program failed.
-    restarts: u32,
+    /// Failures of workers that others went on without.
+    failures: u32,
     attempts: u32,
 }
 
@@ -80,28 +88,32 @@ impl Launch {
     /// The workers cannot be started, or their output has nowhere to go.
     pub async fn run(&mut self, signals: Signals) -> Result<Over, LaunchError> {
         let membership = Membership::begin(self.master.clone(), self.node.clone(), self.processes);
-        let launcher = Launcher { launch: self, membership, signals, restarts: 0, attempts: 0 };
+        let launcher = Launcher { launch: self, membership, signals, failures: 0, attempts: 0 };
         launcher.run().await
     }
 }
 
 impl Launcher<'_> {
     async fn run(mut self) -> Result<Over, LaunchError> {
+        let mut kept = None;
         loop {
-            let world = match self.join().await {
+            let world = match self.join(&mut kept).await {
                 Ok(world) => world,
-                Err(over) => return self.leave(over).await,
+                Err(over) => {
+                    self.give_up(kept, &over).await;
+                    return self.leave(over).await;
+                }
             };
-            match self.work(&world).await? {
-                After::MeetAgain => {}
+            match self.work(&world, kept.take()).await? {
+                After::MeetAgain(round) => kept = round.map(|round| *round),
                 After::Over(over) => return self.leave(over).await,
             }
         }
     }
 
-    /// Waits for the next world that this node is in.
-    async fn join(&mut self) -> Result<World, Over> {
-        self.membership.join();
+    /// Waits for the next world that this node is in. Workers that are kept for it may end in the meantime.
+    async fn join(&mut self, kept: &mut Option<Round>) -> Result<World, Over> {
+        self.membership.join(kept.as_ref().is_some_and(Round::has_told));
         loop {
             tokio::select! {
                 place = self.membership.changed() => match place {
@@ -110,50 +122,102 @@ impl Launcher<'_> {
                     Place::Fenced(because) => return Err(Over::Fenced(because)),
                     Place::Waiting | Place::Restart { .. } => {}
                 },
+                () = a_worker_ends(kept) => {
+                    tracing::warn!("a worker ended while it waited for a world; all are started again");
+                    if let Some(round) = kept {
+                        round.end(self.ladder(), &mut self.signals).await;
+                        reports::lost(&self.membership, self.launch, round.incarnation).await;
+                    }
+                    *kept = None;
+                    self.membership.join(false);
+                }
                 signal = signal(&mut self.signals) => return Err(Over::Signal(signal)),
             }
         }
     }
 
-    /// Works in a world until it ends for this node.
-    async fn work(&mut self, world: &World) -> Result<After, LaunchError> {
-        let mut round = Round::begin(self.launch, world, self.restarts, self.attempts).await?;
-        self.attempts += 1;
-        let event = supervise::until_something_happens(&mut round.group, &mut self.membership, &mut self.signals).await;
-        let ladder = Ladder { grace: self.launch.grace, ..Ladder::default() };
-        match event {
+    /// Works in a world until it ends for this node, with the workers it has or with new ones.
+    async fn work(&mut self, world: &World, kept: Option<Round>) -> Result<After, LaunchError> {
+        let joins = kept.is_some().then_some(world.round);
+        let mut round = match kept {
+            Some(mut round) => {
+                round.go_on(self.launch, world).await?;
+                round
+            }
+            None => {
+                self.attempts += 1;
+                Round::begin(self.launch, world, self.attempts - 1).await?
+            }
+        };
+        let count = self.launch.processes;
+        let (membership, signals) = (&mut self.membership, &mut self.signals);
+        match supervise::until_something_happens(&mut round, count, joins, membership, signals).await {
             Event::Finished => {
-                round.end(ladder, &mut self.signals).await;
-                reports::finished(&self.membership, self.launch, world).await;
+                round.end(self.ladder(), &mut self.signals).await;
+                reports::finished(&self.membership, self.launch, round.incarnation).await;
                 Ok(self.wait_for_the_others().await)
             }
             Event::Failed => {
-                round.end(ladder, &mut self.signals).await;
+                round.end(self.ladder(), &mut self.signals).await;
                 let exits = round.group.exits().to_vec();
-                self.failed(world, &exits).await;
-                Ok(After::MeetAgain)
+                let opted_in = round.opted_in;
+                self.failed(world, round.incarnation, &exits).await;
+                drop(round);
+                if opted_in { self.start_outside(world, &exits).await } else { Ok(After::MeetAgain(None)) }
             }
             Event::MeetAgain(because) => {
                 tracing::info!(round = world.round, %because, "meets again");
-                round.end(ladder, &mut self.signals).await;
-                reports::lost(&self.membership, self.launch, world).await;
-                Ok(After::MeetAgain)
+                if supervise::all_leave(&mut round, count, &because, &mut self.signals).await {
+                    return Ok(After::MeetAgain(Some(Box::new(round))));
+                }
+                round.end(self.ladder(), &mut self.signals).await;
+                reports::lost(&self.membership, self.launch, round.incarnation).await;
+                Ok(After::MeetAgain(None))
+            }
+            Event::PeersGone => {
+                tracing::info!(round = world.round, "its workers have lost their peers; meets again");
+                Ok(After::MeetAgain(Some(Box::new(round))))
             }
             Event::Over(over) => {
-                let signal = if let Over::Signal(signal) = &over { *signal } else { Signal::SIGTERM };
-                round.end(Ladder { signal, ..ladder }, &mut self.signals).await;
-                reports::lost(&self.membership, self.launch, world).await;
+                self.give_up(Some(round), &over).await;
                 Ok(After::Over(over))
             }
         }
     }
 
-    /// The program has failed on this node: the master hears of what and why, and everybody meets again.
-    async fn failed(&mut self, world: &World, exits: &[WorkerExit]) {
-        let command = crate::workers::command_line(&self.launch.program, &self.launch.args);
-        let host = nix::unistd::gethostname()
-            .map_or_else(|_| self.launch.node.0.to_string(), |name| name.to_string_lossy().into_owned());
-        self.restarts += 1;
+    /// A worker has failed among others that can go on without it: the node stands aside until new ones are ready, so that
+    /// nobody waits for their start.
+    async fn start_outside(&mut self, world: &World, exits: &[WorkerExit]) -> Result<After, LaunchError> {
+        let mut exits = exits.to_vec();
+        let mut incarnation = world.round + 1;
+        loop {
+            self.failures += u32::from(!exits.iter().all(|exit| exit.outcome.is_success() || was_killed(exit)));
+            if self.failures > self.launch.max_restarts {
+                let (failures, max) = (self.failures, self.launch.max_restarts);
+                let detail = format!("the program failed {failures} times on this node, {max} restarts are allowed");
+                return Ok(After::Over(Over::closed(format!("{}: {detail}", Reason::RestartsExhausted))));
+            }
+            self.membership.stand_aside().await;
+            self.attempts += 1;
+            let mut round = Round::begin_outside(self.launch, incarnation, self.attempts - 1)?;
+            let count = self.launch.processes;
+            if supervise::all_become_ready(&mut round, count, START_WITHIN, &mut self.signals).await {
+                return Ok(After::MeetAgain(Some(Box::new(round))));
+            }
+            round.end(self.ladder(), &mut self.signals).await;
+            if let Some(signal) = *self.signals.borrow() {
+                return Ok(After::Over(Over::Signal(signal)));
+            }
+            exits = round.group.exits().to_vec();
+            self.failed(world, incarnation, &exits).await;
+            incarnation += 1;
+        }
+    }
+
+    /// The program has failed on this node: the master hears of what and why.
+    async fn failed(&mut self, world: &World, incarnation: u64, exits: &[WorkerExit]) {
+        let command = command_line(&self.launch.program, &self.launch.args);
+        let host = gethostname().map_or_else(|_| self.launch.node.0.to_string(), |name| name.to_string_lossy().into());
         // The report names files in it.
         self.launch.logs.keep();
         if let Some(file) = std::env::var_os(ERROR_FILE_VARIABLE)
@@ -164,7 +228,7 @@ impl Launcher<'_> {
         }
         if let Some(report) = FailureReport::new(command, host, exits.len(), exits) {
             tracing::warn!(round = world.round, "the program failed: {}", report.root_cause.message);
-            reports::failed(&self.membership, self.launch, world, &report).await;
+            reports::failed(&self.membership, self.launch, incarnation, &report).await;
             self.membership.failed(report);
         }
     }
@@ -177,7 +241,7 @@ impl Launcher<'_> {
                 place = self.membership.changed() => match place {
                     Place::Closed(because) => return After::Over(Over::closed(because)),
                     Place::Fenced(because) => return After::Over(Over::Fenced(because)),
-                    Place::Restart { .. } => return After::MeetAgain,
+                    Place::Restart { .. } => return After::MeetAgain(None),
                     Place::InWorld(_) | Place::Waiting => {}
                 },
                 signal = signal(&mut self.signals) => return After::Over(Over::Signal(signal)),
@@ -185,16 +249,42 @@ impl Launcher<'_> {
         }
     }
 
+    async fn give_up(&mut self, round: Option<Round>, over: &Over) {
+        if let Some(mut round) = round {
+            let signal = if let Over::Signal(signal) = over { *signal } else { Signal::SIGTERM };
+            round.end(Ladder { signal, ..self.ladder() }, &mut self.signals).await;
+            reports::lost(&self.membership, self.launch, round.incarnation).await;
+        }
+    }
+
     async fn leave(self, over: Over) -> Result<Over, LaunchError> {
         let report = self.membership.end().await;
         Ok(over.with_report(report))
     }
+
+    fn ladder(&self) -> Ladder {
+        Ladder { grace: self.launch.grace, ..Ladder::default() }
+    }
 }
 
-/// What follows a round.
+/// What follows a world.
 enum After {
-    MeetAgain,
+    /// Another one, with these workers if they outlived it.
+    MeetAgain(Option<Box<Round>>),
     Over(Over),
+}
+
+/// Until a worker that is kept has ended. For ever, where none is kept.
+async fn a_worker_ends(kept: &mut Option<Round>) {
+    match kept {
+        Some(round) => drop(round.group.next_exit().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Nobody but the outside kills: that is no failure of the program.
+fn was_killed(exit: &WorkerExit) -> bool {
+    exit.ended || exit.outcome == Outcome::Signal(Signal::SIGKILL as i32)
 }
 
 /// The signal that ends the launcher.

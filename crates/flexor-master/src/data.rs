@@ -44,6 +44,9 @@ struct Inner {
 struct Ledger {
     shards: Shards,
     presence: Presence,
+    /// Workers of the world in which the program failed, in the order in which that was heard. The first may be the one
+    /// to blame.
+    failed: Vec<WorkerId>,
 }
 
 /// What there is to tell about a dataset.
@@ -113,7 +116,7 @@ impl Data {
         let shards = shards.resume(Settings::default(), now);
         let mut presence = Presence::default();
         shards.in_doubt().into_iter().for_each(|worker| presence.expect(worker, now));
-        let ledger = Mutex::new(Ledger { shards, presence });
+        let ledger = Mutex::new(Ledger { shards, presence, failed: Vec::new() });
         Self(Arc::new(Inner { ledger, changes: watch::Sender::new(0), journal, clock, refused }))
     }
 
@@ -194,6 +197,27 @@ impl Data {
         let decided = self.decide(|ledger, now, facts| {
             ledger.presence.forget(worker);
             ledger.shards.ended(worker, ending, now, facts);
+        })?;
+        self.settle(decided).await
+    }
+
+    /// The program failed in a worker of a node that is in a world.
+    pub(crate) fn failed_in_world(&self, worker: &WorkerId) {
+        let mut ledger = self.lock();
+        if !ledger.failed.contains(worker) {
+            ledger.failed.push(worker.clone());
+        }
+    }
+
+    /// The nodes have met again, or will not: of the workers in which the program failed, the first is to blame if it was
+    /// the program that failed, and nobody if a node was lost.
+    pub(crate) async fn met_again(&self, program_failed: bool) -> Result<(), Because> {
+        let decided = self.decide(|ledger, now, facts| {
+            for (place, worker) in std::mem::take(&mut ledger.failed).iter().enumerate() {
+                let ending = if place == 0 && program_failed { Ending::Failed } else { Ending::Lost };
+                ledger.presence.forget(worker);
+                ledger.shards.ended(worker, ending, now, facts);
+            }
         })?;
         self.settle(decided).await
     }

@@ -310,15 +310,18 @@ impl Job {
                 && let Some(world) = world
             {
                 let mut layout = self.0.layout.lock().unwrap_or_else(PoisonError::into_inner);
-                (told.first_process, told.processes) = layout.of(world, told.rank);
+                let numbered = layout.of(world);
+                told.first_process = numbered.first.get(told.rank as usize).copied().unwrap_or(0);
+                told.processes = numbered.total;
+                told.survivors = numbered.survivors.clone();
             }
             told
         })
     }
 
-    /// A node will start so many processes.
-    pub fn will_start(&self, id: &MemberId, processes: u32) {
-        self.0.layout.lock().unwrap_or_else(PoisonError::into_inner).says(&id.name, processes);
+    /// A node will start so many processes, or goes on with those that it has.
+    pub fn will_start(&self, id: &MemberId, processes: u32, survives: bool) {
+        self.0.layout.lock().unwrap_or_else(PoisonError::into_inner).says(&id.name, processes, survives);
     }
 
     /// What nodes have reported.
@@ -429,6 +432,8 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
         first_process: 0,
         processes: 0,
         run: if in_world { run.to_string() } else { String::new() },
+        program_failures: machine.program_failures(),
+        survivors: Vec::new(),
     }
 }
 

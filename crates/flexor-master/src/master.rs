@@ -2,11 +2,11 @@
 //! master of the same job takes over.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flexor_engine::shards::Shards;
-use flexor_model::Generation;
+use flexor_model::{Generation, Reason};
 use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
 use thiserror::Error;
@@ -21,7 +21,7 @@ use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
 use crate::journal::{Journal, JournalError, Lsn, Recovered};
-use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
+use crate::recorder::{JournalRecorder, Marks, SharedDecisions, What};
 use crate::records::{self, JournalFact, RecordError};
 use crate::service;
 
@@ -125,6 +125,7 @@ impl Master {
             result = probes => Ok(result?),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = keep_house(&job) => Ok(()),
+            () = follow_rounds(&job) => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
@@ -200,6 +201,38 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
         // what it alone still knows.
         if recovered && let Some(seq) = marks.durable_up_to(durable) {
             durable_seq.send_replace(seq);
+        }
+    }
+}
+
+/// Tells the data whose fault it was, whenever the nodes have met again.
+async fn follow_rounds(job: &Job) {
+    let mut decided = job.decided();
+    let mut seen = 0;
+    while decided.changed().await.is_ok() {
+        let verdict = {
+            let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
+            let news = decisions.latest.iter().filter(|decision| decision.number > seen);
+            let mut verdicts = news.filter_map(|decision| match decision.what {
+                What::RoundComplete => Some(decision.cause == Some(Reason::ProgramFailed)),
+                What::Closed => Some(decision.reason == Some(Reason::RestartsExhausted)),
+                What::Joined
+                | What::Spared
+                | What::Left
+                | What::Finished
+                | What::Lost
+                | What::Ended
+                | What::Reopened
+                | What::Expected => None,
+            });
+            let verdict = verdicts.next_back();
+            seen = decisions.latest.back().map_or(seen, |decision| decision.number);
+            verdict
+        };
+        if let Some(program_failed) = verdict
+            && let Err(because) = job.data().met_again(program_failed).await
+        {
+            tracing::warn!(%because, "nobody can be blamed");
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Decision {
     pub reason: Option<Reason>,
     /// Why, in a sentence.
     pub detail: String,
+    /// Of a round: what made the nodes meet again.
+    pub cause: Option<Reason>,
 }
 
 /// What can be decided.
@@ -241,5 +243,6 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         what,
         reason: because.map(|because| because.reason),
         detail: format!("{detail}{more}"),
+        cause: if let Fact::Completed { cause, .. } = fact { cause.as_ref().map(|cause| cause.reason) } else { None },
     }
 }

@@ -92,5 +92,14 @@ pub const INCARNATION: EnvVar = EnvVar {
     meaning: "Which life of its worker the process is; a later one has a higher number. Set by `flexor launch`.",
 };
 
+/// Where a program hears of changes of its world.
+pub const WORLD_SOCKET: EnvVar = EnvVar {
+    name: "FLEXOR_WORLD_SOCKET",
+    read_by: "programs under `flexor launch`",
+    default: "no socket",
+    meaning: "Path of the Unix socket over which a program that wants to outlive changes of its world is told of them. \
+              Set by `flexor launch`.",
+};
+
 /// Every variable, in the order of the reference page.
-pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION];
+pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET];

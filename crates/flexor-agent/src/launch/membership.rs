@@ -56,13 +56,23 @@ pub(super) struct World {
     /// The rank of this node's first process among all.
     pub(super) first_process: u32,
     pub(super) processes: u32,
+    /// How often the program has failed, as the master counts it.
+    pub(super) program_failures: u32,
+    /// The processes that ran before, by rank.
+    pub(super) survivors: Vec<u32>,
 }
 
 /// What a node wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// To be in a world after this one, the last it was in.
-    World { after: Option<u64> },
+    World {
+        after: Option<u64>,
+        /// With processes that it has already.
+        survives: bool,
+    },
+    /// To be in none for a while.
+    Aside,
     /// To be out of work: its program has ended well.
     Rest,
 }
@@ -80,7 +90,7 @@ pub(super) struct Membership {
 impl Membership {
     pub(super) fn begin(master: Upstream, (name, incarnation): (Arc<str>, u64), processes: u32) -> Self {
         let node = wire::Node { name: name.to_string(), incarnation };
-        let (wanted, wants) = watch::channel(Wanted::World { after: None });
+        let (wanted, wants) = watch::channel(Wanted::World { after: None, survives: false });
         let (told, place) = watch::channel(Place::Waiting);
         let session = Session { master: master.clone(), node: node.clone(), processes, wants, told };
         let session = tokio::spawn(session.keep());
@@ -88,8 +98,8 @@ impl Membership {
     }
 
     /// Wants to be in the next world.
-    pub(super) fn join(&mut self) {
-        let wanted = Wanted::World { after: self.last_round };
+    pub(super) fn join(&mut self, survives: bool) {
+        let wanted = Wanted::World { after: self.last_round, survives };
         self.wanted.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
     }
 
@@ -147,19 +157,28 @@ impl Membership {
         reply.into_inner().result.ok_or_else(|| "the master's answer is empty".to_owned())
     }
 
+    /// Leaves the world for a while, so that others can go on without this node.
+    pub(super) async fn stand_aside(&mut self) {
+        self.wanted.send_replace(Wanted::Aside);
+        self.say_goodbye("its workers are started again").await;
+    }
+
     /// Leaves for good, and says so if the master can be reached. Gives the last failure of the program here.
     pub(super) async fn end(self) -> Option<FailureReport> {
         self.session.abort();
+        self.say_goodbye("its launcher has ended").await;
+        self.last_failure
+    }
+
+    async fn say_goodbye(&self, detail: &str) {
         let goodbye = async {
-            let gone =
-                wire::NodeGoneRequest { name: self.node.name.clone(), detail: "its launcher has ended".to_owned() };
+            let gone = wire::NodeGoneRequest { name: self.node.name.clone(), detail: detail.to_owned() };
             let (channel, gone) = self.master.open(gone).await?;
             ControlClient::new(channel).node_gone(gone).await.map_err(|status| status.to_string())
         };
         if !matches!(tokio::time::timeout(LAST_WORD_WITHIN, goodbye).await, Ok(Ok(_))) {
-            tracing::debug!("the master could not be told that this node ends");
+            tracing::debug!("the master could not be told that this node leaves");
         }
-        self.last_failure
     }
 }
 
@@ -236,21 +255,18 @@ impl Session {
     ) -> Result<(), String> {
         let wanted = *self.wants.borrow_and_update();
         let op = match wanted {
-            Wanted::World { after } => {
+            Wanted::Aside => return Ok(()),
+            Wanted::World { after, survives } => {
                 use wire::world::Place as Said;
                 let has_it = world.is_some_and(|world| match world.place() {
                     Said::InWorld => after.is_none_or(|after| world.round > after),
                     Said::Joined | Said::Spare => true,
                     Said::Unspecified | Said::Outside | Said::Away => false,
                 });
-                // What is in a world is not to be disturbed by a join that the node does not mean.
-                let works = world.is_some_and(|world| {
-                    world.place() == Said::InWorld && after == Some(world.round) && world.restart.is_empty()
-                });
-                if has_it || works {
+                if has_it {
                     return Ok(());
                 }
-                Op::Join(wire::Join { processes: self.processes })
+                Op::Join(wire::Join { processes: self.processes, survives })
             }
             Wanted::Rest => Op::Finish(wire::Finish {}),
         };
@@ -287,6 +303,8 @@ fn place_of(world: &wire::World) -> Place {
             size: world.size,
             first_process: world.first_process,
             processes: world.processes,
+            program_failures: world.program_failures,
+            survivors: world.survivors.clone(),
         }),
         Said::Unspecified | Said::Outside | Said::Joined | Said::Spare | Said::Away => Place::Waiting,
     }

@@ -6,7 +6,7 @@ use wire::request::Op;
 use wire::worker_ended::Ending;
 
 use super::Launch;
-use super::membership::{Membership, World};
+use super::membership::Membership;
 use super::round::worker_name;
 use crate::workers::FailureReport;
 
@@ -14,21 +14,22 @@ use crate::workers::FailureReport;
 const MESSAGE: usize = 4000;
 
 /// All workers have done their work.
-pub(super) async fn finished(membership: &Membership, launch: &Launch, world: &World) {
-    tell(membership, launch, world, |_| Ending::Finished).await;
+pub(super) async fn finished(membership: &Membership, launch: &Launch, incarnation: u64) {
+    tell(membership, launch, incarnation, |_| Ending::Finished).await;
 }
 
 /// All workers were ended, and none of them is to blame.
-pub(super) async fn lost(membership: &Membership, launch: &Launch, world: &World) {
-    tell(membership, launch, world, |_| Ending::Lost).await;
+pub(super) async fn lost(membership: &Membership, launch: &Launch, incarnation: u64) {
+    tell(membership, launch, incarnation, |_| Ending::Lost).await;
 }
 
 /// The program has failed in one of them.
-pub(super) async fn failed(membership: &Membership, launch: &Launch, world: &World, report: &FailureReport) {
+pub(super) async fn failed(membership: &Membership, launch: &Launch, incarnation: u64, report: &FailureReport) {
     let first = report.root_cause.local_rank.0;
     // Whoever was asked to end by somebody did not fail of what it was doing.
     let failed = !report.root_cause.ended_by_launcher;
-    tell(membership, launch, world, |local| if local == first && failed { Ending::Failed } else { Ending::Lost }).await;
+    tell(membership, launch, incarnation, |local| if local == first && failed { Ending::Failed } else { Ending::Lost })
+        .await;
     let mut message = format!("rank {}: {}", report.root_cause.rank, report.root_cause.message);
     message.truncate(message.floor_char_boundary(MESSAGE));
     let event = wire::Event { reason: "ProgramError".to_owned(), message };
@@ -37,9 +38,9 @@ pub(super) async fn failed(membership: &Membership, launch: &Launch, world: &Wor
     }
 }
 
-async fn tell(membership: &Membership, launch: &Launch, world: &World, ending: impl Fn(u32) -> Ending) {
+async fn tell(membership: &Membership, launch: &Launch, incarnation: u64, ending: impl Fn(u32) -> Ending) {
     for local in 0..launch.processes {
-        let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation: world.round };
+        let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation };
         let ended = wire::WorkerEnded { worker: Some(worker), ending: ending(local).into() };
         if let Err(error) = membership.call(Op::Ended(ended)).await {
             tracing::warn!(local_rank = local, "the master was not told that a worker has ended: {error}");

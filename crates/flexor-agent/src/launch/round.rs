@@ -1,39 +1,88 @@
-//! One round of this node: its workers and the store they find each other in.
+//! The workers of this node in a world, and the store they find each other in.
+//!
+//! Workers that have opted in ([`super::world_socket`]) may outlive a world: then the same group goes on in the next one,
+//! with another store.
 
 use std::env;
 use std::ffi::OsString;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use super::membership::World;
 use super::outcome::LaunchError;
-use super::store::RoundStore;
+use super::store::{self, RoundStore};
+use super::world_socket::{ToldWorld, WorldSocket};
 use super::{Launch, Signals, signal};
-use crate::workers::{GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec};
+use crate::workers::{EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec};
 
-/// How long a second signal leaves.
-const AT_ONCE: Ladder = Ladder { signal: nix::sys::signal::Signal::SIGKILL, grace: std::time::Duration::ZERO };
+/// What a second signal leaves.
+const AT_ONCE: Ladder = Ladder { signal: Signal::SIGKILL, grace: Duration::ZERO };
 
 pub(super) struct Round {
     pub(super) group: WorkerGroup,
+    pub(super) socket: WorldSocket,
+    /// What the workers are told of the world they are in; nothing before the first.
+    told: Vec<ToldWorld>,
+    /// Which life of its workers this is.
+    pub(super) incarnation: u64,
+    /// All of them have connected to the socket at some time.
+    pub(super) opted_in: bool,
     /// After the group, which uses it.
-    _store: RoundStore,
+    store: Option<RoundStore>,
 }
 
 impl Round {
-    pub(super) async fn begin(
-        launch: &Launch,
-        world: &World,
-        restarts: u32,
-        attempt: u32,
-    ) -> Result<Self, LaunchError> {
-        let (node, _) = &launch.node;
-        let store = RoundStore::begin(launch.master.clone(), node, &world.run, world.round).await?;
-        let specs: Vec<WorkerSpec> =
-            (0..launch.processes).map(|local| spec(launch, world, restarts, &store, local)).collect();
-        let logs = launch.logs.attempt(attempt)?;
-        let group = WorkerGroup::start(&launch.shim, &specs, &logs)?;
+    /// Starts the workers in a world.
+    pub(super) async fn begin(launch: &Launch, world: &World, attempt: u32) -> Result<Self, LaunchError> {
+        let store = open_store(launch, world).await?;
+        let socket = WorldSocket::open()?;
+        // A worker that is started again is started in another round.
+        let incarnation = world.round;
+        let specs: Vec<WorkerSpec> = (0..launch.processes)
+            .map(|local| spec(launch, local, ranked(launch, world, &store, local), incarnation, &socket))
+            .collect();
+        let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         let (first, last) = (world.first_process, world.first_process + launch.processes - 1);
-        tracing::info!(round = world.round, nodes = world.size, processes = world.processes, ranks = %format_args!("{first}-{last}"), "started");
-        Ok(Self { group, _store: store })
+        let ranks = format_args!("{first}-{last}");
+        tracing::info!(round = world.round, nodes = world.size, processes = world.processes, %ranks, "started");
+        let told = told(launch, world, &store);
+        Ok(Self { group, socket, told, incarnation, opted_in: false, store: Some(store) })
+    }
+
+    /// Starts workers that wait for a world: they opted in before, so that those who are left need not wait for them.
+    pub(super) fn begin_outside(launch: &Launch, incarnation: u64, attempt: u32) -> Result<Self, LaunchError> {
+        let socket = WorldSocket::open()?;
+        let specs: Vec<WorkerSpec> = (0..launch.processes)
+            .map(|local| spec(launch, local, unranked(launch, local), incarnation, &socket))
+            .collect();
+        let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
+        tracing::info!("started, to join when ready");
+        Ok(Self { group, socket, told: Vec::new(), incarnation, opted_in: true, store: None })
+    }
+
+    /// Takes the workers over into another world.
+    pub(super) async fn go_on(&mut self, launch: &Launch, world: &World) -> Result<(), LaunchError> {
+        let store = open_store(launch, world).await?;
+        self.told = told(launch, world, &store);
+        self.store = Some(store);
+        self.socket.tell(&self.told);
+        let survivors = world.survivors.len();
+        tracing::info!(round = world.round, nodes = world.size, processes = world.processes, survivors, "goes on");
+        Ok(())
+    }
+
+    /// Tells the world to those who have come since it was told.
+    pub(super) fn tell_latecomers(&self) {
+        let untold = self.socket.untold();
+        let worlds: Vec<ToldWorld> =
+            self.told.iter().filter(|world| untold.contains(&world.local_rank)).cloned().collect();
+        self.socket.tell(&worlds);
+    }
+
+    /// Whether its workers have been in a world.
+    pub(super) fn has_told(&self) -> bool {
+        !self.told.is_empty()
     }
 
     /// Ends the workers; a signal in the meantime leaves them no more time.
@@ -65,7 +114,26 @@ pub(super) fn worker_name(node: &str, local_rank: u32) -> String {
     format!("{node}/{local_rank}")
 }
 
-fn spec(launch: &Launch, world: &World, restarts: u32, store: &RoundStore, local: u32) -> WorkerSpec {
+async fn open_store(launch: &Launch, world: &World) -> Result<RoundStore, LaunchError> {
+    let (node, _) = &launch.node;
+    Ok(RoundStore::begin(launch.master.clone(), node, &world.run, world.round).await?)
+}
+
+fn told(launch: &Launch, world: &World, store: &RoundStore) -> Vec<ToldWorld> {
+    let one = |local_rank: u32| ToldWorld {
+        round: world.round,
+        rank: world.first_process + local_rank,
+        world_size: world.processes,
+        local_rank,
+        master_addr: store.address().ip().to_string(),
+        master_port: store.address().port(),
+        survivors: world.survivors.clone(),
+        store_prefix: store::prefix(&world.run, world.round),
+    };
+    (0..launch.processes).map(one).collect()
+}
+
+fn ranked(launch: &Launch, world: &World, store: &RoundStore, local: u32) -> (u32, EnvironmentChanges) {
     let rank = world.first_process + local;
     let environment = WorkerEnvironment {
         rank: GlobalRank(rank),
@@ -79,17 +147,34 @@ fn spec(launch: &Launch, world: &World, restarts: u32, store: &RoundStore, local
         role_world_size: world.processes,
         master_addr: store.address().ip().to_string(),
         master_port: store.address().port(),
-        restart_count: restarts,
+        restart_count: world.program_failures,
         max_restarts: launch.max_restarts,
         run_id: launch.run.clone(),
         use_agent_store: true,
     };
-    let mut environment = environment.changes(|name| env::var_os(name).is_some());
+    (rank, environment.changes(|name| env::var_os(name).is_some()))
+}
+
+fn unranked(launch: &Launch, local: u32) -> (u32, EnvironmentChanges) {
+    let mut environment = EnvironmentChanges::default();
+    environment.set("LOCAL_RANK", local.to_string());
+    environment.set("LOCAL_WORLD_SIZE", launch.processes.to_string());
+    environment.set("TORCHELASTIC_RUN_ID", launch.run.clone());
+    (local, environment)
+}
+
+fn spec(
+    launch: &Launch,
+    local: u32,
+    (rank, mut environment): (u32, EnvironmentChanges),
+    incarnation: u64,
+    socket: &WorldSocket,
+) -> WorkerSpec {
     let (node, _) = &launch.node;
     environment.set(flexor_model::env::MASTER.name, launch.master_address.clone());
     environment.set(flexor_model::env::WORKER.name, worker_name(node, local));
-    // A worker that is started again is started in another round.
-    environment.set(flexor_model::env::INCARNATION.name, world.round.to_string());
+    environment.set(flexor_model::env::INCARNATION.name, incarnation.to_string());
+    environment.set(flexor_model::env::WORLD_SOCKET.name, socket.path());
     WorkerSpec {
         local_rank: LocalRank(local),
         rank: GlobalRank(rank),

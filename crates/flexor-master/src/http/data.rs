@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -13,12 +13,16 @@ use flexor_engine::Because;
 use flexor_engine::shards::{Asked, Batches, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId};
 use flexor_model::Reason;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::job::Job;
 
 /// Nobody waits longer than this in one call.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// The longest body: more than the longest position.
+const MAX_BODY: usize = 9 << 20;
 
 /// What is below `/api` about the data.
 pub(super) fn routes() -> Router<Job> {
@@ -31,6 +35,7 @@ pub(super) fn routes() -> Router<Job> {
         .route("/api/position", get(position))
         .route("/api/restore", post(restore))
         .route("/api/workers/{name}/ended", post(ended))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
 /// An answer that says why not, and what to do.
@@ -56,6 +61,19 @@ impl IntoResponse for Refused {
 }
 
 type Answer = Result<Json<Value>, Refused>;
+
+/// A body of JSON. What cannot be read is refused as everything else is, with a reason.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<Job> for Body<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, job: &Job) -> Result<Self, Refused> {
+        let read = Json::<T>::from_request(request, job).await;
+        let Json(body) = read.map_err(|error| Because::new(Reason::InvalidValue, error.body_text()))?;
+        Ok(Self(body))
+    }
+}
 
 async fn list(State(job): State<Job>) -> Json<Value> {
     Json(json!({ "datasets": job.data().status() }))
@@ -99,7 +117,7 @@ enum Shuffle {
     Records,
 }
 
-async fn register(State(job): State<Job>, Json(asked): Json<Register>) -> Answer {
+async fn register(State(job): State<Job>, Body(asked): Body<Register>) -> Answer {
     let order = match asked.shuffle {
         Shuffle::None => Order::Sequential,
         Shuffle::Batches => Order::ShuffledBatches { seed: asked.seed },
@@ -124,16 +142,32 @@ struct LeaseBody {
     epoch: Option<u32>,
     #[serde(default)]
     wait_ms: u64,
+    /// All that the worker holds. Whatever else was leased to it is free: it never heard of it.
+    holds: Option<Vec<HeldBatches>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HeldBatches {
+    lease: u64,
+    first: u64,
+    #[serde(default = "one")]
+    count: u64,
 }
 
 fn one() -> u64 {
     1
 }
 
-async fn lease(State(job): State<Job>, Path(name): Path<String>, Json(body): Json<LeaseBody>) -> Answer {
+async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeaseBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
     let asked = Asked { dataset: name.into(), batches: body.batches, epoch: body.epoch, promise: Promise::Forgets };
     let wait = Duration::from_millis(body.wait_ms).min(MAX_WAIT);
+    if let Some(holds) = body.holds {
+        let holds: Vec<_> =
+            holds.iter().map(|held| (GrantId(held.lease), Batches::new(held.first, held.count))).collect();
+        job.data().come_back(&worker, &holds, &[]).await?;
+    }
     Ok(Json(match job.data().lease(&worker, &asked, wait).await? {
         Leased::Lease(lease) => {
             let batches: Vec<Value> = job
@@ -172,14 +206,14 @@ impl Held {
     }
 }
 
-async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Json(body): Json<Held>) -> Answer {
+async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
     let (records, _) = job.data().acknowledge(&worker, body.batches(), true).await?;
     tracing::trace!(dataset = name, %worker, records, "acknowledged");
     Ok(Json(json!({ "records": records })))
 }
 
-async fn give_back(State(job): State<Job>, Json(body): Json<Held>) -> Answer {
+async fn give_back(State(job): State<Job>, Body(body): Body<Held>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
     job.data().give_back(&worker, body.batches()).await?;
     Ok(Json(json!({})))
@@ -195,7 +229,7 @@ struct Restore {
     position: String,
 }
 
-async fn restore(State(job): State<Job>, Json(body): Json<Restore>) -> Answer {
+async fn restore(State(job): State<Job>, Body(body): Body<Restore>) -> Answer {
     let records = job.data().restore(&body.position).await?;
     Ok(Json(json!({ "rewound": records })))
 }
@@ -216,7 +250,7 @@ enum HowItEnded {
     Finished,
 }
 
-async fn ended(State(job): State<Job>, Path(name): Path<String>, Json(body): Json<Ended>) -> Answer {
+async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Ended>) -> Answer {
     let ending = match body.ending {
         HowItEnded::Lost => Ending::Lost,
         HowItEnded::Failed => Ending::Failed,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Event, MemberId};
+use flexor_engine::rendezvous::{Event, MemberId, Place};
 use flexor_engine::shards::WorkerId;
 use flexor_model::Reason;
 use flexor_store::codec::Request as StoreRequest;
@@ -86,7 +86,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
     match request.op.ok_or_else(|| refusal("the request asks for nothing that this version knows"))? {
         Op::Join(join) => {
             let id = member?;
-            job.will_start(&id, join.processes);
+            job.will_start(&id, join.processes, join.survives);
             let fenced = job.with(|store, now, out| {
                 store.tell(job.run(), Event::Join { id: id.clone() }, now, out);
                 store.machine(job.run()).is_some_and(|run| run.closed().is_none() && run.place_of(&id).is_none())
@@ -162,6 +162,16 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Restore(restore) => data_calls::restore(job, &restore).await,
         Op::Ended(ended) => {
             let id = life_of(ended.worker.as_ref())?;
+            // Whose fault it was is known when the nodes of the world have met again.
+            let in_world = member.is_ok_and(|launcher| {
+                job.with(|store, _, _| {
+                    store.machine(job.run()).is_some_and(|run| run.place_of(&launcher) == Some(Place::World))
+                })
+            });
+            if in_world && ended.ending() == wire::worker_ended::Ending::Failed {
+                job.data().failed_in_world(&worker(id));
+                return Ok(done);
+            }
             data_calls::ended(job, &worker(id), ended.ending).await
         }
     }
