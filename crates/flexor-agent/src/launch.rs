@@ -61,6 +61,10 @@ pub struct Launch {
     pub max_restarts: u32,
     /// How long workers have to end by themselves.
     pub grace: Duration,
+    /// How long the node waits for a world; for ever where nothing is said.
+    pub join_within: Option<Duration>,
+    /// Whether every worker sees one GPU, its own, and local rank 0.
+    pub virtual_local_rank: bool,
     /// How a worker is started.
     pub shim: Shim,
     /// Where their output goes.
@@ -114,6 +118,13 @@ impl Launcher<'_> {
     /// Waits for the next world that this node is in. Workers that are kept for it may end in the meantime.
     async fn join(&mut self, kept: &mut Option<Round>) -> Result<World, Over> {
         self.membership.join(kept.as_ref().is_some_and(Round::has_told));
+        let limit = async {
+            match self.launch.join_within {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(limit);
         loop {
             tokio::select! {
                 place = self.membership.changed() => match place {
@@ -131,6 +142,7 @@ impl Launcher<'_> {
                     *kept = None;
                     self.membership.join(false);
                 }
+                () = &mut limit => return Err(Over::NoWorld(self.launch.join_within.unwrap_or_default())),
                 signal = signal(&mut self.signals) => return Err(Over::Signal(signal)),
             }
         }
@@ -161,7 +173,7 @@ impl Launcher<'_> {
                 round.end(self.ladder(), &mut self.signals).await;
                 let exits = round.group.exits().to_vec();
                 let opted_in = round.opted_in;
-                self.failed(world, round.incarnation, &exits).await;
+                self.failed(world, round.incarnation, &exits, opted_in).await;
                 drop(round);
                 if opted_in { self.start_outside(world, &exits).await } else { Ok(After::MeetAgain(None)) }
             }
@@ -209,13 +221,13 @@ impl Launcher<'_> {
                 return Ok(After::Over(Over::Signal(signal)));
             }
             exits = round.group.exits().to_vec();
-            self.failed(world, incarnation, &exits).await;
+            self.failed(world, incarnation, &exits, true).await;
             incarnation += 1;
         }
     }
 
     /// The program has failed on this node: the master hears of what and why.
-    async fn failed(&mut self, world: &World, incarnation: u64, exits: &[WorkerExit]) {
+    async fn failed(&mut self, world: &World, incarnation: u64, exits: &[WorkerExit], certain: bool) {
         let command = command_line(&self.launch.program, &self.launch.args);
         let host = gethostname().map_or_else(|_| self.launch.node.0.to_string(), |name| name.to_string_lossy().into());
         // The report names files in it.
@@ -228,7 +240,7 @@ impl Launcher<'_> {
         }
         if let Some(report) = FailureReport::new(command, host, exits.len(), exits) {
             tracing::warn!(round = world.round, "the program failed: {}", report.root_cause.message);
-            reports::failed(&self.membership, self.launch, incarnation, &report).await;
+            reports::failed(&self.membership, self.launch, incarnation, &report, certain).await;
             self.membership.failed(report);
         }
     }

@@ -222,6 +222,24 @@ impl Data {
         self.settle(decided).await
     }
 
+    /// Nodes are gone, and with them the workers that their launchers named after them: `NODE/LOCAL_RANK`.
+    pub(crate) async fn nodes_gone(&self, nodes: &[Arc<str>]) -> Result<(), Because> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let is_of = |worker: &WorkerId| {
+            worker.name.rsplit_once('/').is_some_and(|(node, _)| nodes.iter().any(|gone| **gone == *node))
+        };
+        let decided = self.decide(|ledger, now, facts| {
+            let workers: Vec<WorkerId> = ledger.shards.workers().filter(is_of).collect();
+            for worker in workers.iter().filter(|worker| !ledger.failed.contains(worker)) {
+                ledger.presence.forget(worker);
+                ledger.shards.ended(worker, Ending::Lost, now, facts);
+            }
+        })?;
+        self.settle(decided).await
+    }
+
     /// A worker has opened a session.
     pub(crate) fn session_begun(&self, worker: &WorkerId) {
         self.lock().presence.session_began(worker);

@@ -205,34 +205,44 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
     }
 }
 
-/// Tells the data whose fault it was, whenever the nodes have met again.
+/// Tells the data what the rendezvous has decided: which nodes are gone with their workers, and, when the others have
+/// met again, whose fault that was.
 async fn follow_rounds(job: &Job) {
     let mut decided = job.decided();
     let mut seen = 0;
     while decided.changed().await.is_ok() {
-        let verdict = {
-            let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
-            let news = decisions.latest.iter().filter(|decision| decision.number > seen);
-            let mut verdicts = news.filter_map(|decision| match decision.what {
-                What::RoundComplete => Some(decision.cause == Some(Reason::ProgramFailed)),
-                What::Closed => Some(decision.reason == Some(Reason::RestartsExhausted)),
-                What::Joined
-                | What::Spared
-                | What::Left
-                | What::Finished
-                | What::Lost
-                | What::Ended
-                | What::Reopened
-                | What::Expected => None,
-            });
-            let verdict = verdicts.next_back();
-            seen = decisions.latest.back().map_or(seen, |decision| decision.number);
-            verdict
-        };
-        if let Some(program_failed) = verdict
-            && let Err(because) = job.data().met_again(program_failed).await
+        let (mut gone, mut verdict, mut over) = (Vec::new(), None, false);
         {
-            tracing::warn!(%because, "nobody can be blamed");
+            let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
+            for decision in decisions.latest.iter().filter(|decision| decision.number > seen) {
+                match decision.what {
+                    What::RoundComplete => verdict = Some(decision.cause == Some(Reason::ProgramFailed)),
+                    What::Closed => {
+                        verdict = Some(decision.reason == Some(Reason::RestartsExhausted));
+                        over = true;
+                    }
+                    What::Lost | What::Ended => gone.extend(decision.node_name.clone()),
+                    What::Joined | What::Spared | What::Left | What::Finished | What::Reopened | What::Expected => {}
+                }
+            }
+            seen = decisions.latest.back().map_or(seen, |decision| decision.number);
+        }
+        let data = job.data();
+        let told = async {
+            data.nodes_gone(&gone).await?;
+            match verdict {
+                Some(program_failed) => data.met_again(program_failed).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(because) = told.await {
+            tracing::warn!(%because, "what lost workers held is not given to others yet");
+        }
+        if over {
+            for dataset in data.status().into_iter().filter(|dataset| dataset.totals.outstanding > 0) {
+                let (name, outstanding) = (&dataset.spec.name, dataset.totals.outstanding);
+                tracing::warn!(dataset = %name, outstanding, "the run is over, and records are not accounted for");
+            }
         }
     }
 }

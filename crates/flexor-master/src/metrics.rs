@@ -34,6 +34,7 @@ pub(crate) fn render(job: &Job) -> Result<String, fmt::Error> {
     register_runs(&mut registry, job, &status.runs);
     register_decisions(&mut registry, job);
     register_nodes(&mut registry, job);
+    register_data(&mut registry, job);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -82,6 +83,27 @@ fn register_nodes(registry: &mut Registry, job: &Job) {
         }
     });
     registry.register("node_metric", "Numbers that nodes report of themselves", numbers);
+}
+
+fn register_data(registry: &mut Registry, job: &Job) {
+    let records =
+        gauge(registry, "dataset_records", "Records of the epochs that have begun, by what has become of them");
+    let batches = gauge(registry, "dataset_quarantined_batches", "Batches that the program fails of");
+    for dataset in job.data().status() {
+        let name = dataset.spec.name.to_string();
+        let totals = dataset.totals;
+        let states = [
+            ("accounted", totals.accounted),
+            ("quarantined", totals.quarantined),
+            ("outstanding", totals.outstanding),
+            ("repeated_at_most", totals.repeated_at_most),
+            ("rewound", totals.rewound),
+        ];
+        for (state, count) in states {
+            set(&records, job, vec![("dataset", name.clone()), ("state", state.to_owned())], count);
+        }
+        set(&batches, job, vec![("dataset", name)], dataset.quarantine.len() as u64);
+    }
 }
 
 fn gauge(registry: &mut Registry, name: &str, help: &str) -> Family<Labels, Gauge> {

@@ -28,6 +28,9 @@ pub struct Decision {
     pub run: String,
     /// The node that it is about, if it is about one.
     pub node: Option<String>,
+    /// Its name, without which life of it.
+    #[serde(skip)]
+    pub node_name: Option<Arc<str>>,
     /// What happened.
     pub what: What,
     /// Why, as a stable word.
@@ -240,6 +243,7 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         at: now.0,
         run: run.to_owned(),
         node: node.map(ToString::to_string),
+        node_name: node.map(|node| Arc::clone(&node.name)),
         what,
         reason: because.map(|because| because.reason),
         detail: format!("{detail}{more}"),

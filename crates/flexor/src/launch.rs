@@ -6,13 +6,16 @@ mod own_master;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use flexor_agent::launch::{Launch, Over, Signals};
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
 use flexor_dialects::Finding;
-use flexor_dialects::launch_options::{self, Asked, ForwardedSignal, LaunchOptions, OutputOptions, Rendezvous};
+use flexor_dialects::launch_options::{
+    self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, Rendezvous,
+};
 use flexor_model::{env, ports};
 use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
@@ -74,22 +77,11 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     };
     let signals = signals(&options.signals)?;
     let token_file = std::env::var_os(env::TOKEN_FILE.name).map(Into::into);
-    let (address, run, own) = match &options.rendezvous {
-        Rendezvous::Alone => {
-            let own = OwnMaster::start(&options).await?;
-            (own.address(), own_master::JOB.to_owned(), Some(own))
-        }
-        Rendezvous::Elastic { at, id } => {
-            // torchrun's users know the port of the store; the services are on another one of the same host.
-            let port = if at.port == ports::STORE { ports::MASTER } else { at.port };
-            (join_host_port(&at.host, port), id.clone(), None)
-        }
-        Rendezvous::Static { .. } => {
-            output::note(
-                "error: a static rendezvous has no master that could replace a lost node; start one with `flexor \
-                 master` and give --rdzv-backend=c10d --rdzv-endpoint=HOST:50001, or --standalone for one machine",
-            );
-            return Ok(Exit::Failure);
+    let Meeting { address, run, mut own, node } = match meeting(&options).await {
+        Ok(meeting) => meeting,
+        Err(error) => {
+            output::note(&format!("error: {error:#}"));
+            return Ok(Exit::Infrastructure);
         }
     };
     let token_file = if own.is_some() { None } else { token_file };
@@ -104,30 +96,78 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     let mut launch = Launch {
         master,
         master_address: address,
-        node: node(options.local_addr.as_deref())?,
+        node,
         processes,
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         role: options.role.clone(),
         max_restarts: options.max_restarts,
         grace: options.shutdown_timeout,
+        join_within: options.rendezvous_conf.join_timeout,
+        virtual_local_rank: options.virtual_local_rank,
         shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
         logs: log_options(&options.output).open(&run)?,
         run,
     };
     let over = tokio::select! {
         over = launch.run(signals) => over,
-        error = own_master::ended(own) => {
+        error = master_ends(&mut own) => {
             output::note(&format!("error: the master of this launch has ended: {error:#}"));
             return Ok(Exit::Infrastructure);
         }
     };
+    if let Some(own) = &own {
+        own.until_all_have_gone().await;
+    }
     match over {
         Ok(over) => Ok(tell(&over)),
         Err(error) => {
             output::note(&format!("error: {error}"));
             Ok(Exit::Failure)
         }
+    }
+}
+
+/// Where a node meets the others.
+struct Meeting {
+    address: String,
+    run: String,
+    /// The master, where it is in this process.
+    own: Option<OwnMaster>,
+    node: (Arc<str>, u64),
+}
+
+async fn meeting(options: &LaunchOptions) -> anyhow::Result<Meeting> {
+    let node = || node(options.local_addr.as_deref());
+    match &options.rendezvous {
+        Rendezvous::Alone => {
+            let own = OwnMaster::start(options).await?;
+            Ok(Meeting { address: own.address(), run: own_master::JOB.to_owned(), own: Some(own), node: node()? })
+        }
+        Rendezvous::Elastic { at, id } => {
+            // torchrun's users know the port of the store; the services are on another one of the same host.
+            let port = if at.port == ports::STORE { ports::MASTER } else { at.port };
+            let at = Address { host: at.host.clone(), port };
+            let own = match options.rendezvous_conf.is_host {
+                Some(true) => Some(OwnMaster::start_for_all(options, &at, options.nodes).await?),
+                Some(false) | None => None,
+            };
+            Ok(Meeting { address: join_host_port(&at), run: id.clone(), own, node: node()? })
+        }
+        Rendezvous::Static { at, rank, id } => {
+            let all = Nodes { min: options.nodes.max, max: options.nodes.max };
+            let own = if *rank == 0 { Some(OwnMaster::start_for_all(options, at, all).await?) } else { None };
+            // A first world is in the order of the names.
+            let node = (format!("rank-{rank}").into(), life());
+            Ok(Meeting { address: join_host_port(at), run: id.clone(), own, node })
+        }
+    }
+}
+
+async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {
+    match own {
+        Some(own) => own.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -145,6 +185,11 @@ fn tell(over: &Over) -> Exit {
             output::note(&format!("error: {because}; this node takes no part any more"));
             Exit::Infrastructure
         }
+        Over::NoWorld(limit) => {
+            let seconds = limit.as_secs();
+            output::note(&format!("error: there was no world for this node within the {seconds} s of join_timeout"));
+            Exit::Infrastructure
+        }
         Over::Signal(signal) => {
             output::note(&format!("ended by {signal}"));
             Exit::Interrupted
@@ -154,23 +199,28 @@ fn tell(over: &Over) -> Exit {
 
 /// The name of this node and which life of it this is: the pod's where there is one, else the machine's with the process,
 /// because several may run on one machine.
-fn node(local_addr: Option<&str>) -> anyhow::Result<(std::sync::Arc<str>, u64)> {
+fn node(local_addr: Option<&str>) -> anyhow::Result<(Arc<str>, u64)> {
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     if let Some(pod) = pod {
-        let life = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
-        return Ok((pod.into(), u64::try_from(life).unwrap_or(u64::MAX)));
+        return Ok((pod.into(), life()));
     }
     let host = match local_addr {
         Some(address) => address.to_owned(),
-        None => nix::unistd::gethostname()
-            .context("the name of this host is not known; give --local-addr")?
-            .to_string_lossy()
-            .into_owned(),
+        None => {
+            let name = nix::unistd::gethostname().context("the name of this host is not known; give --local-addr")?;
+            name.to_string_lossy().into_owned()
+        }
     };
     Ok((format!("{host}_{}", std::process::id()).into(), 0))
 }
 
-fn join_host_port(host: &str, port: u16) -> String {
+/// A number that is greater for whoever starts later.
+fn life() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
+    u64::try_from(since).unwrap_or(u64::MAX)
+}
+
+fn join_host_port(Address { host, port }: &Address) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 

@@ -1,5 +1,7 @@
 //! How taking part in a job ends.
 
+use std::time::Duration;
+
 use flexor_model::Reason;
 use nix::sys::signal::Signal;
 use thiserror::Error;
@@ -34,6 +36,8 @@ pub enum Over {
     },
     /// Another node has this one's name, or the master has done with it.
     Fenced(String),
+    /// There was no world for it in all this time.
+    NoWorld(Duration),
     /// The launcher was told to end.
     Signal(Signal),
 }

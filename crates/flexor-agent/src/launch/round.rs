@@ -152,7 +152,18 @@ fn ranked(launch: &Launch, world: &World, store: &RoundStore, local: u32) -> (u3
         run_id: launch.run.clone(),
         use_agent_store: true,
     };
-    (rank, environment.changes(|name| env::var_os(name).is_some()))
+    let mut changes = environment.changes(|name| env::var_os(name).is_some());
+    if launch.virtual_local_rank {
+        changes.set("LOCAL_RANK", "0");
+        changes.set("CUDA_VISIBLE_DEVICES", device(local, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()));
+    }
+    (rank, changes)
+}
+
+/// The device of a worker among those that the launcher sees.
+fn device(local: u32, visible: Option<&str>) -> String {
+    let named = visible.and_then(|visible| visible.split(',').nth(local as usize)).filter(|name| !name.is_empty());
+    named.map_or_else(|| local.to_string(), |name| name.trim().to_owned())
 }
 
 fn unranked(launch: &Launch, local: u32) -> (u32, EnvironmentChanges) {

@@ -168,7 +168,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
                     store.machine(job.run()).is_some_and(|run| run.place_of(&launcher) == Some(Place::World))
                 })
             });
-            if in_world && ended.ending() == wire::worker_ended::Ending::Failed {
+            if in_world && !ended.certain && ended.ending() == wire::worker_ended::Ending::Failed {
                 job.data().failed_in_world(&worker(id));
                 return Ok(done);
             }

@@ -179,3 +179,32 @@ async fn a_batch_that_the_program_fails_of_is_named() {
     let bad = &all["datasets"][0]["quarantine"][0];
     assert_eq!(*bad, json!({ "epoch": 0, "batch": 0, "failures": 2, "first": 0, "count": 10 }), "{text}");
 }
+
+#[tokio::test]
+async fn a_lease_whose_answer_was_lost_goes_to_whoever_asks_next() {
+    let serving = Serving::start(1, 1).await;
+    assert_eq!(post(&serving, "/api/datasets", json!({ "name": "d", "records": 20, "batch": 10 })).await.0, 200);
+    let ask = |holds: Value| json!({ "worker": "w", "holds": holds });
+    let lost = post(&serving, "/api/datasets/d/lease", ask(json!([]))).await.1;
+    // The worker has not heard of it, so it holds nothing.
+    let again = post(&serving, "/api/datasets/d/lease", ask(json!([]))).await.1;
+    assert_eq!((&again["first"], &again["count"]), (&lost["first"], &lost["count"]));
+    assert_ne!(again["lease"], lost["lease"]);
+    let held = json!([{ "lease": again["lease"], "first": again["first"], "count": again["count"] }]);
+    let more = post(&serving, "/api/datasets/d/lease", ask(held)).await.1;
+    assert_eq!((&again["first"], &more["first"]), (&json!(0), &json!(1)), "what it holds stays its own");
+    assert_eq!(totals(&serving).await["repeatedAtMost"], 0);
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused_with_a_reason_too() {
+    let serving = Serving::start(1, 1).await;
+    for body in [json!({ "worker": "w", "holdz": [] }), json!([]), json!({ "worker": "w", "batches": -1 })] {
+        let (code, answer) = post(&serving, "/api/datasets/d/lease", body).await;
+        assert_eq!((code, &answer["reason"]), (400, &json!("InvalidValue")), "{answer}");
+        assert_ne!(answer["error"], "");
+    }
+    let (code, text) = Serving::http(serving.grpc, "POST /api/datasets/d/lease HTTP/1.1\n\n{\"worker\":\"w\"}").await;
+    assert_eq!(code, 400, "{text}");
+    assert!(text.contains("Content-Type"), "it says what is missing: {text}");
+}

@@ -20,7 +20,7 @@ Usage: flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...
 
 Examples:
   flexor launch --standalone --nproc-per-node=2 train.py --lr=0.1
-  flexor launch --nnodes=2:4 --nproc-per-node=8 --rdzv-endpoint=mnist-master:50001 train.py
+  flexor launch --nnodes=2:4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=mnist-master:50001 train.py
   flexor launch --standalone --nproc-per-node=4 ./simulate input.dat
 ";
 
@@ -52,9 +52,9 @@ fn section<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a O
             Kind::Choice(words) => format!(" <{}>", words.join("|")),
         };
         let _ = writeln!(text, "  {short}{}{value}", spec.name);
-        let default = match spec.default {
-            "" => String::new(),
-            value => format!(" [default: {value}]"),
+        let default = match (spec.kind, spec.default) {
+            (Kind::Flag, _) | (_, "") => String::new(),
+            (_, value) => format!(" [default: {value}]"),
         };
         for line in wrapped(&format!("{}{default}", spec.help)) {
             let _ = writeln!(text, "          {line}");
