@@ -171,7 +171,8 @@ async fn a_batch_that_the_program_fails_of_is_named() {
         let mut worker = Node::connect(&serving, "w", life).await;
         assert_eq!(leased(&mut worker, 1).await.held.unwrap().first, 0);
         let node = Some(wire::Node { name: "w".to_owned(), incarnation: life });
-        let ended = wire::WorkerEnded { worker: node, ending: wire::worker_ended::Ending::Failed.into() };
+        let ended =
+            wire::WorkerEnded { worker: node, ending: wire::worker_ended::Ending::Failed.into(), certain: false };
         assert!(matches!(launcher.ask(Op::Ended(ended)).await, Answer::Done(_)));
     }
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets HTTP/1.1").await;
@@ -207,4 +208,78 @@ async fn a_body_that_cannot_be_read_is_refused_with_a_reason_too() {
     let (code, text) = Serving::http(serving.grpc, "POST /api/datasets/d/lease HTTP/1.1\n\n{\"worker\":\"w\"}").await;
     assert_eq!(code, 400, "{text}");
     assert!(text.contains("Content-Type"), "it says what is missing: {text}");
+}
+
+/// A launcher in a world of `size`, with one worker named after it.
+async fn launcher(serving: &Serving, name: &str) -> Node {
+    let node = Node::connect(serving, name, 1).await;
+    node.join().await;
+    node
+}
+
+async fn lease_in_round(serving: &Serving, node: &str, round: u64) -> wire::Held {
+    let mut worker = Node::connect(serving, &format!("{node}/0"), round).await;
+    leased(&mut worker, 1).await.held.unwrap()
+}
+
+async fn report_failure(launcher: &mut Node, node: &str, round: u64) {
+    let worker = Some(wire::Node { name: format!("{node}/0"), incarnation: round });
+    let ended = wire::WorkerEnded { worker, ending: wire::worker_ended::Ending::Failed.into(), certain: false };
+    assert!(matches!(launcher.ask(Op::Ended(ended)).await, Answer::Done(_)));
+}
+
+async fn await_totals(serving: &Serving, what: &str, holds: impl Fn(&Value) -> bool) {
+    for _ in 0..400 {
+        let (_, text) = Serving::http(serving.grpc, "GET /api/datasets/d HTTP/1.1").await;
+        if holds(&serde_json::from_str(&text).unwrap()) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    panic!("waited for {what}; {}", totals(serving).await);
+}
+
+#[tokio::test]
+async fn of_two_failures_the_first_is_to_blame() {
+    let serving = Serving::start(2, 2).await;
+    let (mut a, mut b) = (launcher(&serving, "a").await, launcher(&serving, "b").await);
+    a.ask(dataset(100)).await;
+    let mut round = a.complete().await.round;
+    b.complete().await;
+    for _ in 0..2 {
+        let (bad, good) = (lease_in_round(&serving, "a", round).await, lease_in_round(&serving, "b", round).await);
+        assert_eq!((bad.first, bad.count, good.count), (0, 1, 1));
+        report_failure(&mut a, "a", round).await;
+        report_failure(&mut b, "b", round).await;
+        a.join().await;
+        b.join().await;
+        let next = |world: &wire::World| world.place() == wire::world::Place::InWorld && world.round > round;
+        let met = a.world(next).await.round;
+        b.world(next).await;
+        round = met;
+        await_totals(&serving, "the end of all leases", |dataset| dataset["totals"]["granted"] == 0).await;
+    }
+    await_totals(&serving, "one quarantined batch", |dataset| {
+        dataset["quarantine"] == json!([{ "epoch": 0, "batch": 0, "failures": 2, "first": 0, "count": 10 }])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_node_takes_its_workers_with_it_and_blames_nobody() {
+    let serving = Serving::start(1, 2).await;
+    let (mut a, mut b) = (launcher(&serving, "a").await, launcher(&serving, "b").await);
+    a.ask(dataset(100)).await;
+    let round = a.world(|world| world.size == 2).await.round;
+    b.world(|world| world.size == 2).await;
+    lease_in_round(&serving, "a", round).await;
+    lease_in_round(&serving, "b", round).await;
+    report_failure(&mut a, "a", round).await;
+    assert_eq!(Serving::http(serving.grpc, "POST /api/gone/b HTTP/1.1").await.0, 200);
+    a.join().await;
+    a.world(|world| world.round > round && world.size == 1).await;
+    await_totals(&serving, "the end of all leases", |dataset| dataset["totals"]["granted"] == 0).await;
+    let mut worker = Node::connect(&serving, "a/0", round + 1).await;
+    let lease = leased(&mut worker, 4).await;
+    assert_eq!((lease.held.unwrap().first, lease.held.unwrap().count), (0, 2), "two came back, and none is suspected");
 }
