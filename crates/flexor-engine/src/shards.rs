@@ -98,6 +98,9 @@ pub struct Shards {
     /// No patience ends before this.
     #[serde(skip)]
     check_at: Duration,
+    /// How often something has happened that those who wait for a lease may wait for.
+    #[serde(skip)]
+    stirs: u64,
 }
 
 impl Shards {
@@ -282,6 +285,11 @@ impl Shards {
         self.apply(fact);
     }
 
+    /// Changes whenever who waits for a lease may get another answer. Most acknowledgements are not such a moment.
+    pub fn stirs(&self) -> u64 {
+        self.stirs
+    }
+
     /// The datasets, by name.
     pub fn datasets(&self) -> impl Iterator<Item = &DatasetSpec> {
         self.datasets.values().map(|dataset| &dataset.spec)
@@ -448,6 +456,7 @@ impl Shards {
     fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::Registered { spec } => {
+                self.stirs += 1;
                 self.datasets.insert(Arc::clone(&spec.name), Dataset::new(spec.clone()));
             }
             Fact::Begun { dataset, epoch } => {
@@ -456,10 +465,12 @@ impl Shards {
                 }
             }
             Fact::Granted { grant, worker, dataset, epoch, batches, promise, alone } => {
-                let Some(known) = self.datasets.get_mut(dataset).and_then(|known| known.epochs.get_mut(epoch)) else {
-                    return;
-                };
+                let Some(of) = self.datasets.get_mut(dataset) else { return };
+                let all = of.spec.batches();
+                let Some(known) = of.epochs.get_mut(epoch) else { return };
                 known.grant(*batches);
+                // The next epoch can begin.
+                self.stirs += u64::from(known.available(all) == 0);
                 let unleased = Ranges::from(vec![*batches]);
                 let held = Grant {
                     worker: worker.clone(),
@@ -487,8 +498,10 @@ impl Shards {
                 let taken = held.withdraw(*batches);
                 taken.iter().for_each(|batches| held.accounted.insert(batches));
                 let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
+                let was_alone = held.alone;
                 if let Some(known) = self.datasets.get_mut(&dataset) {
                     known.account(number, &taken);
+                    self.stirs += u64::from(was_alone || !known.epochs.contains_key(&number) || known.has_suspects());
                 }
                 if self.forget_if_done(*grant) {
                     self.done.insert(*grant);
@@ -498,6 +511,7 @@ impl Shards {
                 }
             }
             Fact::Returned { grant, batches, repeated, suspects, .. } => {
+                self.stirs += 1;
                 let Some(held) = self.grants.get_mut(grant) else { return };
                 let taken = held.withdraw(*batches);
                 let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
@@ -515,11 +529,15 @@ impl Shards {
                 }
             }
             Fact::Quarantined { dataset, epoch, batch, .. } => {
+                self.stirs += 1;
                 if let Some(known) = self.datasets.get_mut(dataset) {
                     known.quarantine(*epoch, Batches::new(*batch, 1));
                 }
             }
-            Fact::Rewound { position } => self.wind_back(position),
+            Fact::Rewound { position } => {
+                self.stirs += 1;
+                self.wind_back(position);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! forgets, as `curl` does, is answered when everything it said is. Whoever is gone for good is found out here: its
 //! session broke and did not come back, or the master was started again and never heard of it.
 
+mod limits;
 mod presence;
 mod token;
 
@@ -122,6 +123,7 @@ impl Data {
 
     /// The job has a dataset.
     pub async fn register(&self, spec: DatasetSpec) -> Result<(), Because> {
+        limits::check(&spec)?;
         let decided = self.decide(|ledger, _, facts| ledger.shards.register(spec, facts))?;
         self.settle(decided).await?
     }
@@ -188,6 +190,7 @@ impl Data {
     /// Goes back to where the data stood. How many records are open again.
     pub async fn restore(&self, token: &str) -> Result<u64, Because> {
         let position = token::decode(token)?;
+        limits::check_position(&position)?;
         let decided = self.decide(|ledger, now, facts| ledger.shards.restore(position, now, facts))?;
         self.settle(decided).await?
     }
@@ -321,7 +324,9 @@ impl Data {
         }
         let mut facts = Vec::new();
         let mut ledger = self.lock();
+        let stirs = ledger.shards.stirs();
         let answer = act(&mut ledger, inner.clock.now(), &mut facts);
+        let stirred = ledger.shards.stirs() != stirs;
         if facts.is_empty() {
             return Ok(Decided { answer, lsn: Lsn(0), must_be_durable: false });
         }
@@ -334,7 +339,9 @@ impl Data {
         })?;
         let kept = inner.journal.flush().is_ok();
         drop(ledger);
-        inner.changes.send_modify(|count| *count += 1);
+        if stirred {
+            inner.changes.send_modify(|count| *count += 1);
+        }
         for fact in &facts {
             tell(fact);
         }

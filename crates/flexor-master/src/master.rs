@@ -114,6 +114,11 @@ impl Master {
         &self.job
     }
 
+    /// `/api`, to be asked without a port.
+    pub fn api(&self) -> axum::Router {
+        http::api(self.job.clone())
+    }
+
     /// Serves until `stop` is done, or until another master has taken over.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), MasterError> {
         let Self { job, grpc, http, store, marks, durable_seq, mut refused } = self;

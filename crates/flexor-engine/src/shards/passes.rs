@@ -84,6 +84,11 @@ impl Dataset {
         self.finish(number);
     }
 
+    /// Whether some of its batches are leased only to who has nothing else.
+    pub(super) fn has_suspects(&self) -> bool {
+        self.epochs.values().any(|epoch| !epoch.suspects.is_empty())
+    }
+
     /// Adds an epoch with nothing left to do to those that are finished.
     pub(super) fn finish(&mut self, number: u32) {
         let batches = self.spec.batches();

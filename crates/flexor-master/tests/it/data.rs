@@ -283,3 +283,15 @@ async fn a_lost_node_takes_its_workers_with_it_and_blames_nobody() {
     let lease = leased(&mut worker, 4).await;
     assert_eq!((lease.held.unwrap().first, lease.held.unwrap().count), (0, 2), "two came back, and none is suspected");
 }
+
+#[tokio::test]
+async fn a_dataset_that_cannot_be_counted_is_refused() {
+    let serving = Serving::start(1, 1).await;
+    let all = json!({ "name": "d", "records": u64::MAX, "batch": 1, "shuffle": "batches" });
+    let (code, answer) = post(&serving, "/api/datasets", all).await;
+    assert_eq!((code, &answer["reason"]), (400, &json!("InvalidValue")), "{answer}");
+    let most = json!({ "name": "d", "records": 1_u64 << 53, "batch": 1, "shuffle": "batches" });
+    assert_eq!(post(&serving, "/api/datasets", most).await.0, 200);
+    let (code, answer) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
+    assert_eq!((code, &answer["count"]), (200, &json!(1)), "{answer}");
+}
