@@ -19,7 +19,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +131,9 @@ pub struct Rendezvous {
     /// No lease runs out before this.
     #[serde(skip)]
     leases_hold_until: Duration,
+    /// Those whose sidecar was lost and has not come back.
+    #[serde(skip)]
+    cut_off: BTreeSet<Arc<str>>,
 }
 
 impl Rendezvous {
@@ -155,6 +158,7 @@ impl Rendezvous {
             newcomer_since: None,
             grace_until: Duration::ZERO,
             leases_hold_until: Duration::MAX,
+            cut_off: BTreeSet::new(),
         }
     }
 
@@ -222,6 +226,7 @@ impl Rendezvous {
             Event::Tick => {}
         }
         self.drop_the_silent(&mut facts);
+        self.drop_whom_all_others_left(&mut facts);
         self.close_if_finished(&mut facts);
         self.complete_if_due(&mut facts);
         debug_assert_eq!(invariants::broken(self), None, "after {facts:?}");
@@ -433,6 +438,29 @@ impl Rendezvous {
         }
     }
 
+    /// A sidecar that was lost has a moment to come back. When everybody else of the world meets again in that moment,
+    /// it was more than a sidecar that was lost, and nobody need wait.
+    fn drop_whom_all_others_left(&mut self, facts: &mut Vec<Fact>) {
+        if self.cut_off.is_empty() || self.census.joined == 0 || self.now < self.grace_until || self.closed.is_some() {
+            return;
+        }
+        let is_left = |name: &&Arc<str>| {
+            let member = self.members.get(*name).map(|(_, member)| member);
+            member.is_some_and(|member| member.survivor && matches!(member.place, Place::World | Place::Away))
+        };
+        let left: Vec<Arc<str>> = self.cut_off.iter().filter(is_left).cloned().collect();
+        if left.is_empty() || left.len() != (self.census.world + self.census.away) as usize {
+            return;
+        }
+        for name in left {
+            let Some((life, _)) = self.members.get(&name) else { continue };
+            let id = MemberId::new(name, *life);
+            let because =
+                Because::new(Reason::SidecarLost, "its sidecar was lost, and all others of its world met again");
+            self.decide(Fact::Dropped { id, because }, facts);
+        }
+    }
+
     fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
         self.apply(&fact);
         facts.push(fact);
@@ -539,6 +567,7 @@ impl Rendezvous {
     fn forget(&mut self, id: &MemberId) -> Option<Place> {
         self.member(id)?;
         let (_, member) = self.members.remove(&id.name)?;
+        self.cut_off.remove(&id.name);
         self.census.remove(member.place);
         self.survivors -= u32::from(member.survivor);
         self.finished -= u32::from(member.finished);
@@ -556,6 +585,7 @@ impl Rendezvous {
         {
             member.lease_until = until;
             member.lease = Lease::Heard;
+            self.cut_off.remove(&id.name);
         }
     }
 
@@ -567,6 +597,7 @@ impl Rendezvous {
         {
             member.lease_until = until;
             member.lease = Lease::SidecarLost;
+            self.cut_off.insert(Arc::clone(&id.name));
             self.leases_hold_until = self.leases_hold_until.min(until);
         }
     }

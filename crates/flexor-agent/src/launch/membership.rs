@@ -215,13 +215,13 @@ impl Session {
         // The first request makes the session this node's.
         let poll = wire::Poll::default();
         requests.send(self.request(Op::Poll(poll))).await.map_err(|error| error.to_string())?;
-        let replies = MasterClient::new(channel).session(stream).await.map_err(|status| status.to_string())?;
+        let replies = MasterClient::new(channel).session(stream).await.map_err(|status| broken(&status))?;
         let mut replies = replies.into_inner();
         let mut begun = false;
         loop {
             tokio::select! {
                 reply = replies.message() => {
-                    let Some(reply) = reply.map_err(|status| status.to_string())? else { return Ok(()) };
+                    let Some(reply) = reply.map_err(|status| broken(&status))? else { return Ok(()) };
                     backoff.reset();
                     match reply.result {
                         Some(Answer::World(world)) => {
@@ -285,6 +285,10 @@ impl Session {
             is_news
         });
     }
+}
+
+fn broken(status: &tonic::Status) -> String {
+    format!("the session with the master broke: {}", status.message())
 }
 
 fn place_of(world: &wire::World) -> Place {

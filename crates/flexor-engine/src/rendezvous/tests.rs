@@ -406,3 +406,25 @@ fn who_has_finished_meets_again_when_others_have_to() {
     story.tell(Event::Finish { id: id("b") });
     assert_eq!(story.rendezvous.closed(), None, "a works again");
 }
+
+#[test]
+fn a_sidecar_that_is_lost_while_all_others_meet_again_is_not_waited_for() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::SidecarLost { id: id("c"), grace: Duration::from_secs(1) });
+    assert_eq!(story.wanted(), None, "it has a moment to come back");
+    assert_eq!(story.leave_and_join(&["a"]), None, "b may stand");
+    let world = story.leave_and_join(&["b"]).expect("both meet at once");
+    assert_eq!(names(&world), ["a", "b"]);
+    assert_eq!(story.rendezvous.program_failures(), 0);
+}
+
+#[test]
+fn a_sidecar_that_came_back_is_waited_for() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::SidecarLost { id: id("c"), grace: Duration::from_secs(1) });
+    story.tell(Event::Heard { id: id("c") });
+    assert_eq!(story.leave_and_join(&["a", "b"]), None, "c is on its way");
+    assert!(story.leave_and_join(&["c"]).is_some());
+}

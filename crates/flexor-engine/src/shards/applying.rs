@@ -1,0 +1,116 @@
+//! What each fact does to the ledger: the only place where what is journaled changes.
+
+use std::sync::Arc;
+
+use super::fact::Fact;
+use super::grant::{Grant, GrantId};
+use super::passes::Dataset;
+use super::ranges::{Batches, Ranges};
+use super::worker::Worker;
+use super::{REMEMBERED, Shards};
+
+impl Shards {
+    pub(super) fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
+        self.apply(&fact);
+        facts.push(fact);
+    }
+
+    /// The only place where what is journaled changes.
+    pub(super) fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Registered { spec } => {
+                self.stirs += 1;
+                self.datasets.insert(Arc::clone(&spec.name), Dataset::new(spec.clone()));
+            }
+            Fact::Begun { dataset, epoch } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    known.begin(*epoch);
+                }
+            }
+            Fact::Granted { grant, worker, dataset, epoch, batches, promise, alone } => {
+                let Some(of) = self.datasets.get_mut(dataset) else { return };
+                let all = of.spec.batches();
+                let Some(known) = of.epochs.get_mut(epoch) else { return };
+                known.grant(*batches);
+                // The next epoch can begin.
+                self.stirs += u64::from(known.available(all) == 0);
+                let unleased = Ranges::from(vec![*batches]);
+                let held = Grant {
+                    worker: worker.clone(),
+                    dataset: Arc::clone(dataset),
+                    epoch: *epoch,
+                    promise: *promise,
+                    alone: *alone,
+                    unleased,
+                    leased: Ranges::default(),
+                    accounted: Ranges::default(),
+                    in_doubt: false,
+                    progress_at: self.now,
+                };
+                self.grants.insert(*grant, held);
+                self.last_grant = self.last_grant.max(grant.0);
+                let entry = self.workers.entry(Arc::clone(&worker.name));
+                let known = entry.or_insert_with(|| Worker::new(worker.incarnation));
+                if known.incarnation != worker.incarnation {
+                    *known = Worker::new(worker.incarnation);
+                }
+                known.grants.insert(*grant);
+            }
+            Fact::Accounted { grant, batches } => {
+                let Some(held) = self.grants.get_mut(grant) else { return };
+                let taken = held.withdraw(*batches);
+                taken.iter().for_each(|batches| held.accounted.insert(batches));
+                let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
+                let was_alone = held.alone;
+                if let Some(known) = self.datasets.get_mut(&dataset) {
+                    known.account(number, &taken);
+                    self.stirs += u64::from(was_alone || !known.epochs.contains_key(&number) || known.has_suspects());
+                }
+                if self.forget_if_done(*grant) {
+                    self.done.insert(*grant);
+                    if self.done.len() > REMEMBERED {
+                        self.done.pop_first();
+                    }
+                }
+            }
+            Fact::Returned { grant, batches, repeated, suspects, .. } => {
+                self.stirs += 1;
+                let Some(held) = self.grants.get_mut(grant) else { return };
+                let taken = held.withdraw(*batches);
+                let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
+                // Who was alone with a batch and lost it for another reason has not cleared it.
+                let suspects = *suspects || held.alone;
+                if let Some(known) = self.datasets.get_mut(&dataset) {
+                    known.take_back(number, &taken, suspects);
+                    known.repeated += repeated;
+                }
+                self.forget_if_done(*grant);
+            }
+            Fact::Charged { dataset, epoch, batch } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    *known.blame.entry(*epoch).or_default().failures.entry(*batch).or_default() += 1;
+                }
+            }
+            Fact::Quarantined { dataset, epoch, batch, .. } => {
+                self.stirs += 1;
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    known.quarantine(*epoch, Batches::new(*batch, 1));
+                }
+            }
+            Fact::Rewound { position } => {
+                self.stirs += 1;
+                self.wind_back(position);
+            }
+        }
+    }
+
+    /// Forgets a grant of which nothing is left. Whether it has.
+    fn forget_if_done(&mut self, grant: GrantId) -> bool {
+        let Some(held) = self.grants.get(&grant).filter(|held| held.outstanding() == 0) else { return false };
+        if let Some(worker) = self.workers.get_mut(&held.worker.name) {
+            worker.grants.remove(&grant);
+        }
+        self.grants.remove(&grant);
+        true
+    }
+}
