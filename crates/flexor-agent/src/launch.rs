@@ -36,6 +36,8 @@ use crate::workers::{
     ERROR_FILE_VARIABLE, FailureReport, Ladder, Outcome, RunLogs, Shim, WorkerExit, command_line, propagate, root_cause,
 };
 
+/// A node that waits so long for a world says so.
+const SILENCE: Duration = Duration::from_secs(3);
 /// How long new workers may take before they say that they are ready for a world.
 const START_WITHIN: Duration = Duration::from_secs(600);
 
@@ -108,9 +110,16 @@ impl Launcher<'_> {
                     return self.leave(over).await;
                 }
             };
-            match self.work(&world, kept.take()).await? {
-                After::MeetAgain(round) => kept = round.map(|round| *round),
-                After::Over(over) => return self.leave(over).await,
+            if world.run != self.launch.run && !["", "none"].contains(&self.launch.run.as_str()) && self.attempts == 0 {
+                tracing::warn!(job = world.run, "the master serves another job than --rdzv-id {}", self.launch.run);
+            }
+            match self.work(&world, kept.take()).await {
+                Ok(After::MeetAgain(round)) => kept = round.map(|round| *round),
+                Ok(After::Over(over)) => return self.leave(over).await,
+                Err(error) => {
+                    self.membership.end().await;
+                    return Err(error);
+                }
             }
         }
     }
@@ -124,15 +133,24 @@ impl Launcher<'_> {
                 None => std::future::pending().await,
             }
         };
-        tokio::pin!(limit);
+        let silence = tokio::time::sleep(SILENCE);
+        tokio::pin!(limit, silence);
+        let mut told = false;
         loop {
             tokio::select! {
                 place = self.membership.changed() => match place {
                     Place::InWorld(world) => return Ok(world),
+                    Place::Closed(because) if self.attempts == 0 => return Err(Over::before(because)),
                     Place::Closed(because) => return Err(Over::closed(because)),
                     Place::Fenced(because) => return Err(Over::Fenced(because)),
-                    Place::Waiting | Place::Restart { .. } => {}
+                    // The world that it waited for has ended before this node was in it.
+                    Place::Restart { .. } => self.membership.join(kept.as_ref().is_some_and(Round::has_told)),
+                    Place::Waiting => {}
                 },
+                () = &mut silence, if !told => {
+                    told = true;
+                    tracing::info!("waits for other nodes");
+                }
                 () = a_worker_ends(kept) => {
                     tracing::warn!("a worker ended while it waited for a world; all are started again");
                     if let Some(round) = kept {
@@ -264,6 +282,9 @@ impl Launcher<'_> {
     async fn give_up(&mut self, round: Option<Round>, over: &Over) {
         if let Some(mut round) = round {
             let signal = if let Over::Signal(signal) = over { *signal } else { Signal::SIGTERM };
+            if let Over::Signal(signal) = over {
+                tracing::info!("{signal}: ends its workers; another signal kills them");
+            }
             round.end(Ladder { signal, ..self.ladder() }, &mut self.signals).await;
             reports::lost(&self.membership, self.launch, round.incarnation).await;
         }

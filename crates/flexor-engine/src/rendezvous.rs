@@ -428,7 +428,9 @@ impl Rendezvous {
                 Lease::Heard => {
                     Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
                 }
-                Lease::SidecarLost => Because::new(Reason::SidecarLost, "its sidecar was lost and did not come back"),
+                Lease::SidecarLost => {
+                    Because::new(Reason::SidecarLost, "its connection was lost and did not come back")
+                }
                 Lease::Restored => {
                     let grace = self.settings.reconnect_grace;
                     Because::new(Reason::NotReconnected, format!("it did not come back within {grace:?}"))
@@ -456,7 +458,7 @@ impl Rendezvous {
             let Some((life, _)) = self.members.get(&name) else { continue };
             let id = MemberId::new(name, *life);
             let because =
-                Because::new(Reason::SidecarLost, "its sidecar was lost, and all others of its world met again");
+                Because::new(Reason::SidecarLost, "its connection was lost, and all others of its world met again");
             self.decide(Fact::Dropped { id, because }, facts);
         }
     }

@@ -25,6 +25,7 @@ mod skip;
 pub mod stages;
 mod tools;
 mod torch;
+mod torchft;
 pub mod torchrun;
 mod waiting;
 
@@ -36,5 +37,6 @@ pub use self::{
     python::{PythonEnv, PythonError},
     tools::{Tools, ToolsError, cache_dir},
     torch::Torch,
+    torchft::Torchft,
     waiting::{await_condition, await_list},
 };

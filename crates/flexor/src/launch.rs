@@ -6,6 +6,7 @@ mod own_master;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +15,7 @@ use flexor_agent::launch::{Launch, Over, Signals};
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
 use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
-    self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, Rendezvous,
+    self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, ProgramKind, Rendezvous,
 };
 use flexor_model::{env, ports};
 use flexor_store::sidecar::Upstream;
@@ -92,6 +93,12 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
             return Ok(Exit::Failure);
         }
     };
+    if let (ProgramKind::PythonScript, Some(script)) = (options.program.kind, options.program.argv.get(2))
+        && !Path::new(script).exists()
+    {
+        output::note(&format!("error: there is no file '{script}'; check its path"));
+        return Ok(Exit::Failure);
+    }
     let (program, args) = options.program.argv.split_first().context("there is no program")?;
     let mut launch = Launch {
         master,
@@ -116,7 +123,8 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
             return Ok(Exit::Infrastructure);
         }
     };
-    if let Some(own) = &own {
+    // Where it ended for all, all are to hear of it.
+    if let (Some(own), Ok(Over::Finished | Over::Closed { .. })) = (&own, &over) {
         own.until_all_have_gone().await;
     }
     match over {
@@ -174,6 +182,10 @@ async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {
 fn tell(over: &Over) -> Exit {
     match over {
         Over::Finished => Exit::Success,
+        Over::FinishedBefore => {
+            output::note("the run had ended well before this node came; POST /api/retry to its master opens it again");
+            Exit::Success
+        }
         Over::Closed { because, report } => {
             if let Some(report) = report {
                 output::note(&report.to_string());

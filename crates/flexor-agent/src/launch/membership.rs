@@ -123,12 +123,17 @@ impl Membership {
             let place = self.place.borrow_and_update().clone();
             match &place {
                 Place::InWorld(world) if self.last_round.is_some_and(|last| world.round <= last) => {}
-                Place::Restart { round, .. } if self.last_round != Some(*round) => {}
+                Place::Restart { round, .. } if self.last_round.is_some_and(|last| *round < last) => {}
+                Place::Restart { round, .. } => {
+                    // Perhaps of a world that ended before it was seen.
+                    self.last_round = Some(*round);
+                    return place;
+                }
                 Place::InWorld(world) => {
                     self.last_round = Some(world.round);
                     return place;
                 }
-                Place::Waiting | Place::Restart { .. } | Place::Closed(_) | Place::Fenced(_) => return place,
+                Place::Waiting | Place::Closed(_) | Place::Fenced(_) => return place,
             }
         }
     }
@@ -217,7 +222,8 @@ impl Session {
         requests.send(self.request(Op::Poll(poll))).await.map_err(|error| error.to_string())?;
         let replies = MasterClient::new(channel).session(stream).await.map_err(|status| broken(&status))?;
         let mut replies = replies.into_inner();
-        let mut begun = false;
+        // Where the master last said that the node stands, and what it was told with the last Join.
+        let (mut stands, mut joined): (Option<wire::World>, Option<bool>) = (None, None);
         loop {
             tokio::select! {
                 reply = replies.message() => {
@@ -225,12 +231,13 @@ impl Session {
                     backoff.reset();
                     match reply.result {
                         Some(Answer::World(world)) => {
-                            if !begun {
-                                begun = true;
-                                tracing::debug!("has a session with the master");
-                                self.say_what_is_wanted(Some(&world), &requests).await?;
-                            }
+                            let begins = stands.is_none();
                             self.tell(&world);
+                            stands = Some(world);
+                            if begins {
+                                tracing::debug!("has a session with the master");
+                                self.say_what_is_wanted(stands.as_ref(), &mut joined, &requests).await?;
+                            }
                         }
                         Some(Answer::Refusal(refusal)) => {
                             let because = format!("{}: {}", refusal.reason, refusal.detail);
@@ -239,9 +246,9 @@ impl Session {
                         Some(_) | None => {}
                     }
                 }
-                changed = self.wants.changed(), if begun => {
+                changed = self.wants.changed(), if stands.is_some() => {
                     changed.map_err(|error| error.to_string())?;
-                    self.say_what_is_wanted(None, &requests).await?;
+                    self.say_what_is_wanted(stands.as_ref(), &mut joined, &requests).await?;
                 }
             }
         }
@@ -251,6 +258,7 @@ impl Session {
     async fn say_what_is_wanted(
         &mut self,
         world: Option<&wire::World>,
+        joined: &mut Option<bool>,
         requests: &mpsc::Sender<wire::Request>,
     ) -> Result<(), String> {
         let wanted = *self.wants.borrow_and_update();
@@ -260,12 +268,13 @@ impl Session {
                 use wire::world::Place as Said;
                 let has_it = world.is_some_and(|world| match world.place() {
                     Said::InWorld => after.is_none_or(|after| world.round > after),
-                    Said::Joined | Said::Spare => true,
+                    Said::Joined | Said::Spare => joined.is_none_or(|survived| survived == survives),
                     Said::Unspecified | Said::Outside | Said::Away => false,
                 });
                 if has_it {
                     return Ok(());
                 }
+                *joined = Some(survives);
                 Op::Join(wire::Join { processes: self.processes, survives })
             }
             Wanted::Rest => Op::Finish(wire::Finish {}),

@@ -27,6 +27,8 @@ pub enum LaunchError {
 pub enum Over {
     /// The program has ended well everywhere.
     Finished,
+    /// It had, before this node came.
+    FinishedBefore,
     /// The run was closed: the program failed too often, or somebody closed it.
     Closed {
         /// Why, as the master says it.
@@ -48,6 +50,14 @@ impl Over {
             return Over::Finished;
         }
         Over::Closed { because, report: None }
+    }
+
+    /// The run was closed before this node could take part.
+    pub(super) fn before(because: String) -> Self {
+        match Over::closed(because) {
+            Over::Finished => Over::FinishedBefore,
+            other => other,
+        }
     }
 
     pub(super) fn with_report(self, last: Option<FailureReport>) -> Self {

@@ -88,7 +88,7 @@ impl WorkerExit {
             }
             (None, Outcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
             (None, Outcome::Code(_)) => format!(
-                "{outcome}, and no error file; its last lines of output may tell why, and torch's @record around its \
+                "{outcome}, and it left no report; its last lines of output may tell why, and torch's @record around its \
                  main function puts the traceback here"
             ),
         }

@@ -84,7 +84,10 @@ impl Upstream {
             request.metadata_mut().insert("authorization", bearer);
         }
         let channel = self.endpoint.connect().await;
-        Ok((channel.map_err(|error| LinkError::Unreachable(error).to_string())?, request))
+        let unreachable = |error: tonic::transport::Error| {
+            format!("the master at {} cannot be reached: {}", self.endpoint.uri(), root_cause(&error))
+        };
+        Ok((channel.map_err(unreachable)?, request))
     }
 
     /// Opens a stream that sends what comes out of `messages`.
@@ -110,6 +113,15 @@ impl Upstream {
         let bearer = format!("Bearer {}", token.trim()).parse();
         bearer.map(Some).map_err(|_| LinkError::OddToken { path })
     }
+}
+
+/// What the causes of an error come down to.
+fn root_cause(error: &dyn Error) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 fn client(channel: Channel) -> StoreLinkClient<Channel> {

@@ -171,6 +171,15 @@ impl Master {
         serde_json::from_slice(&said.stdout).context("read what flexor env torchrun printed")
     }
 
+    /// The environment for a `flexor launch` that meets at `endpoint`: torchrun's, and the token where one is needed.
+    pub fn launch_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut variables = self.torchrun_variables(endpoint)?;
+        if let Some(file) = self.token_file() {
+            variables.insert(flexor_model::env::TOKEN_FILE.name.to_owned(), file.display().to_string());
+        }
+        Ok(variables)
+    }
+
     /// `flexor`, to be run in this network.
     pub(super) fn flexor(&self, network: Option<&Namespace>) -> Command {
         let program: &Path = &self.config.program;

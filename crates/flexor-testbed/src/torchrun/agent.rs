@@ -1,9 +1,9 @@
-//! One torchrun: how it is started and what can be done to it.
+//! One torchrun, or one `flexor launch` in its place: how it is started and what can be done to it.
 
 use std::{
     ffi::OsString,
     net::{Ipv4Addr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -30,11 +30,39 @@ const OBSERVED: &str = "observed.py";
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     name: String,
+    launcher: Launcher,
     env: Vec<(OsString, OsString)>,
     program: Program,
     args: Vec<OsString>,
     linger: Duration,
     network: Option<Namespace>,
+}
+
+/// Who starts the workers.
+#[derive(Debug, Clone)]
+enum Launcher {
+    Torchrun,
+    /// This program's `launch`.
+    Flexor(PathBuf),
+}
+
+impl Launcher {
+    /// The command in this network, up to the program that is to be launched.
+    fn command(&self, torch: &Torch, network: Option<&Namespace>) -> Command {
+        let start = |program: &Path| network.map_or_else(|| Command::new(program), |network| network.command(program));
+        match self {
+            Self::Torchrun => {
+                let mut command = start(&torch.python());
+                command.args(["-m", "torch.distributed.run"]);
+                command
+            }
+            Self::Flexor(program) => {
+                let mut command = start(program);
+                command.arg("launch").env("PYTHON_EXEC", torch.python());
+                command
+            }
+        }
+    }
 }
 
 /// What the workers run.
@@ -53,6 +81,7 @@ impl AgentConfig {
     pub fn new(name: impl Into<String>) -> Self {
         let config = Self {
             name: name.into(),
+            launcher: Launcher::Torchrun,
             env: Vec::new(),
             program: Program::Probe,
             args: vec![u32::MAX.to_string().into()],
@@ -60,6 +89,12 @@ impl AgentConfig {
             network: None,
         };
         config.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
+    }
+
+    /// Has the workers launched by `flexor launch` in place of torchrun; `program` is `flexor`.
+    pub fn flexor_launch(mut self, program: impl Into<PathBuf>) -> Self {
+        self.launcher = Launcher::Flexor(program.into());
+        self
     }
 
     /// Adds a variable to the environment of torchrun. Its options are variables too: `PET_` and the option's name.
@@ -131,11 +166,8 @@ impl Agent {
     pub fn start(torch: &Torch, config: AgentConfig) -> anyhow::Result<Self> {
         let folder = Node::make_folder()?;
         let events = EventLog::new(folder.path().join("events.jsonl"));
-        let mut command = match &config.network {
-            Some(network) => network.command(torch.python()),
-            None => Command::new(torch.python()),
-        };
-        command.args(["-m", "torch.distributed.run"]).envs(config.env);
+        let mut command = config.launcher.command(torch, config.network.as_ref());
+        command.envs(config.env);
         for (name, text) in PROGRAMS {
             let script = folder.path().join(name);
             std::fs::write(&script, text).with_context(|| format!("write {}", script.display()))?;

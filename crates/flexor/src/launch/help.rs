@@ -13,15 +13,19 @@ Takes torchrun's command line and its PET_* variables, and dlrover-run's options
 program: a name that ends in .py is run with Python, anything else is executed itself. Processes get torchrun's
 environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, …).
 
-A node that is lost or joins restarts the processes and costs nothing; failures of the program are counted. With
---standalone, or without an endpoint on one node, no master is needed.
+Processes are started again when a node is lost or joins, which costs nothing, and when the program fails, which is
+counted. A signal is passed on to them; a second one kills them. Nothing that they have started outlives the launch.
+
+Nodes meet at a `flexor master`, which may come later and may be started again. One machine alone needs none
+(--standalone), nor does a job whose first node brings it along (--node-rank=0, or --rdzv-conf=is_host=true).
 
 Usage: flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...
 
 Examples:
   flexor launch --standalone --nproc-per-node=2 train.py --lr=0.1
-  flexor launch --nnodes=2:4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=mnist-master:50001 train.py
   flexor launch --standalone --nproc-per-node=4 ./simulate input.dat
+  flexor master --job mnist --world static:2:4 --state ./mnist-state &
+  flexor launch --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=localhost:50001 --rdzv-id=mnist train.py
 ";
 
 /// Everything that there is to say.
@@ -30,10 +34,16 @@ pub fn text() -> String {
     let of = |origin| launch_options::all().filter(move |spec| spec.origin == origin);
     section(&mut text, "Options of torchrun", of(Origin::Torchrun).filter(is_meant));
     section(&mut text, "Options of dlrover-run", of(Origin::DlroverRun).filter(is_meant));
-    let idle = launch_options::all().filter(|spec| matches!(spec.fate, Fate::NoEffect(_)));
-    names(&mut text, "Taken without effect, with a word why", idle);
-    let refused = launch_options::all().filter(|spec| matches!(spec.fate, Fate::Refused { .. }));
-    names(&mut text, "Refused, with what to do instead", refused);
+    let idle = |spec: &'static OptionSpec| match spec.fate {
+        Fate::NoEffect(why) => Some((spec.name, why.to_owned())),
+        Fate::Meant | Fate::Refused { .. } => None,
+    };
+    reasons(&mut text, "Taken without effect", launch_options::all().filter_map(idle));
+    let refused = |spec: &'static OptionSpec| match spec.fate {
+        Fate::Refused { why, instead } => Some((spec.name, format!("{why}; {instead}"))),
+        Fate::Meant | Fate::NoEffect(_) => None,
+    };
+    reasons(&mut text, "Refused", launch_options::all().filter_map(refused));
     let _ = write!(text, "\n{}\n", exit::HELP);
     text
 }
@@ -62,11 +72,14 @@ fn section<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a O
     }
 }
 
-fn names<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a OptionSpec>) {
+/// Options that do nothing, with why.
+fn reasons(text: &mut String, title: &str, options: impl Iterator<Item = (&'static str, String)>) {
     let _ = write!(text, "\n{title}:\n");
-    let all: Vec<&str> = specs.map(|spec| spec.name).collect();
-    for line in wrapped(&all.join(" ")) {
-        let _ = writeln!(text, "  {line}");
+    for (name, why) in options {
+        let _ = writeln!(text, "  {name}");
+        for line in wrapped(&why) {
+            let _ = writeln!(text, "          {line}");
+        }
     }
 }
 

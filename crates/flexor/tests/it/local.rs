@@ -1,12 +1,15 @@
 //! The program by itself, on this machine.
 
 mod crd;
+mod data;
 mod documents;
 mod exit_codes;
-mod faults;
+pub mod faults;
 mod help;
 mod json;
+pub mod launch;
 mod manifests;
 mod sidecar;
 mod sources;
 mod validate;
+mod world_socket;

@@ -6,9 +6,11 @@
 mod endings;
 mod hangs;
 mod job;
+mod launch;
 mod losses;
 mod master_losses;
 mod newcomers;
 mod partitions;
 mod store_client;
+mod survive;
 mod training;

@@ -3,7 +3,7 @@
 //! a real socket what torchrun's rendezvous says.
 
 mod agent;
-mod chance;
+pub mod chance;
 mod clock_jumps;
 mod floods;
 mod full_disk;
@@ -12,14 +12,14 @@ mod http;
 mod killed_master;
 mod killed_nodes;
 mod log_volume;
-mod master;
+pub mod master;
 mod node;
 mod pickles;
-mod process;
+pub mod process;
 mod refused_starts;
 mod signals;
-mod store_client;
+pub mod store_client;
 mod tokens;
 mod two_masters;
-mod waiting;
+pub mod waiting;
 mod worlds;

@@ -1,0 +1,75 @@
+//! Stock torchft, the library whose replica groups go on when one of them dies, in an environment of its own.
+//!
+//! Torch itself is [`crate::Torch`]'s: a program that needs both is run by its Python ([`Torchft::command`]).
+
+use std::{ffi::OsStr, ops::Deref, path::Path, process::Command};
+
+use crate::{
+    python::{self, PythonEnv, PythonError, Recipe},
+    tools::cache_dir,
+    torch::Torch,
+};
+
+const RECIPE: Recipe = Recipe {
+    name: "torchft-nightly",
+    version: "2026.10.26",
+    requirements: include_str!("../python/torchft.txt"),
+    finish: |_, _| Ok(()),
+    finish_texts: &[],
+    // Without torch it cannot be imported, only found.
+    check: "\
+import importlib.util
+assert importlib.util.find_spec('torchft')
+import opentelemetry.sdk, opentelemetry.exporter.otlp.proto.http",
+    first_time: "about 20 seconds and 10 MB",
+};
+
+/// The environment with torchft.
+#[derive(Debug, Clone)]
+pub struct Torchft {
+    env: PythonEnv,
+}
+
+impl Torchft {
+    /// The release, as people name it.
+    pub const VERSION: &'static str = RECIPE.version;
+
+    /// torchft from the cache, installed first where it is missing.
+    pub fn ensure() -> Result<Self, PythonError> {
+        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
+    }
+
+    /// As [`Torchft::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
+    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
+        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+    }
+
+    /// A command that runs the Python of `torch`, which must be the same release of Python, with torchft beside it.
+    pub fn command(&self, torch: &Torch) -> Command {
+        let mut command = torch.command();
+        // `lib` holds one folder, called by the release of Python.
+        let pythons = std::fs::read_dir(self.folder().join("lib")).into_iter().flatten().flatten();
+        let packages = pythons.map(|python| python.path().join("site-packages")).find(|folder| folder.is_dir());
+        command.envs(packages.map(|folder| ("PYTHONPATH", folder)));
+        command
+    }
+}
+
+impl Deref for Torchft {
+    type Target = PythonEnv;
+
+    fn deref(&self) -> &PythonEnv {
+        &self.env
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_in_the_name_is_the_pinned_one() {
+        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
+        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
+    }
+}

@@ -1,0 +1,160 @@
+//! kill -9 of workers, launchers and the master at random moments of an epoch, one after the other and together.
+//!
+//! Nothing is lost, and what was done twice is not more than the report admits.
+
+use std::fs;
+
+use flexor_testbed::skip;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::super::faults::chance::Chance;
+use super::super::faults::waiting::eventually_or_tell;
+use super::super::launch::job::Job;
+use super::super::launch::launcher::Launcher;
+use super::report::{Report, Written};
+use super::worker::Worker;
+
+const BATCH: u64 = 5;
+/// The most batches that are done between two kills.
+const APART: u64 = 12;
+/// Left for after the last kill: a master that was started again does not know at once how long a batch takes, and what
+/// the dead hold is taken back when it does.
+const REST: u64 = 60;
+
+/// What can be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Worker,
+    Launcher,
+    Master,
+}
+
+use Victim::{Launcher as L, Master as M, Worker as W};
+
+#[test]
+fn workers_launchers_and_the_master_are_killed_in_every_order() {
+    let orders: [&[&[Victim]]; 3] = [&[&[W], &[L], &[M]], &[&[M], &[W], &[L]], &[&[L], &[M], &[W]]];
+    nothing_is_lost(Worker::Python, &orders.concat());
+}
+
+#[test]
+fn workers_launchers_and_the_master_are_killed_in_the_other_orders() {
+    let orders: [&[&[Victim]]; 3] = [&[&[W], &[M], &[L]], &[&[M], &[L], &[W]], &[&[L], &[W], &[M]]];
+    nothing_is_lost(Worker::Python, &orders.concat());
+}
+
+#[test]
+fn workers_and_the_master_are_lost_together() {
+    nothing_is_lost(Worker::Python, &[&[W, M], &[M, W], &[L, M], &[M, L], &[W, L, M]]);
+}
+
+#[test]
+fn a_program_of_curl_survives_them_all() {
+    nothing_is_lost(Worker::Shell, &[&[M], &[W], &[L], &[W, M]]);
+}
+
+/// Kills these, each time at a random moment a little later; those of one step with nothing in between.
+fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
+    if let Some(needs) = worker.lacks() {
+        skip!("there is no {needs}");
+    }
+    let batches = steps.len() as u64 * APART + REST;
+    // The last batch is smaller than the others.
+    let records = batches * BATCH - 2;
+    let mut scene = Scene::start(&worker.script(records, BATCH, 0.1));
+    for step in steps {
+        scene.some_batches_later();
+        scene.kill(step);
+    }
+    let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.tell());
+    let Scene { job, nodes, .. } = scene;
+    report.fits(records, &Written::read(&job.folder));
+    // A launcher that goes and comes starts four workers again, twice; what more there could be is not counted.
+    let disturbed = steps.concat().len() as u64 * 8;
+    assert!(report.totals.repeated_at_most <= disturbed * BATCH, "{report:?}");
+    nodes.into_iter().for_each(|node| drop(node.wait_for(0)));
+}
+
+/// A job of two nodes with two workers each.
+struct Scene {
+    job: Job,
+    nodes: Vec<Launcher>,
+    script: String,
+    chance: Chance,
+}
+
+impl Scene {
+    fn start(script: &str) -> Self {
+        let job = Job::start("1:2", "1000");
+        job.expect(2);
+        let nodes = vec![job.node(2, script), job.node(2, script)];
+        Self { job, nodes, script: script.to_owned(), chance: Chance::new() }
+    }
+
+    /// A random moment: so many batches further.
+    fn some_batches_later(&mut self) {
+        let master = self.job.master.ports.grpc;
+        let done = Report::ask(master).map_or(0, |report| report.totals.accounted + report.totals.quarantined);
+        let further = (1 + self.chance.below(APART - 1)) * BATCH;
+        Report::await_done(master, done + further, || self.tell());
+    }
+
+    /// Kills each of them, then starts again what does not come by itself.
+    fn kill(&mut self, victims: &[Victim]) {
+        for victim in victims {
+            match victim {
+                Victim::Worker => {
+                    let one = self.chance.below(4);
+                    // A node that has just come may have none yet.
+                    let look = || {
+                        let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
+                        workers.get(usize::try_from(one).unwrap()).or(workers.first()).copied()
+                    };
+                    let worker = eventually_or_tell("a worker", look, || self.tell());
+                    // It may end by itself before it is killed.
+                    let _ = kill(worker, Signal::SIGKILL);
+                }
+                Victim::Launcher => {
+                    let node = self.any_node();
+                    let workers = children(self.nodes[node].id());
+                    self.nodes[node].signal(Signal::SIGKILL);
+                    // Workers die with their launcher, a curl that one of them waits for does not.
+                    for worker in workers {
+                        let _ = killpg(worker, Signal::SIGKILL);
+                    }
+                    self.nodes.remove(node).wait();
+                }
+                Victim::Master => drop(self.job.master.end_with(Signal::SIGKILL)),
+            }
+        }
+        if victims.contains(&Victim::Master) {
+            self.job.start_master_again();
+        }
+        if victims.contains(&Victim::Launcher) {
+            self.nodes.push(self.job.node(2, &self.script));
+        }
+    }
+
+    /// What there is to know when something has gone wrong.
+    fn tell(&self) -> String {
+        let said: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
+        format!("{:#}\nthe master: {}\nits nodes: {}", self.job.master.status(), self.job.master.log(), said.join("\n"))
+    }
+
+    fn any_node(&mut self) -> usize {
+        usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap()
+    }
+}
+
+/// The processes whose parent is this one: the workers of a launcher.
+pub fn children(parent: Pid) -> Vec<Pid> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    all.filter(|pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' ').collect::<Vec<_>>());
+        fields.is_some_and(|fields| fields[0] != "Z" && fields[1] == parent.to_string())
+    })
+    .map(Pid::from_raw)
+    .collect()
+}

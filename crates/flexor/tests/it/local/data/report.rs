@@ -1,0 +1,106 @@
+//! What the master says has become of the records, and what the workers wrote of them: the two must fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use super::super::faults::waiting::eventually_or_tell;
+use super::super::launch::folder::Folder;
+use super::api;
+
+/// What `/api/datasets/NAME` says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Report {
+    pub totals: Totals,
+    pub quarantine: Vec<Quarantined>,
+    pub finished: bool,
+}
+
+/// Counts of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    pub expected: u64,
+    pub accounted: u64,
+    pub quarantined: u64,
+    pub outstanding: u64,
+    pub repeated_at_most: u64,
+    pub rewound: u64,
+}
+
+/// A batch that was taken out.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Quarantined {
+    pub first: u64,
+    pub count: u64,
+}
+
+impl Report {
+    /// Asks a master about the dataset of the examples; nothing before somebody has registered it.
+    ///
+    /// Whenever it is asked, the records add up.
+    pub fn ask(master: SocketAddr) -> Option<Self> {
+        let (status, said) = api::get(master, "datasets/numbers");
+        if status == 404 {
+            return None;
+        }
+        assert_eq!(status, 200, "{said}");
+        let report: Self = serde_json::from_value(said).unwrap();
+        let Totals { expected, accounted, quarantined, outstanding, .. } = report.totals;
+        assert_eq!(expected, accounted + quarantined + outstanding, "{report:?}");
+        Some(report)
+    }
+
+    /// Waits until so many records are accounted for or taken out.
+    pub fn await_done(master: SocketAddr, records: u64, tell: impl FnOnce() -> String) -> Self {
+        let done = |report: &Self| report.totals.accounted + report.totals.quarantined >= records;
+        let look = || Self::ask(master).filter(done);
+        eventually_or_tell(&format!("{records} records"), look, || format!("{:?}\n{}", Self::ask(master), tell()))
+    }
+
+    /// Nothing is left, nothing is lost, and nothing was written more often than the report admits.
+    pub fn fits(&self, records: u64, written: &Written) {
+        let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound } = self.totals;
+        assert!(self.finished, "{self:?}");
+        assert_eq!((expected, accounted + quarantined, outstanding), (records, records, 0), "{self:?}");
+        let taken_out: BTreeSet<u64> =
+            self.quarantine.iter().flat_map(|batch| batch.first..batch.first + batch.count).collect();
+        assert_eq!(taken_out.len() as u64, quarantined, "{self:?}");
+        let lost: Vec<u64> =
+            (0..records).filter(|record| !written.0.contains_key(record) && !taken_out.contains(record)).collect();
+        assert!(lost.is_empty(), "never written: {lost:?}; {self:?}");
+        assert!(written.0.keys().all(|record| *record < records), "a record that does not exist was written");
+        let repeats = written.repeats();
+        assert!(repeats <= repeated_at_most + rewound, "{repeats} were written again; {self:?}");
+        println!("{repeats} of {records} written again, the report says at most {repeated_at_most}; {quarantined} out");
+    }
+}
+
+/// How often each record was written, by all workers together.
+pub struct Written(BTreeMap<u64, u64>);
+
+impl Written {
+    /// What stands in the files of the workers that were given the folder `out`.
+    pub fn read(folder: &Folder) -> Self {
+        let mut written = BTreeMap::new();
+        let files = fs::read_dir(folder.path().join("out")).into_iter().flatten();
+        for file in files {
+            for line in fs::read_to_string(file.unwrap().path()).unwrap().lines() {
+                *written.entry(line.parse().unwrap_or_else(|_| panic!("{line:?} is no record"))).or_default() += 1;
+            }
+        }
+        Self(written)
+    }
+
+    /// How many lines would not be there had nobody been killed.
+    pub fn repeats(&self) -> u64 {
+        self.0.values().map(|times| times - 1).sum()
+    }
+
+    /// How many records there are.
+    pub fn records(&self) -> u64 {
+        self.0.len() as u64
+    }
+}

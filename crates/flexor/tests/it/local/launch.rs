@@ -1,0 +1,20 @@
+//! `flexor launch` with real processes: programs of `sh`, launchers alone or at a master, and whatever can happen to
+//! each of them. No torch: that is the peers tier.
+//!
+//! A program that is to go on only when the test says so waits for a file ([`folder::Folder::let_go`]).
+
+mod awkward_programs;
+mod daemons;
+mod endings;
+mod environment;
+mod failures;
+pub mod folder;
+pub mod job;
+pub mod launcher;
+mod logs;
+mod losses;
+mod master_losses;
+mod root_causes;
+mod signals;
+mod usage;
+mod worlds;

@@ -1,0 +1,73 @@
+//! A master with a journal, and launchers at it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use super::super::faults::master::{JOB, Master, Ports};
+use super::super::faults::process::server;
+use super::super::faults::waiting::PATIENCE;
+use super::folder::Folder;
+use super::launcher::{Launcher, launch};
+
+/// A job. Its launchers stand in its folder.
+pub struct Job {
+    pub master: Master,
+    pub folder: Folder,
+    sizes: &'static str,
+    restarts: &'static str,
+}
+
+impl Job {
+    /// A job with worlds of these sizes, whose program may fail so often.
+    pub fn start(sizes: &'static str, restarts: &'static str) -> Self {
+        let folder = Folder::new();
+        let master = Master::run(&mut master(&folder, Ports::free(), sizes, restarts));
+        Self { master, folder, sizes, restarts }
+    }
+
+    /// Starts the master again on its journal, where it was.
+    pub fn start_master_again(&mut self) {
+        self.master = Master::run(&mut master(&self.folder, self.master.ports, self.sizes, self.restarts));
+    }
+
+    /// One more node, of so many processes that run a script.
+    pub fn node(&self, processes: usize, script: &str) -> Launcher {
+        let processes = processes.to_string();
+        Launcher::start(self.command().args(["--nproc-per-node", &processes, "sh", "-c", script]))
+    }
+
+    /// What starts a node, but for its own options and its program.
+    pub fn command(&self) -> Command {
+        let endpoint = self.master.ports.grpc.to_string();
+        let place = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint, "--rdzv-id", JOB];
+        launch(&self.folder, place)
+    }
+
+    /// Tells the master how many nodes will come.
+    pub fn expect(&self, nodes: usize) {
+        let body = format!(r#"{{"nodes":{nodes}}}"#);
+        let head = "POST /api/expected HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json";
+        let mut socket = TcpStream::connect(self.master.ports.grpc).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(socket, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+    }
+
+    /// The state of its run, as `/api/status` tells it.
+    pub fn run(&self) -> serde_json::Value {
+        self.master.status()["runs"][0].clone()
+    }
+}
+
+fn master(folder: &Folder, ports: Ports, sizes: &str, restarts: &str) -> Command {
+    let world = format!("static:{sizes}");
+    let mut command = server(&["master", "--job", JOB, "--world", &world, "--max-restarts", restarts, "-o", "json"]);
+    for (option, address) in [("--grpc", ports.grpc), ("--store", ports.store), ("--http", ports.http)] {
+        command.arg(option).arg(address.to_string());
+    }
+    command.arg("--state").arg(folder.path().join("state"));
+    command
+}

@@ -1,0 +1,185 @@
+//! One `flexor launch` in a process, owned by the test.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::faults::process::server;
+use super::super::faults::waiting::{PATIENCE, eventually};
+use super::folder::Folder;
+
+/// `flexor launch` in a folder, with nothing in its environment that would change what it does.
+pub fn launch<S: AsRef<OsStr>>(folder: &Folder, args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = server(&["launch"]);
+    let ours = ["PET_", "TORCH", "OMP_", "POD_NAME", "RANK", "WORLD_SIZE", "MASTER_", "PYTHON_EXEC"];
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| ours.iter().any(|start| name.starts_with(start))) {
+            command.env_remove(name);
+        }
+    }
+    // What a launch leaves behind is in the folder, too.
+    command.args(args).current_dir(folder.path()).env("TMPDIR", folder.path());
+    command
+}
+
+/// A launch of one machine whose processes run a script.
+pub fn alone(folder: &Folder, options: &[&str], script: &str) -> Launcher {
+    Launcher::start(launch(folder, ["--standalone"]).args(options).args(["sh", "-c", script]))
+}
+
+/// A launch of one machine, to its end.
+pub fn standalone(folder: &Folder, options: &[&str], script: &str) -> Ended {
+    alone(folder, options, script).wait()
+}
+
+/// A launcher that runs. Killed when dropped, and its workers with it.
+pub struct Launcher {
+    child: Child,
+    stdout: Stream,
+    stderr: Stream,
+    patience: Duration,
+}
+
+/// What a launcher has printed, and how it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code; none where a signal ended it.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Launcher {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = Stream::follow(child.stdout.take().unwrap());
+        let stderr = Stream::follow(child.stderr.take().unwrap());
+        Self { child, stdout, stderr, patience: PATIENCE }
+    }
+
+    /// Whatever is awaited of it may take so long: for programs that need time to start.
+    pub fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    pub fn id(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.id(), signal).unwrap();
+    }
+
+    /// What it and its workers have printed so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// What it and its workers have said so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits until its workers have printed something, so often.
+    pub fn await_stdout(&self, text: &str, times: usize) {
+        self.eventually(&format!("{text:?}"), || self.stdout().matches(text).count() >= times);
+    }
+
+    /// Waits until it has said something.
+    pub fn await_stderr(&self, text: &str) {
+        self.eventually(&format!("{text:?}"), || self.stderr().contains(text));
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// The most memory that it ever had, in MiB.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    }
+
+    /// Waits for its end, and for that of its output: what holds that open would be left over.
+    pub fn wait(mut self) -> Ended {
+        self.eventually("the end of its output", || self.stdout.has_ended() && self.stderr.has_ended());
+        let code = eventually("the end of a launcher", || self.child.try_wait().unwrap()).code();
+        Ended { code, stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Waits for an end with this code; what it had printed.
+    pub fn wait_for(self, code: i32) -> Ended {
+        let ended = self.wait();
+        assert_eq!(ended.code, Some(code), "{}\n{}", ended.stdout, ended.stderr);
+        ended
+    }
+
+    fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + self.patience;
+        while !holds() {
+            if Instant::now() >= deadline {
+                panic!("waited {:?} for {what}\n{}\n{}", self.patience, self.stdout(), self.stderr());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until they all have ended well.
+pub fn end_well(launchers: impl IntoIterator<Item = Launcher>) {
+    for launcher in launchers {
+        launcher.wait_for(0);
+    }
+}
+
+/// A stream that is read as it comes, so that nobody ever waits for a reader.
+struct Stream {
+    text: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Stream {
+    fn follow(mut stream: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let written = Arc::clone(&text);
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                written.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+        });
+        Self { text, reader }
+    }
+
+    fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.reader.is_finished()
+    }
+}
+
+/// Waits until no process of this id is left but perhaps one that nobody has waited for.
+pub fn await_gone(pid: &str) {
+    eventually(&format!("the end of process {pid}"), || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        matches!(state, None | Some('Z' | 'X')).then_some(())
+    });
+}

@@ -1,0 +1,65 @@
+//! What went wrong first: in the table at the end, and in the error file of the launcher.
+
+use super::folder::{Folder, WAIT};
+use super::launcher::{Launcher, launch, standalone};
+
+/// Leaves what torch's `@record` leaves, as rank 1, and fails; the others would go on for ever.
+fn recorded() -> String {
+    let report = r#"{"message": {"message": "ValueError: no such digit", "extraInfo": {"py_callstack": "Traceback:\n  in train", "timestamp": "1700000000"}}}"#;
+    format!("case $RANK in 1) cat > $TORCHELASTIC_ERROR_FILE <<'END'\n{report}\nEND\nexit 5;; *) {WAIT};; esac")
+}
+
+/// The value of a line of the table.
+fn row<'a>(table: &'a str, name: &str) -> &'a str {
+    let line = table.lines().find(|line| line.trim_start().starts_with(name) && line.contains(" : "));
+    line.unwrap_or_else(|| panic!("no {name} in {table}")).split_once(" : ").unwrap().1
+}
+
+#[test]
+fn the_table_names_who_failed_first_and_its_own_words() {
+    let folder = Folder::new();
+    let ended = standalone(&folder, &["--nproc-per-node=3", "--max-restarts=1"], &recorded());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "told once: {}", ended.stderr);
+    let (_, table) = ended.stderr.split_once("Root cause").unwrap();
+    assert_eq!(row(table, "rank"), "1 (local rank 1)");
+    assert_eq!(row(table, "message"), "ValueError: no such digit");
+    assert!(row(table, "exit code").starts_with("5 (pid "), "{table}");
+    assert!(table.contains("in train"), "the traceback: {table}");
+    let report = std::fs::read_to_string(row(table, "error file")).unwrap();
+    assert!(report.contains("no such digit"), "{report}");
+}
+
+#[test]
+fn the_error_file_of_the_launcher_gets_the_first_failure() {
+    let folder = Folder::new();
+    let file = folder.path().join("launchers-error.json");
+    let script = recorded();
+    let args = ["--standalone", "--nproc-per-node=2", "--max-restarts=0", "sh", "-c", &script];
+    Launcher::start(launch(&folder, args).env("TORCHELASTIC_ERROR_FILE", &file)).wait_for(1);
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(report["message"]["message"], "ValueError: no such digit", "{report}");
+    assert_eq!(report["message"]["errorCode"], 5, "{report}");
+}
+
+#[test]
+fn a_process_that_a_signal_ended_is_told_with_the_signal() {
+    let folder = Folder::new();
+    let script = format!("case $RANK in 0) kill -KILL $$;; *) {WAIT};; esac");
+    let ended = standalone(&folder, &["--nproc-per-node=2", "--max-restarts=0"], &script);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let (_, table) = ended.stderr.split_once("Root cause").unwrap();
+    assert_eq!(row(table, "rank"), "0 (local rank 0)");
+    assert!(row(table, "exit code").starts_with("-9 (pid ") && table.contains("SIGKILL"), "{table}");
+}
+
+#[test]
+fn a_failure_without_words_says_where_to_look() {
+    let folder = Folder::new();
+    let ended = standalone(&folder, &["--max-restarts=0"], "echo the real reason >&2; exit 7");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("the real reason\n") || ended.stderr.contains("\nthe real reason\n"));
+    let (_, table) = ended.stderr.split_once("Root cause").unwrap();
+    assert!(row(table, "exit code").starts_with("7 (pid "), "{table}");
+    assert!(row(table, "message").contains("@record"), "{table}");
+}

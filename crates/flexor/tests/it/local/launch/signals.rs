@@ -1,0 +1,90 @@
+//! Launchers that are told to end.
+
+use nix::sys::signal::Signal;
+
+use super::super::faults::waiting::eventually;
+use super::folder::{Folder, WAIT};
+use super::job::Job;
+use super::launcher::{alone, await_gone, end_well};
+
+/// Says which signal it got, and ends.
+fn polite() -> String {
+    format!("trap 'echo got TERM; exit 0' TERM; trap 'echo got INT; exit 0' INT; echo ready; {WAIT}")
+}
+
+/// Does not end when it is asked to; tells who it is.
+fn stubborn() -> String {
+    format!("trap 'echo asked' TERM INT; echo $$ >> stubborn; echo ready; {WAIT}")
+}
+
+#[test]
+fn the_signal_is_passed_on_and_the_launcher_ends_with_130() {
+    for (signal, got) in [(Signal::SIGTERM, "got TERM"), (Signal::SIGINT, "got INT")] {
+        let folder = Folder::new();
+        let launcher = alone(&folder, &["--nproc-per-node=2"], &polite());
+        launcher.await_stdout("ready", 2);
+        launcher.signal(signal);
+        let ended = launcher.wait_for(130);
+        assert_eq!(ended.stdout.matches(got).count(), 2, "{}", ended.stdout);
+        assert!(ended.stderr.contains(&format!("ended by {signal}")), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("Root cause"), "nothing failed: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn only_the_signals_that_are_asked_for_are_passed_on() {
+    let folder = Folder::new();
+    let script = format!("trap 'echo got USR1; exit 0' USR1; echo ready; {WAIT}");
+    let launcher = alone(&folder, &["--signals-to-handle=SIGUSR1"], &script);
+    launcher.await_stdout("ready", 1);
+    launcher.signal(Signal::SIGUSR1);
+    assert!(launcher.wait_for(130).stdout.contains("got USR1"));
+}
+
+#[test]
+fn a_program_that_does_not_listen_is_killed_when_its_time_is_up() {
+    let folder = Folder::new();
+    let launcher = alone(&folder, &["--shutdown-timeout=1"], &stubborn());
+    launcher.await_stdout("ready", 1);
+    launcher.signal(Signal::SIGTERM);
+    let ended = launcher.wait_for(130);
+    assert!(ended.stderr.contains("did not end in time and were killed"), "{}", ended.stderr);
+    await_gone(&folder.lines("stubborn")[0]);
+}
+
+#[test]
+fn a_second_signal_leaves_no_time() {
+    let folder = Folder::new();
+    // Nobody would wait that long.
+    let launcher = alone(&folder, &["--shutdown-timeout=100000"], &stubborn());
+    launcher.await_stdout("ready", 1);
+    launcher.signal(Signal::SIGINT);
+    // Signals of one kind that come together are one.
+    launcher.await_stdout("asked", 1);
+    launcher.signal(Signal::SIGINT);
+    launcher.wait_for(130);
+    await_gone(&folder.lines("stubborn")[0]);
+}
+
+#[test]
+fn a_launcher_that_still_waits_for_others_ends_at_once() {
+    let job = Job::start("2", "0");
+    let launcher = job.node(1, "echo started");
+    eventually("the node at the master", || (job.master.members() == 1).then_some(()));
+    launcher.signal(Signal::SIGTERM);
+    assert_eq!(launcher.wait_for(130).stdout, "");
+}
+
+#[test]
+fn the_others_go_on_without_a_node_that_is_told_to_end() {
+    let job = Job::start("2:3", "0");
+    let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
+    let [leaving, b, c] = [(); 3].map(|()| job.node(1, &script));
+    assert_eq!(job.folder.await_lines("told", 3), ["3 0"; 3]);
+    leaving.signal(Signal::SIGTERM);
+    leaving.wait_for(130);
+    assert_eq!(job.folder.await_lines("told", 5)[3..], ["2 0"; 2], "started again, and nothing charged");
+    job.folder.let_go();
+    end_well([b, c]);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}

@@ -1,0 +1,98 @@
+//! What a newcomer is told: the help, and what is wrong with a command line before anything is started.
+
+use std::fmt::Write as _;
+
+use super::folder::Folder;
+use super::launcher::{Ended, Launcher, launch, standalone};
+
+fn run(args: &str) -> Ended {
+    let folder = Folder::new();
+    Launcher::start(&mut launch(&folder, args.split_whitespace())).wait()
+}
+
+#[test]
+fn help_tells_every_option_what_it_does() {
+    let ended = run("--help");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(ended.stdout);
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
+    let lines = [
+        "",
+        "--standalone",
+        "--standalone -m",
+        "--standalon ./program",
+        "--nproc-per-nod=2 ./program",
+        "--standalone --nproc-per-node=two ./program",
+        "--standalone --nproc-per-node 0 ./program",
+        "--standalone --nproc-per-node",
+        "--standalone --nnodes=2 ./program",
+        "--nnodes=4:2 --rdzv-backend=c10d --rdzv-endpoint=master:50001 ./program",
+        "--nnodes=two --rdzv-backend=c10d --rdzv-endpoint=master:50001 ./program",
+        "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=master:port ./program",
+        "--rdzv-backend=etcd --rdzv-endpoint=master:2379 ./program",
+        "--standalone --max-restarts=-1 ./program",
+        "--standalone --tee=9 ./program",
+        "--standalone --local-ranks-filter=all ./program",
+        "--standalone --signals-to-handle=SIGKILL ./program",
+        "--standalone --shutdown-timeout=soon ./program",
+        "--standalone --no-python -m package",
+        "--standalone --network-check ./program",
+        "--standalone --save_at_breakpoint ./program",
+    ];
+    let mut told = String::new();
+    for line in lines {
+        let ended = run(line);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{line}: {}", ended.stderr);
+        let said = ended.stderr.strip_suffix("flexor launch --help tells what there is\n").unwrap();
+        let _ = write!(told, "$ flexor launch {line}\n{said}\n");
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn an_option_without_effect_is_told_and_the_program_runs() {
+    let folder = Folder::new();
+    let ended = standalone(&folder, &["--monitor-interval=1", "--start-method=fork"], "echo ran");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{}", ended.stderr);
+    for option in ["--monitor-interval", "--start-method"] {
+        assert!(ended.stderr.contains(&format!("warning: {option}: ")), "{option}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named_and_never_tried_again() {
+    for (program, told) in [
+        ("no-such-program", "no command 'no-such-program'"),
+        ("./no-such-program", "'./no-such-program'"),
+        ("/", "'/' is a folder, not a program"),
+    ] {
+        let ended = run(&format!("--standalone --max-restarts=3 {program}"));
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+        assert!(!ended.stderr.contains("started"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn an_interpreter_that_is_not_there_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::new();
+    let program = folder.path().join("program");
+    std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = Launcher::start(&mut launch(&folder, ["--standalone", "--max-restarts=0", "./program"])).wait();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("does the interpreter in its first line exist?"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_log_folder_that_cannot_be_made_is_named() {
+    let folder = Folder::new();
+    let ended = standalone(&folder, &["--log-dir=/dev/null/logs", "--redirects=3"], "echo ran");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("'/dev/null/logs'") && ended.stderr.contains("--log-dir"), "{}", ended.stderr);
+}

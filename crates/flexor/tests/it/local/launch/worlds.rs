@@ -1,0 +1,127 @@
+//! Several launchers at one master: who has which rank, and the store that they share.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+
+use super::super::faults::store_client::StoreClient;
+use super::folder::{Folder, WAIT};
+use super::job::Job;
+use super::launcher::{Launcher, end_well, launch};
+
+const TELL: &str = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE >> told";
+
+/// The numbers that every process has told, by rank.
+fn told(folder: &Folder) -> Vec<Vec<usize>> {
+    let numbers = |line: String| line.split(' ').map(|number| number.parse().unwrap()).collect();
+    let mut told: Vec<Vec<usize>> = folder.lines("told").into_iter().map(numbers).collect();
+    told.sort();
+    told
+}
+
+/// Checks that nodes of these sizes number their processes without a gap.
+fn assert_numbered(told: &[Vec<usize>], mut sizes: Vec<usize>) {
+    let (processes, nodes) = (sizes.iter().sum::<usize>(), sizes.len());
+    assert_eq!(told.len(), processes, "every process was started once: {told:?}");
+    for (rank, line) in told.iter().enumerate() {
+        let [own, world, local, local_world, group, groups] = line[..] else { panic!("{line:?}") };
+        assert_eq!((own, world, groups), (rank, processes, nodes), "{told:?}");
+        assert!(local < local_world && group < nodes, "{told:?}");
+        let first = rank - local;
+        assert_eq!((told[first][2], told[first][4]), (0, group), "processes of a node stand together: {told:?}");
+    }
+    let mut seen: Vec<usize> = told.iter().filter(|line| line[2] == 0).map(|line| line[3]).collect();
+    seen.sort_unstable();
+    sizes.sort_unstable();
+    assert_eq!(seen, sizes, "each node has as many as it was told");
+}
+
+#[test]
+fn two_nodes_of_two_processes_are_one_world() {
+    let job = Job::start("2", "0");
+    let nodes = [job.node(2, TELL), job.node(2, TELL)];
+    end_well(nodes);
+    assert_numbered(&told(&job.folder), vec![2, 2]);
+}
+
+#[test]
+fn three_nodes_of_different_sizes_are_one_world() {
+    let job = Job::start("3", "0");
+    let nodes = [1, 3, 2].map(|processes| job.node(processes, TELL));
+    end_well(nodes);
+    assert_numbered(&told(&job.folder), vec![1, 2, 3]);
+}
+
+/// Two nodes without a master of their own, each with these options after the common ones.
+fn without_a_master(common: &[&str], own: [&[&str]; 2]) -> Folder {
+    let folder = Folder::new();
+    let start = |own: &[&str]| {
+        let mut command = launch(&folder, ["--nnodes=2", "--nproc-per-node=2"]);
+        Launcher::start(command.args(common).args(own).args(["sh", "-c", TELL]))
+    };
+    end_well(own.map(start));
+    folder
+}
+
+/// A port that nobody has at the moment.
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn the_node_of_rank_0_serves_a_static_rendezvous() {
+    let port = free_port();
+    let common = ["--master-addr=127.0.0.1", "--master-port", &port];
+    let folder = without_a_master(&common, [&["--node-rank=1"], &["--node-rank=0"]]);
+    assert_numbered(&told(&folder), vec![2, 2]);
+}
+
+#[test]
+fn a_node_that_is_told_to_serves_an_elastic_rendezvous() {
+    let endpoint = format!("127.0.0.1:{}", free_port());
+    let common = ["--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
+    let folder = without_a_master(&common, [&["--rdzv-conf=is_host=true"], &["--rdzv-conf=is_host=false"]]);
+    assert_numbered(&told(&folder), vec![2, 2]);
+}
+
+#[test]
+fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_one() {
+    let job = Job::start("2", "3");
+    // The first world fails when it is told to; the second ends well.
+    let script = format!(
+        "echo $TORCHELASTIC_RUN_ID $FLEXOR_INCARNATION $MASTER_ADDR:$MASTER_PORT >> stores; \
+         if [ ! -e fail ]; then n=0; while [ ! -e fail ] && [ $n -lt 1500 ]; do sleep 0.1; n=$((n+1)); done; \
+         exit 1; fi; {WAIT}"
+    );
+    let nodes = [job.node(1, &script), job.node(1, &script)];
+    let count = |key: &str, lines: &[String]| -> Vec<i64> {
+        let address = |line: &String| line.split(' ').next_back().unwrap().parse::<SocketAddr>().unwrap();
+        lines.iter().map(|line| StoreClient::connect(address(line)).unwrap().add(key, 1).unwrap()).collect()
+    };
+    let first = job.folder.await_lines("stores", 2);
+    assert_eq!(count("/n", &first), [1, 2], "what one node adds the other sees");
+    std::fs::write(job.folder.path().join("fail"), "").unwrap();
+    let second = job.folder.await_lines("stores", 4).split_off(2);
+    assert_eq!(count("/n", &second), [1, 2], "nothing of the first world is left");
+    let incarnations = |lines: &[String]| -> BTreeSet<String> {
+        lines.iter().map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    assert!(incarnations(&first).is_disjoint(&incarnations(&second)));
+    job.folder.let_go();
+    end_well(nodes);
+}
+
+#[test]
+fn a_newcomer_restarts_the_others_and_costs_nothing() {
+    let job = Job::start("1:2", "0");
+    let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
+    // Otherwise it would wait a while for a second one.
+    job.expect(1);
+    let first = job.node(1, &script);
+    assert_eq!(job.folder.await_lines("told", 1), ["1 0"]);
+    job.expect(2);
+    let second = job.node(1, &script);
+    assert_eq!(job.folder.await_lines("told", 3), ["1 0", "2 0", "2 0"]);
+    job.folder.let_go();
+    end_well([first, second]);
+    assert_eq!(job.run()["programFailures"], 0);
+}

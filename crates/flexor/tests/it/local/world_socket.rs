@@ -1,0 +1,142 @@
+//! The socket over which workers outlive a change of the world, with a worker that speaks its protocol by hand.
+//!
+//! Training with it is the peers tier's `survive`. That a worker which does not answer is restarted after a while is not
+//! tried here: the while is as long as a test may take.
+
+mod told;
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use flexor_testbed::skip;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use self::told::Told;
+use super::faults::store_client::StoreClient;
+use super::launch::folder::WAIT;
+use super::launch::job::Job;
+use super::launch::launcher::{Launcher, end_well};
+use crate::program::root;
+
+/// A script that becomes the worker.
+fn worker(behaviour: &str) -> String {
+    let program = root().join("crates/flexor/tests/it/local/world_socket/worker.py");
+    format!("exec python3 '{}' {behaviour}", program.display())
+}
+
+/// A job that waits for no more than so many nodes.
+fn job(nodes: usize) -> Job {
+    let job = Job::start("1:3", "0");
+    job.expect(nodes);
+    job
+}
+
+/// One more node whose workers do this, at a job that had so many.
+fn one_more(job: &Job, had: usize, script: &str) -> Launcher {
+    job.expect(had + 1);
+    job.node(1, script)
+}
+
+macro_rules! python_or_skip {
+    () => {
+        let mut python = Command::new("python3");
+        if !python.arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+            skip!("there is no python3");
+        }
+    };
+}
+
+#[test]
+fn workers_that_opted_in_are_told_every_world_in_the_processes_they_are() {
+    python_or_skip!();
+    let job = job(2);
+    let mut nodes = vec![job.node(2, &worker("")), job.node(1, &worker(""))];
+    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    told::assert_world(&first, &BTreeSet::new());
+
+    nodes.push(one_more(&job, 2, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 4);
+    let survivors: BTreeSet<i32> = first.iter().map(|told| told.pid).collect();
+    told::assert_world(&second, &survivors);
+    assert!(second[0].world.round > first[0].world.round);
+
+    let killed = second.iter().find(|told| told.world.rank == 0).unwrap().pid;
+    kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
+    let before: BTreeSet<i32> = second.iter().map(|told| told.pid).collect();
+    let is_back = |world: &[Told]| world.len() == 4 && world.iter().any(|told| !before.contains(&told.pid));
+    let third = told::await_world(&job.folder, is_back);
+    told::assert_world(&third, &before);
+    assert!(third.iter().all(|told| told.pid != killed));
+
+    job.folder.let_go();
+    end_well(nodes);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+#[test]
+fn every_world_has_a_store_of_its_own() {
+    python_or_skip!();
+    let job = job(2);
+    let mut nodes = vec![job.node(1, &worker("")), job.node(1, &worker(""))];
+    let count = |world: &[Told]| -> Vec<i64> {
+        world.iter().map(|told| StoreClient::connect(told.store()).unwrap().add("/n", 1).unwrap()).collect()
+    };
+    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    assert_eq!(count(&first), [1, 2], "what one adds the other sees");
+    nodes.push(one_more(&job, 2, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 3);
+    assert_eq!(count(&second), [1, 2, 3], "nothing of the first world is left");
+    assert_ne!(first[0].world.store_prefix, second[0].world.store_prefix);
+    job.folder.let_go();
+    end_well(nodes);
+}
+
+#[test]
+fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not() {
+    python_or_skip!();
+    let job = job(2);
+    let stranger = format!("echo $$ $RANK >> strangers; {WAIT}");
+    let mut nodes = vec![job.node(1, &worker("")), job.node(1, &stranger)];
+    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    job.folder.await_lines("strangers", 1);
+    nodes.push(one_more(&job, 2, &stranger));
+    let is_larger = |world: &[Told]| world.iter().all(|told| told.world.world_size == 3);
+    let [second] = &told::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
+    assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");
+    assert_eq!(second.world.survivors, [0]);
+    let lines = job.folder.await_lines("strangers", 3);
+    let pids: BTreeSet<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(pids.len(), 3, "the stranger was started again: {lines:?}");
+    job.folder.let_go();
+    end_well(nodes);
+}
+
+#[test]
+fn odd_talk_on_the_socket_is_refused_and_harms_nobody() {
+    python_or_skip!();
+    let job = job(1);
+    let mut nodes = vec![job.node(1, &worker("odd"))];
+    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let refused = job.folder.lines("refused");
+    let odd = ["garbage", "no message", "a line too long", "no name", "no worker"].map(|what| format!("{what:?}"));
+    assert_eq!(refused, odd, "{}", nodes[0].stderr());
+    nodes.push(one_more(&job, 1, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    told::assert_world(&second, &BTreeSet::from([first.pid]));
+    job.folder.let_go();
+    end_well(nodes);
+}
+
+#[test]
+fn a_worker_that_hangs_up_is_restarted_as_if_it_had_never_called() {
+    python_or_skip!();
+    let job = job(1);
+    let mut nodes = vec![job.node(1, &worker("hangs-up"))];
+    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    nodes.push(one_more(&job, 1, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    job.folder.let_go();
+    end_well(nodes);
+}

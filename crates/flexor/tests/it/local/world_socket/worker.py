@@ -1,0 +1,89 @@
+"""A worker that speaks the protocol of the world's socket by hand and writes down in `told` every world that it is told.
+
+Usage: worker.py [odd | hangs-up]   `odd` first says on other connections what nobody should say, and writes down in
+`refused` what was refused; `hangs-up` closes its connection once it is in its first world, and works on.
+"""
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+
+# Beyond this nobody is left who waits for it.
+LIFETIME = 150
+
+
+def connect():
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(os.environ["FLEXOR_WORLD_SOCKET"])
+    return connection
+
+
+def say(connection, message):
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def write_down(name, entry):
+    """With one write, so that the lines of several workers do not mix."""
+    with open(name, "ab", buffering=0) as file:
+        file.write(json.dumps(entry).encode() + b"\n")
+
+
+def speak_oddly(name):
+    """Gives the connections that stay open."""
+    odd = {
+        "garbage": b"\x00\xff{]\n",
+        "no message": b'{"wishes": "a larger world"}\n',
+        "a line too long": b"[" * 5000,
+        "no name": b'{"ready": true}\n',
+        "no worker": b'{"worker": "nobody"}\n',
+    }
+    for what, said in odd.items():
+        connection = connect()
+        connection.settimeout(30)
+        try:
+            connection.sendall(said)
+            answer = connection.recv(1)
+        except ConnectionError:
+            answer = b""
+        if answer == b"":
+            write_down("refused", what)
+    half = connect()
+    half.sendall(b'{"work')
+    earlier = connect()
+    say(earlier, {"worker": name})
+    return [connect(), half, earlier]
+
+
+def main():
+    behaviour = sys.argv[1] if len(sys.argv) > 1 else ""
+    name = os.environ["FLEXOR_WORKER"]
+    others = speak_oddly(name) if behaviour == "odd" else []
+    connection = connect()
+    say(connection, {"worker": name})
+    # Only the later one counts.
+    for other in others:
+        other.close()
+    say(connection, {"ready": True})
+    lines = connection.makefile("rb")
+    end = time.monotonic() + LIFETIME
+    while not os.path.exists("go") and time.monotonic() < end:
+        # Who has hung up waits for nothing but the end.
+        heard = [] if connection is None else [connection]
+        if not select.select(heard, [], [], 0.05)[0]:
+            continue
+        message = json.loads(lines.readline())
+        if "meet" in message:
+            say(connection, {"ready": True})
+        else:
+            write_down("told", {"pid": os.getpid(), "world": message["world"]})
+            say(connection, {"joined": message["world"]["round"]})
+            if behaviour == "hangs-up":
+                lines.close()
+                connection.close()
+                connection = None
+
+
+main()
