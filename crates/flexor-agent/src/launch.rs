@@ -101,9 +101,13 @@ impl Launch {
 
 impl Launcher<'_> {
     async fn run(mut self) -> Result<Over, LaunchError> {
-        let mut kept = None;
+        let (mut kept, mut moved_on) = (None, None);
         loop {
-            let world = match self.join(&mut kept).await {
+            let joined = match moved_on.take() {
+                Some(world) => Ok(world),
+                None => self.join(&mut kept).await,
+            };
+            let world = match joined {
                 Ok(world) => world,
                 Err(over) => {
                     self.give_up(kept, &over).await;
@@ -115,6 +119,7 @@ impl Launcher<'_> {
             }
             match self.work(&world, kept.take()).await {
                 Ok(After::MeetAgain(round)) => kept = round.map(|round| *round),
+                Ok(After::Enter(world)) => moved_on = Some(world),
                 Ok(After::Over(over)) => return self.leave(over).await,
                 Err(error) => {
                     self.membership.end().await;
@@ -180,8 +185,19 @@ impl Launcher<'_> {
             }
         };
         let count = self.launch.processes;
-        let (membership, signals) = (&mut self.membership, &mut self.signals);
-        match supervise::until_something_happens(&mut round, count, joins, membership, signals).await {
+        let event = loop {
+            let (membership, signals) = (&mut self.membership, &mut self.signals);
+            match supervise::until_something_happens(&mut round, count, joins, membership, signals).await {
+                Event::WorkerFinished(local) if round.group.running() > 0 => {
+                    reports::worker_finished(&self.membership, self.launch, round.incarnation, local).await;
+                }
+                Event::WorkerFinished(_) => {}
+                event => break event,
+            }
+        };
+        match event {
+            // Told apart above.
+            Event::WorkerFinished(_) => Ok(After::MeetAgain(None)),
             Event::Finished => {
                 round.end(self.ladder(), &mut self.signals).await;
                 reports::finished(&self.membership, self.launch, round.incarnation).await;
@@ -203,6 +219,12 @@ impl Launcher<'_> {
                 round.end(self.ladder(), &mut self.signals).await;
                 reports::lost(&self.membership, self.launch, round.incarnation).await;
                 Ok(After::MeetAgain(None))
+            }
+            Event::MovedOn(next) => {
+                tracing::info!(round = world.round, next = next.round, "is in a later world");
+                round.end(self.ladder(), &mut self.signals).await;
+                reports::lost(&self.membership, self.launch, round.incarnation).await;
+                Ok(After::Enter(next))
             }
             Event::PeersGone => {
                 tracing::info!(round = world.round, "its workers have lost their peers; meets again");
@@ -304,6 +326,8 @@ impl Launcher<'_> {
 enum After {
     /// Another one, with these workers if they outlived it.
     MeetAgain(Option<Box<Round>>),
+    /// This one, which the node is in already.
+    Enter(World),
     Over(Over),
 }
 

@@ -185,6 +185,8 @@ impl Shards {
             && let Some(known) = self.workers.get_mut(&worker.name)
         {
             known.pace.acknowledged(count, idle, now);
+            // Who holds something and has no pace of its own is judged by those of others.
+            self.check_at = self.check_at.min(now + self.settings.least_patience);
         }
         self.check(facts);
         Ok(records)

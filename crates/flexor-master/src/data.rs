@@ -337,7 +337,10 @@ impl Data {
             inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
             Because::new(Reason::JournalFull, detail)
         })?;
-        let kept = inner.journal.flush().is_ok();
+        // Who acknowledges and is not answered durably says it again to the next master; everything else is given to the
+        // system before anybody hears of it.
+        let said_again = facts.iter().all(|fact| matches!(fact, Fact::Accounted { .. }));
+        let kept = said_again || inner.journal.flush().is_ok();
         drop(ledger);
         if stirred {
             inner.changes.send_modify(|count| *count += 1);

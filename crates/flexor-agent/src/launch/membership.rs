@@ -268,7 +268,8 @@ impl Session {
                 use wire::world::Place as Said;
                 let has_it = world.is_some_and(|world| match world.place() {
                     Said::InWorld => after.is_none_or(|after| world.round > after),
-                    Said::Joined | Said::Spare => joined.is_none_or(|survived| survived == survives),
+                    // A master that was started again does not know with how many processes, and is told again.
+                    Said::Joined | Said::Spare => *joined == Some(survives),
                     Said::Unspecified | Said::Outside | Said::Away => false,
                 });
                 if has_it {

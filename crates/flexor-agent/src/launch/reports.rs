@@ -9,7 +9,7 @@ use wire::worker_ended::Ending;
 use super::Launch;
 use super::membership::Membership;
 use super::round::worker_name;
-use crate::workers::FailureReport;
+use crate::workers::{FailureReport, LocalRank};
 
 /// The longest message of an event.
 const MESSAGE: usize = 4000;
@@ -17,6 +17,11 @@ const MESSAGE: usize = 4000;
 /// All workers have done their work.
 pub(super) async fn finished(membership: &Membership, launch: &Launch, incarnation: u64) {
     tell(membership, launch, incarnation, true, |_| Ending::Finished).await;
+}
+
+/// One worker has done its work, and others are at theirs: what it has left is for them.
+pub(super) async fn worker_finished(membership: &Membership, launch: &Launch, incarnation: u64, local: LocalRank) {
+    tell_of(membership, launch, incarnation, local.0, Ending::Finished, true).await;
 }
 
 /// All workers were ended, and none of them is to blame.
@@ -55,10 +60,21 @@ async fn tell(
     ending: impl Fn(u32) -> Ending,
 ) {
     for local in 0..launch.processes {
-        let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation };
-        let ended = wire::WorkerEnded { worker: Some(worker), ending: ending(local).into(), certain };
-        if let Err(error) = membership.call(Op::Ended(ended)).await {
-            tracing::warn!(local_rank = local, "the master was not told that a worker has ended: {error}");
-        }
+        tell_of(membership, launch, incarnation, local, ending(local), certain).await;
+    }
+}
+
+async fn tell_of(
+    membership: &Membership,
+    launch: &Launch,
+    incarnation: u64,
+    local: u32,
+    ending: Ending,
+    certain: bool,
+) {
+    let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation };
+    let ended = wire::WorkerEnded { worker: Some(worker), ending: ending.into(), certain };
+    if let Err(error) = membership.call(Op::Ended(ended)).await {
+        tracing::warn!(local_rank = local, "the master was not told that a worker has ended: {error}");
     }
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::membership::{Membership, Place};
+use super::membership::{Membership, Place, World};
 use super::outcome::Over;
 use super::round::Round;
 use super::{Signals, signal};
+use crate::workers::LocalRank;
 
 /// How long workers that outlive a change have to be in the world that they were told.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
@@ -16,6 +17,8 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// What ends a world for this node.
 pub(super) enum Event {
+    /// One worker has ended well, and others run.
+    WorkerFinished(LocalRank),
     /// Every worker has ended well.
     Finished,
     /// A worker has failed.
@@ -24,6 +27,8 @@ pub(super) enum Event {
     MeetAgain(String),
     /// The workers have left the world by themselves, because their peers are gone.
     PeersGone,
+    /// The node is in another world already: it was taken out while it could not be reached, and has joined again.
+    MovedOn(World),
     /// There is nothing more to do.
     Over(Over),
 }
@@ -41,7 +46,7 @@ pub(super) async fn until_something_happens(
     loop {
         tokio::select! {
             exit = round.group.next_exit() => match exit {
-                Some(exit) if exit.outcome.is_success() => {}
+                Some(exit) if exit.outcome.is_success() => return Event::WorkerFinished(exit.local_rank),
                 Some(_) => return Event::Failed,
                 None => return Event::Finished,
             },
@@ -51,7 +56,7 @@ pub(super) async fn until_something_happens(
                 Place::Fenced(because) => return Event::Over(Over::Fenced(because)),
                 // It was taken out of the world while it could not be reached.
                 Place::Waiting => return Event::MeetAgain("this node is not in the world any more".to_owned()),
-                Place::InWorld(_) => {}
+                Place::InWorld(world) => return Event::MovedOn(world),
             },
             () = round.socket.changed() => {
                 round.opted_in |= round.socket.all_here(count);

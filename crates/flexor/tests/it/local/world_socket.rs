@@ -140,3 +140,18 @@ fn a_worker_that_hangs_up_is_restarted_as_if_it_had_never_called() {
     job.folder.let_go();
     end_well(nodes);
 }
+
+#[test]
+fn nobody_waits_for_the_start_of_a_worker_that_died_while_it_was_asked_to_meet() {
+    python_or_skip!();
+    let job = job(3);
+    // A second process of it takes its time.
+    let dying = format!("if [ -e lost ]; then {WAIT}; fi; {}", worker("dies"));
+    let nodes = [worker("loses-peers"), worker("loses-peers"), dying].map(|script| job.node(1, &script));
+    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    std::fs::write(job.folder.path().join("lost"), "").unwrap();
+    let second = told::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
+    assert!(second.iter().all(|told| told.world.world_size == 2), "{second:?}");
+    job.folder.let_go();
+    end_well(nodes);
+}

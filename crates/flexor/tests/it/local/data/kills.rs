@@ -102,19 +102,13 @@ impl Scene {
 
     /// Kills each of them, then starts again what does not come by itself.
     fn kill(&mut self, victims: &[Victim]) {
+        // Chosen first: without a master nobody starts workers that are not there.
+        let worker = victims.contains(&Victim::Worker).then(|| self.any_worker());
+        let mut dead = Vec::new();
         for victim in victims {
             match victim {
-                Victim::Worker => {
-                    let one = self.chance.below(4);
-                    // A node that has just come may have none yet.
-                    let look = || {
-                        let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
-                        workers.get(usize::try_from(one).unwrap()).or(workers.first()).copied()
-                    };
-                    let worker = eventually_or_tell("a worker", look, || self.tell());
-                    // It may end by itself before it is killed.
-                    let _ = kill(worker, Signal::SIGKILL);
-                }
+                // It may have ended by itself.
+                Victim::Worker => drop(worker.map(|worker| kill(worker, Signal::SIGKILL))),
                 Victim::Launcher => {
                     let node = self.any_node();
                     let workers = children(self.nodes[node].id());
@@ -123,15 +117,17 @@ impl Scene {
                     for worker in workers {
                         let _ = killpg(worker, Signal::SIGKILL);
                     }
-                    self.nodes.remove(node).wait();
+                    dead.push(self.nodes.remove(node));
                 }
                 Victim::Master => drop(self.job.master.end_with(Signal::SIGKILL)),
             }
         }
+        // The master at once, before anybody else is given its ports.
         if victims.contains(&Victim::Master) {
             self.job.start_master_again();
         }
-        if victims.contains(&Victim::Launcher) {
+        for node in dead {
+            node.wait();
             self.nodes.push(self.job.node(2, &self.script));
         }
     }
@@ -140,6 +136,16 @@ impl Scene {
     fn tell(&self) -> String {
         let said: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
         format!("{:#}\nthe master: {}\nits nodes: {}", self.job.master.status(), self.job.master.log(), said.join("\n"))
+    }
+
+    /// Waits for one: a node that has just come may have none yet.
+    fn any_worker(&mut self) -> Pid {
+        let one = usize::try_from(self.chance.below(4)).unwrap();
+        let look = || {
+            let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
+            workers.get(one).or(workers.first()).copied()
+        };
+        eventually_or_tell("a worker", look, || self.tell())
     }
 
     fn any_node(&mut self) -> usize {

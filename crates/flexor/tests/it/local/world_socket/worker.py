@@ -1,12 +1,14 @@
 """A worker that speaks the protocol of the world's socket by hand and writes down in `told` every world that it is told.
 
-Usage: worker.py [odd | hangs-up]   `odd` first says on other connections what nobody should say, and writes down in
-`refused` what was refused; `hangs-up` closes its connection once it is in its first world, and works on.
+Usage: worker.py [odd | hangs-up | loses-peers | dies]   `odd` first says on other connections what nobody should say, and
+writes down in `refused` what was refused; `hangs-up` closes its connection once it is in its first world, and works on;
+`loses-peers` leaves its first world by itself once there is a file `lost`; `dies` is dead once it is asked to meet.
 """
 
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import time
@@ -69,13 +71,19 @@ def main():
     say(connection, {"ready": True})
     lines = connection.makefile("rb")
     end = time.monotonic() + LIFETIME
+    has_peers = behaviour == "loses-peers"
     while not os.path.exists("go") and time.monotonic() < end:
+        if has_peers and os.path.exists("lost"):
+            has_peers = False
+            say(connection, {"ready": True})
         # Who has hung up waits for nothing but the end.
         heard = [] if connection is None else [connection]
         if not select.select(heard, [], [], 0.05)[0]:
             continue
         message = json.loads(lines.readline())
-        if "meet" in message:
+        if "meet" in message and behaviour == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif "meet" in message:
             say(connection, {"ready": True})
         else:
             write_down("told", {"pid": os.getpid(), "world": message["world"]})
