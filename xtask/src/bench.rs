@@ -4,6 +4,8 @@
 //! printed and kept, never asserted: what must hold on every machine is a test.
 
 mod dlrover_master;
+mod launch;
+mod load;
 mod master;
 mod optimised;
 mod our_master;
@@ -12,7 +14,9 @@ mod recovery;
 mod rendezvous;
 mod row;
 mod sessions;
+mod shards;
 mod store;
+mod survive;
 mod validate;
 
 use anyhow::{Context, Result, bail};
@@ -28,13 +32,14 @@ Examples:
   cargo xtask bench                       the races
   cargo xtask bench validate --repeats 9
   cargo xtask bench recovery -- SIGSTOP   only the scenarios with that in their name
+  cargo xtask bench recovery -- 'flexor launch'
 
 Result: target/bench/NAME.json, one row per metric; a ratio above 1 means ours is better.")]
 pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns [default: 7; recovery: 2]
+    /// How often each side runs; they take turns [default: 7; recovery: 2, survive: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
 
@@ -65,6 +70,12 @@ enum Run {
 
 const RACES: &[Race] = &[
     Race {
+        name: "launch",
+        about: "what a launcher adds to the start of 8 processes, against torchrun and DLRover's agent",
+        run: Run::Whole(launch::run),
+        makes_load: false,
+    },
+    Race {
         name: "master",
         about: "heartbeats, keys and polls of 1,000 nodes, at our master against DLRover's",
         run: Run::Whole(master::run),
@@ -72,7 +83,7 @@ const RACES: &[Race] = &[
     },
     Race {
         name: "recovery",
-        about: "stock torchrun losing and gaining nodes, on our store against its own",
+        about: "jobs losing and gaining nodes: torchrun on our store, and flexor launch, against stock torchrun",
         run: Run::Parts { run: recovery::run, repeats: recovery::REPEATS },
         makes_load: false,
     },
@@ -83,9 +94,21 @@ const RACES: &[Race] = &[
         makes_load: true,
     },
     Race {
+        name: "shards",
+        about: "batches leased and acknowledged, and a billion records shuffled, against DLRover's",
+        run: Run::Whole(shards::run),
+        makes_load: true,
+    },
+    Race {
         name: "store",
         about: "our TCPStore server against torch's own libuv one: throughput, latency, crowds",
         run: Run::Whole(store::run),
+        makes_load: false,
+    },
+    Race {
+        name: "survive",
+        about: "training after a worker is killed, in the processes that are left, against torchft and torchrun",
+        run: Run::Parts { run: survive::run, repeats: survive::REPEATS },
         makes_load: false,
     },
     Race {

@@ -11,6 +11,7 @@
 mod completion;
 mod fact;
 pub mod invariants;
+mod leases;
 mod member;
 mod ranks;
 mod settings;
@@ -408,61 +409,6 @@ impl Rendezvous {
         }
     }
 
-    fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
-        if self.now < self.leases_hold_until {
-            return;
-        }
-        let mut earliest = Duration::MAX;
-        let mut lost = Vec::new();
-        for (name, (life, member)) in &self.members {
-            if member.lease_until <= self.now {
-                lost.push((MemberId::new(Arc::clone(name), *life), member.lease));
-            } else {
-                earliest = earliest.min(member.lease_until);
-            }
-        }
-        self.leases_hold_until = earliest;
-        for (id, lease) in lost {
-            let because = match lease {
-                Lease::Heard | Lease::SidecarLost | Lease::Restored if self.closed.is_some() => ended(),
-                Lease::Heard => {
-                    Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
-                }
-                Lease::SidecarLost => {
-                    Because::new(Reason::SidecarLost, "its connection was lost and did not come back")
-                }
-                Lease::Restored => {
-                    let grace = self.settings.reconnect_grace;
-                    Because::new(Reason::NotReconnected, format!("it did not come back within {grace:?}"))
-                }
-            };
-            self.decide(Fact::Dropped { id, because }, facts);
-        }
-    }
-
-    /// A sidecar that was lost has a moment to come back. When everybody else of the world meets again in that moment,
-    /// it was more than a sidecar that was lost, and nobody need wait.
-    fn drop_whom_all_others_left(&mut self, facts: &mut Vec<Fact>) {
-        if self.cut_off.is_empty() || self.census.joined == 0 || self.now < self.grace_until || self.closed.is_some() {
-            return;
-        }
-        let is_left = |name: &&Arc<str>| {
-            let member = self.members.get(*name).map(|(_, member)| member);
-            member.is_some_and(|member| member.survivor && matches!(member.place, Place::World | Place::Away))
-        };
-        let left: Vec<Arc<str>> = self.cut_off.iter().filter(is_left).cloned().collect();
-        if left.is_empty() || left.len() != (self.census.world + self.census.away) as usize {
-            return;
-        }
-        for name in left {
-            let Some((life, _)) = self.members.get(&name) else { continue };
-            let id = MemberId::new(name, *life);
-            let because =
-                Because::new(Reason::SidecarLost, "its connection was lost, and all others of its world met again");
-            self.decide(Fact::Dropped { id, because }, facts);
-        }
-    }
-
     fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
         self.apply(&fact);
         facts.push(fact);
@@ -578,47 +524,6 @@ impl Rendezvous {
 
     fn member(&self, id: &MemberId) -> Option<&Member> {
         self.members.get(&id.name).filter(|(life, _)| *life == id.incarnation).map(|(_, member)| member)
-    }
-
-    fn hear(&mut self, id: &MemberId) {
-        let until = (self.now + self.settings.silence).max(self.grace_until);
-        if let Some((life, member)) = self.members.get_mut(&id.name)
-            && *life == id.incarnation
-        {
-            member.lease_until = until;
-            member.lease = Lease::Heard;
-            self.cut_off.remove(&id.name);
-        }
-    }
-
-    fn shorten_lease(&mut self, id: &MemberId, grace: Duration) {
-        let until = (self.now + grace).max(self.grace_until);
-        if let Some((life, member)) = self.members.get_mut(&id.name)
-            && *life == id.incarnation
-            && until < member.lease_until
-        {
-            member.lease_until = until;
-            member.lease = Lease::SidecarLost;
-            self.cut_off.insert(Arc::clone(&id.name));
-            self.leases_hold_until = self.leases_hold_until.min(until);
-        }
-    }
-
-    /// Moves the time on. Time that runs backwards stands still; a leap forward is an absence of the owner, during which
-    /// nobody could be heard, so everything that is waited for waits that much longer.
-    fn advance(&mut self, now: Duration) {
-        let gap = now.saturating_sub(self.now);
-        if gap > ABSENCE && self.now > Duration::ZERO {
-            for (_, member) in self.members.values_mut() {
-                member.lease_until = member.lease_until.saturating_add(gap);
-            }
-            self.leases_hold_until = self.leases_hold_until.saturating_add(gap);
-            self.grace_until = self.grace_until.saturating_add(gap);
-            for since in [&mut self.enough_since, &mut self.newcomer_since].into_iter().flatten() {
-                *since += gap;
-            }
-        }
-        self.now = self.now.max(now);
     }
 }
 

@@ -19,7 +19,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-pub(super) use self::pickles::Pickles;
+pub(super) use self::pickles::{Pickles, TaskId};
 
 /// How it stands in results.
 pub(super) const NAME: &str = "DLRover 0.6.1 master";
@@ -93,6 +93,11 @@ impl DlroverMaster {
         self.child.id()
     }
 
+    /// `HOST:PORT` for agents.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// How much it has logged.
     pub(super) fn log_bytes(&self) -> Result<u64> {
         Ok(fs::metadata(self.folder.path().join("log"))?.len())
@@ -100,7 +105,7 @@ impl DlroverMaster {
 
     /// A connection to it.
     pub(super) async fn connect(&self) -> Result<DlroverClient> {
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port))?.tcp_nodelay(true);
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address()))?.tcp_nodelay(true);
         let channel = endpoint.connect().await.context("cannot connect to DLRover's master")?;
         Ok(DlroverClient { grpc: tonic::client::Grpc::new(channel) })
     }
@@ -119,12 +124,12 @@ pub(super) struct DlroverClient {
 }
 
 impl DlroverClient {
-    /// Asks for something; the length of the pickled answer.
-    pub(super) async fn get(&mut self, node: usize, pickle: &bytes::Bytes) -> Result<usize> {
+    /// Asks for something; the pickled answer.
+    pub(super) async fn get(&mut self, node: usize, pickle: &bytes::Bytes) -> Result<bytes::Bytes> {
         self.grpc.ready().await?;
         let codec = ProstCodec::<Envelope, Envelope>::default();
         let answer = self.grpc.unary(envelope(node, pickle)?, GET, codec).await?;
-        Ok(answer.into_inner().data.len())
+        Ok(answer.into_inner().data)
     }
 
     /// Says something that must be taken.

@@ -5,7 +5,6 @@
 //! The load generator, which is ours for both sides, takes its share of the same cores.
 
 mod dlrover;
-mod load;
 mod mix;
 mod native;
 
@@ -15,10 +14,10 @@ use anyhow::{Context, Result};
 use flexor_testbed::Dlrover;
 use tokio::runtime::Runtime;
 
-use self::load::Load;
 use self::mix::Acknowledged;
 use self::native::Calls;
 use super::dlrover_master;
+use super::load::Load;
 use super::our_master::Disk;
 use super::row::Row;
 use crate::compile;

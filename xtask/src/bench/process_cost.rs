@@ -16,9 +16,23 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
 
 /// Memory that a process has in RAM, in MiB.
 pub(super) fn resident_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmRSS:")
+}
+
+/// The most memory that a process has had in RAM so far, in MiB.
+pub(super) fn peak_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmHWM:")
+}
+
+/// The part of [`resident_mib`] that is the process's own: not the code and data of files, which others share.
+pub(super) fn anonymous_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "RssAnon:")
+}
+
+fn status_mib(pid: u32, field: &str) -> Result<f64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
-    resident_kib(&status).map(|kib| kib / 1024.0).with_context(|| format!("{path} has no VmRSS"))
+    kib(&status, field).map(|kib| kib / 1024.0).with_context(|| format!("{path} has no {field}"))
 }
 
 /// User and system time. The name in parentheses may hold anything, so that fields are counted after it.
@@ -27,8 +41,8 @@ fn cpu_ticks(stat: &str) -> Option<f64> {
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
-fn resident_kib(status: &str) -> Option<f64> {
-    status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
+fn kib(status: &str, field: &str) -> Option<f64> {
+    status.lines().find_map(|line| line.strip_prefix(field))?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -47,6 +61,7 @@ mod tests {
         let own = std::process::id();
         assert!(resident_mib(own).unwrap() > 0.5);
         assert!(cpu_seconds(own).unwrap() >= 0.0);
-        assert_eq!(resident_kib("Name:\tx\nVmRSS:\t   2048 kB\n"), Some(2048.0));
+        assert!(peak_mib(own).unwrap() > 0.5 && anonymous_mib(own).unwrap() > 0.0);
+        assert_eq!(kib("Name:\tx\nVmRSS:\t   2048 kB\n", "VmRSS:"), Some(2048.0));
     }
 }

@@ -118,7 +118,8 @@ impl fmt::Display for Row {
         writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", "flexor", self.ours, self.ours_max)?;
         writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", self.peer_name, self.peer, self.peer_max)?;
         let met = if self.met { "met" } else { "NOT met" };
-        write!(f, "  ratio {:.1} (target {:.1}: {met})", self.ratio, self.target)
+        let target_digits = if self.target < 1.0 { 3 } else { 1 };
+        write!(f, "  ratio {:.1} (target {:.target_digits$}: {met})", self.ratio, self.target)
     }
 }
 

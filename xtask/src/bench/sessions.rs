@@ -74,17 +74,17 @@ pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Res
 }
 
 impl Session {
-    /// Opens a session with a join and waits for the world. The rank, and when it was known.
-    async fn join(
-        mut client: MasterClient<Channel>,
-        node: wire::Node,
-        size: usize,
-    ) -> Result<(Session, usize, Instant)> {
+    /// Opens a session with this request; its answer is not waited for.
+    pub(super) async fn open(mut client: MasterClient<Channel>, node: wire::Node, first: Op) -> Result<Session> {
         let (requests, outgoing) = mpsc::channel(4);
-        let join = wire::Request { id: 1, node: Some(node.clone()), op: Some(Op::Join(wire::Join::default())) };
-        requests.send(join).await?;
+        requests.send(wire::Request { id: 1, node: Some(node.clone()), op: Some(first) }).await?;
         let replies = client.session(ReceiverStream::new(outgoing)).await?.into_inner();
-        let mut session = Session { node, requests, replies, last_id: 1 };
+        Ok(Session { node, requests, replies, last_id: 1 })
+    }
+
+    /// Opens a session with a join and waits for the world. The rank, and when it was known.
+    async fn join(client: MasterClient<Channel>, node: wire::Node, size: usize) -> Result<(Session, usize, Instant)> {
+        let mut session = Session::open(client, node, Op::Join(wire::Join::default())).await?;
         loop {
             let world = match session.receive().await?.result {
                 Some(Answer::World(world)) => world,
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Asks for something and waits for the answer to it; what the master tells by itself is passed over.
-    pub(super) async fn ask(&mut self, op: Op) -> Result<()> {
+    pub(super) async fn ask(&mut self, op: Op) -> Result<Answer> {
         self.last_id += 1;
         let request = wire::Request { id: self.last_id, node: Some(self.node.clone()), op: Some(op) };
         self.requests.send(request).await?;
@@ -116,10 +116,10 @@ impl Session {
 }
 
 /// An answer that is no refusal.
-pub(super) fn accepted(reply: wire::Reply) -> Result<()> {
+pub(super) fn accepted(reply: wire::Reply) -> Result<Answer> {
     match reply.result {
         Some(Answer::Refusal(refusal)) => bail!("refused: {}: {}", refusal.reason, refusal.detail),
-        Some(_) => Ok(()),
+        Some(answer) => Ok(answer),
         None => bail!("an answer without a result"),
     }
 }

@@ -13,6 +13,20 @@ from dlrover.python.common.constants import KeyValueOps, RendezvousName
 NODES = int(sys.argv[1])
 TRAINING = RendezvousName.TRAINING
 VALUE = b"10.0.0.1:29500"
+# As many shards as it holds at a time, of 20 records each, in another order each epoch. More epochs than are gone
+# through: while this master makes the tasks of the last one it may take itself for finished, and end.
+DATASET = comm.DatasetShardParams(
+    batch_size=20,
+    num_epochs=10,
+    dataset_size=1_000_000,
+    shuffle=True,
+    num_minibatches_per_shard=1,
+    dataset_name="records",
+    task_type=1,
+    storage_type="table",
+)
+# Stands for any other: whoever sends the result puts the number of its own task in its place.
+TASK_ID = 0x12345678
 
 
 def pickled(message):
@@ -41,6 +55,9 @@ print(
             "worlds": [pickled(comm.CommWorldRequest(node_id=node, rdzv_name=TRAINING)) for node in nodes],
             "sets": [pair(node, VALUE, KeyValueOps.SET) for node in nodes],
             "gets": [pair(node, b"", KeyValueOps.GET) for node in nodes],
+            "dataset": pickled(DATASET),
+            "task": pickled(comm.TaskRequest(DATASET.dataset_name)),
+            "result": pickled(comm.TaskResult(DATASET.dataset_name, TASK_ID)),
         }
     )
 )

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use flexor_testbed::Dlrover;
 
-use super::load::{self, Lane, Load, OUTSTANDING};
 use super::mix::Message;
 use crate::bench::dlrover_master::{DlroverClient, DlroverMaster, Pickles};
+use crate::bench::load::{self, Lane, Load, OUTSTANDING};
 use crate::bench::sessions::NODES_PER_CONNECTION;
 
 /// One run against a new master in which all nodes have joined.
@@ -22,7 +22,7 @@ pub(super) async fn run(dlrover: &Dlrover, nodes: usize) -> Result<Load> {
     for (node, join) in pickles.joins.iter().enumerate() {
         clients[0].get(node, join).await?;
     }
-    let world = clients[0].get(0, &pickles.worlds[0]).await?;
+    let world = clients[0].get(0, &pickles.worlds[0]).await?.len();
     ensure!(world > nodes, "{nodes} nodes have joined at DLRover's master and its world has {world} bytes");
     let lanes = (0..OUTSTANDING).map(|lane| Agents {
         client: clients[lane % clients.len()].clone(),
@@ -43,10 +43,10 @@ impl Lane for Agents {
         let node = (self.lane + turn * OUTSTANDING) % self.pickles.joins.len();
         let pickles = &self.pickles;
         match Message::at(turn) {
-            Message::Beat => self.client.get(node, &pickles.beat).await.map(|_| ()),
+            Message::Beat => self.client.get(node, &pickles.beat).await.map(drop),
             Message::Set => self.client.report(node, &pickles.sets[node]).await,
-            Message::Get => self.client.get(node, &pickles.gets[node]).await.map(|_| ()),
-            Message::Poll => self.client.get(node, &pickles.worlds[node]).await.map(|_| ()),
+            Message::Get => self.client.get(node, &pickles.gets[node]).await.map(drop),
+            Message::Poll => self.client.get(node, &pickles.worlds[node]).await.map(drop),
         }
     }
 }

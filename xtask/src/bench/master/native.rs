@@ -7,8 +7,8 @@ use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
 use tonic::transport::Channel;
 
-use super::load::{self, Lane, Load, OUTSTANDING};
 use super::mix::{Acknowledged, Message};
+use crate::bench::load::{self, Lane, Load, OUTSTANDING};
 use crate::bench::our_master::{Disk, OurMaster};
 use crate::bench::sessions::{self, Session};
 
@@ -58,7 +58,7 @@ impl Lane for Streams {
     async fn ask(&mut self, turn: usize) -> Result<()> {
         let count = self.sessions.len();
         let (node, session) = &mut self.sessions[turn % count];
-        session.ask(Message::at(turn + turn / count).native(*node, self.acknowledged)).await
+        session.ask(Message::at(turn + turn / count).native(*node, self.acknowledged)).await.map(drop)
     }
 }
 
@@ -74,6 +74,6 @@ impl Lane for Unary {
         let node = (self.lane + turn * OUTSTANDING) % self.nodes;
         let op = Message::at(turn).native(node, self.acknowledged);
         let request = wire::Request { id: 1, node: Some(sessions::node(node)), op: Some(op) };
-        sessions::accepted(self.client.call(request).await?.into_inner())
+        sessions::accepted(self.client.call(request).await?.into_inner()).map(drop)
     }
 }

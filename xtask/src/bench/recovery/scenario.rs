@@ -22,33 +22,61 @@ pub(super) struct Scenario {
     /// What happens and what is measured.
     pub(super) metric: &'static str,
     /// The seconds to stay within.
-    pub(super) mark: f64,
+    pub(super) marks: Marks,
     /// How many changes it is made of: the job may meet again, and torchrun charge, once for each.
     pub(super) changes: u32,
+    /// What changes.
+    pub(super) cause: Cause,
     /// Whether it makes network namespaces.
     pub(super) needs_root: bool,
     play: fn(&Stage<'_>) -> Result<Outcome>,
 }
 
+/// What a change comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Nodes come, go or hang, or the store does: not the program's fault.
+    Nodes,
+    /// A process of the program ends by itself, or so it looks to whoever launched it.
+    Program,
+}
+
+/// Seconds, by who launches the workers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Marks {
+    /// Stock torchrun, whose own timers are part of it.
+    pub(super) torchrun: f64,
+    /// `flexor launch`.
+    pub(super) launch: f64,
+}
+
+/// Where somebody notices at once.
+const NOTICED: Marks = Marks { torchrun: 4.0, launch: 2.5 };
+
+/// The same for both.
+const fn within(seconds: f64) -> Marks {
+    Marks { torchrun: seconds, launch: seconds }
+}
+
 /// Every scenario, in the order they are played.
 pub(super) const ALL: &[Scenario] = &[
-    scenario("SIGKILL of a node, not rank 0: workers restarted", 4.0, node_lost),
-    scenario("SIGKILL of rank 0's node: workers restarted", 4.0, rank_zero_lost),
-    Scenario { changes: 2, ..scenario("SIGKILL, 3 s later a replacement: at full size", 4.0, node_replaced) },
-    scenario("one more node: at full size", 4.0, node_added),
-    scenario("SIGTERM of a node: workers restarted", 2.0, scaled_down),
-    scenario("SIGKILL of a worker: workers restarted", 4.0, worker_killed),
-    scenario("SIGKILL of a node, spare present: at full size", 4.0, spare_present),
-    scenario("SIGSTOP of a node: workers restarted", 15.0, node_stopped),
-    scenario("the stopped node wakes, fenced: at full size", 15.0, node_woken),
-    Scenario { needs_root: true, ..scenario("a node is cut off: workers restarted", 15.0, node_cut_off) },
-    scenario("SIGKILL while others leave: others released", 2.0, lost_in_the_exit_barrier),
-    scenario("store restarted, then one more node: at full size", 4.0, store_restarted),
-    scenario("store gone for 60 s, then one more node: at full size", 4.0, store_gone),
+    scenario("SIGKILL of a node, not rank 0: workers restarted", NOTICED, node_lost),
+    scenario("SIGKILL of rank 0's node: workers restarted", NOTICED, rank_zero_lost),
+    Scenario { changes: 2, ..scenario("SIGKILL, 3 s later a replacement: at full size", NOTICED, node_replaced) },
+    scenario("one more node: at full size", NOTICED, node_added),
+    scenario("SIGTERM of a node: workers restarted", within(2.0), scaled_down),
+    Scenario { cause: Cause::Program, ..scenario("SIGKILL of a worker: workers restarted", NOTICED, worker_killed) },
+    scenario("SIGKILL of a node, spare present: at full size", NOTICED, spare_present),
+    scenario("SIGSTOP of a node: workers restarted", within(15.0), node_stopped),
+    scenario("the stopped node wakes, fenced: at full size", within(15.0), node_woken),
+    Scenario { needs_root: true, ..scenario("a node is cut off: workers restarted", within(15.0), node_cut_off) },
+    scenario("SIGKILL while others leave: others released", within(2.0), lost_in_the_exit_barrier),
+    scenario("store restarted, then one more node: at full size", NOTICED, store_restarted),
+    scenario("store gone for 60 s, then one more node: at full size", NOTICED, store_gone),
 ];
 
-const fn scenario(metric: &'static str, mark: f64, play: fn(&Stage<'_>) -> Result<Outcome>) -> Scenario {
-    Scenario { metric, mark, changes: 1, needs_root: false, play }
+const fn scenario(metric: &'static str, marks: Marks, play: fn(&Stage<'_>) -> Result<Outcome>) -> Scenario {
+    Scenario { metric, marks, changes: 1, cause: Cause::Nodes, needs_root: false, play }
 }
 
 impl Scenario {

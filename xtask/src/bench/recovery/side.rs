@@ -1,7 +1,8 @@
-//! Who keeps the rendezvous of the raced jobs.
+//! Who keeps the rendezvous of the raced jobs, and who launches their workers.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -16,10 +17,15 @@ const STOCK_RESTARTS: &str = "3";
 const NODES: &str = "2:3";
 
 /// One competitor.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// `flexor master` with a sidecar per node.
+    /// `flexor master` with stock torchrun and a sidecar per node.
     Flexor {
+        /// The program.
+        program: PathBuf,
+    },
+    /// `flexor master` with `flexor launch` in place of torchrun.
+    FlexorLaunch {
         /// The program.
         program: PathBuf,
     },
@@ -33,6 +39,7 @@ impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Side::Flexor { .. } => "flexor",
+            Side::FlexorLaunch { .. } => "flexor launch",
             Side::StockAsItIs => "torchrun as it is",
             Side::StockAtItsBest => "torchrun, sharing off",
         })
@@ -43,6 +50,7 @@ impl fmt::Display for Side {
 #[derive(Debug)]
 pub(super) enum Host {
     Flexor { master: Box<Master> },
+    FlexorLaunch { master: Box<Master>, program: PathBuf },
     FirstNode { address: String },
     Store { store: StockStore, address: String },
 }
@@ -51,12 +59,14 @@ impl Host {
     /// Starts it in this network, or on loopback.
     pub(super) fn start(side: &Side, torch: &Torch, network: Option<&Namespace>) -> Result<Host> {
         let host = network.map_or("127.0.0.1".to_owned(), |network| network.address().to_string());
+        let master = |program: &Path| -> Result<Box<Master>> {
+            let config = MasterConfig::new(program, "recovery", NODES);
+            let config = network.into_iter().fold(config, MasterConfig::network);
+            Ok(Box::new(Master::start(torch, config)?))
+        };
         Ok(match side {
-            Side::Flexor { program } => {
-                let config = MasterConfig::new(program, "recovery", NODES);
-                let config = network.into_iter().fold(config, MasterConfig::network);
-                Host::Flexor { master: Box::new(Master::start(torch, config)?) }
-            }
+            Side::Flexor { program } => Host::Flexor { master: master(program)? },
+            Side::FlexorLaunch { program } => Host::FlexorLaunch { master: master(program)?, program: program.clone() },
             Side::StockAsItIs => Host::FirstNode { address: format!("{host}:{}", free_port()?) },
             Side::StockAtItsBest => {
                 let store = StockStore::start_in(torch, network)?;
@@ -73,19 +83,23 @@ impl Host {
                 let sidecar = Sidecar::start_in(master, name, network)?;
                 Attachment { endpoint: sidecar.endpoint().to_owned(), sidecar: Some(sidecar) }
             }
+            Host::FlexorLaunch { master, .. } => Attachment { endpoint: master.grpc().to_owned(), sidecar: None },
             Host::FirstNode { address } | Host::Store { address, .. } => {
                 Attachment { endpoint: address.clone(), sidecar: None }
             }
         })
     }
 
-    /// A torchrun that joins through `endpoint`.
+    /// An agent that joins through `endpoint`.
     pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: Place) -> Result<AgentConfig> {
+        let with = |config: AgentConfig, variables: BTreeMap<String, String>| {
+            variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
+        };
         let stock = |config: AgentConfig| config.rendezvous(endpoint, NODES).env("PET_MAX_RESTARTS", STOCK_RESTARTS);
         Ok(match self {
-            Host::Flexor { master } => {
-                let variables = master.torchrun_variables(endpoint)?;
-                variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
+            Host::Flexor { master } => with(config, master.torchrun_variables(endpoint)?),
+            Host::FlexorLaunch { master, program } => {
+                with(config.flexor_launch(program), master.launch_variables(endpoint)?)
             }
             // All nodes are on one machine, so which of them the endpoint names has to be said.
             Host::FirstNode { .. } => stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == Place::First)),
@@ -99,7 +113,7 @@ impl Host {
     /// cannot be interrupted without that node.
     pub(super) fn interrupt(&mut self, torch: &Torch, pause: Duration) -> Result<Interrupted> {
         match self {
-            Host::Flexor { master } => {
+            Host::Flexor { master } | Host::FlexorLaunch { master, .. } => {
                 master.kill();
                 thread::sleep(pause);
                 master.start_again()?;
@@ -137,7 +151,7 @@ pub(super) enum Interrupted {
 /// How one node reaches the store.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    /// `HOST:PORT` for torchrun.
+    /// `HOST:PORT` for the agent.
     pub(super) endpoint: String,
     /// Lives and hangs with the node.
     pub(super) sidecar: Option<Sidecar>,

@@ -40,7 +40,7 @@ async fn ask_all(client: &DlroverClient, requests: Vec<Bytes>, at_least: usize) 
         let (mut client, requests) = (client.clone(), Arc::clone(&requests));
         lanes.spawn(async move {
             for (node, request) in requests.iter().enumerate().skip(lane).step_by(OUTSTANDING) {
-                let length = client.get(node, request).await?;
+                let length = client.get(node, request).await?.len();
                 ensure!(length >= at_least, "node {node} got {length} bytes from DLRover's master, no whole world");
             }
             Ok(())

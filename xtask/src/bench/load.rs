@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::task::JoinSet;
 
-use crate::bench::process_cost;
+use super::process_cost;
 
 /// Requests under way at a time.
 pub(super) const OUTSTANDING: usize = 64;

@@ -1,0 +1,155 @@
+//! A side of ours, whom it is measured against, and the marks it has to keep: the rows of the result.
+
+use anyhow::Result;
+
+use super::Played;
+use super::scenario::{Cause, Marks, Scenario};
+use super::side::Side;
+use crate::bench::row::Row;
+
+/// One side of ours against its peers.
+pub(super) struct Contest<'a> {
+    /// What stands before its metrics.
+    prefix: &'static str,
+    ours: &'a Side,
+    peers: &'a [Side],
+    mark: fn(&Marks) -> f64,
+    counts: &'static [Count],
+    /// What it is played with.
+    scenarios: Vec<&'a Scenario>,
+}
+
+/// Something that is counted over all scenarios and repeats, and of which the most is told.
+struct Count {
+    metric: &'static str,
+    unit: &'static str,
+    mark: f64,
+    of: fn(&Played) -> f64,
+}
+
+const WITH_TORCHRUN: &[Count] = &[
+    Count {
+        metric: "restarts that torchrun charged for one change, at most",
+        unit: "restarts",
+        mark: 1.0,
+        of: charged_per_change,
+    },
+    STARTS,
+];
+
+const WITH_LAUNCH: &[Count] = &[
+    Count {
+        metric: "restarts charged for one change of the nodes, at most",
+        unit: "restarts",
+        mark: 0.0,
+        of: |one| match one.cause {
+            Cause::Nodes => charged_per_change(one),
+            Cause::Program => 0.0,
+        },
+    },
+    STARTS,
+];
+
+const STARTS: Count = Count {
+    metric: "times that the workers of a node were started for one change, at most",
+    unit: "starts",
+    mark: 1.0,
+    of: |one| one.outcome.starts as f64 / f64::from(one.changes),
+};
+
+fn charged_per_change(one: &Played) -> f64 {
+    f64::from(one.outcome.charged) / f64::from(one.changes)
+}
+
+impl<'a> Contest<'a> {
+    /// Stock torchrun on our store against stock torchrun on its own.
+    pub(super) fn of_stores(ours: &'a Side, peers: &'a [Side]) -> Contest<'a> {
+        let scenarios = Vec::new();
+        Contest { prefix: "", ours, peers, mark: |marks| marks.torchrun, counts: WITH_TORCHRUN, scenarios }
+    }
+
+    /// `flexor launch` against stock torchrun.
+    pub(super) fn of_launchers(ours: &'a Side, peers: &'a [Side]) -> Contest<'a> {
+        let scenarios = Vec::new();
+        Contest { prefix: "flexor launch: ", ours, peers, mark: |marks| marks.launch, counts: WITH_LAUNCH, scenarios }
+    }
+
+    /// To be played with those of the scenarios whose metric contains `filter`.
+    pub(super) fn choose(self, scenarios: &[&'a Scenario], filter: Option<&str>) -> Contest<'a> {
+        let is_wanted = |scenario: &&Scenario| filter.is_none_or(|wanted| self.metric(scenario).contains(wanted));
+        let scenarios = scenarios.iter().copied().filter(is_wanted).collect();
+        Contest { scenarios, ..self }
+    }
+
+    pub(super) fn scenarios(&self) -> &[&'a Scenario] {
+        &self.scenarios
+    }
+
+    /// Whether this is to be played for it.
+    pub(super) fn needs(&self, scenario: &Scenario, side: &Side) -> bool {
+        let takes_part = self.ours == side || self.peers.contains(side);
+        takes_part && self.scenarios.iter().any(|one| one.metric == scenario.metric)
+    }
+
+    /// The time of every scenario, and what is counted over all of them; nothing where there is none.
+    pub(super) fn rows(&self, played: &[Played]) -> Result<Vec<Row>> {
+        if self.scenarios.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_side = |side: &Side| {
+            let name = side.to_string();
+            let is_chosen = |one: &Played| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
+            played.iter().filter(move |one| one.side == name && is_chosen(one))
+        };
+        let mut rows = Vec::new();
+        for scenario in &self.scenarios {
+            let seconds = |side: &Side| -> Vec<f64> {
+                let samples = of_side(side).filter(|one| one.metric == scenario.metric);
+                samples.map(|one| one.outcome.recovered.unwrap_or(f64::INFINITY)).collect()
+            };
+            let (metric, mark) = (self.metric(scenario), (self.mark)(&scenario.marks));
+            for peer in self.peers {
+                rows.push(Row::seconds_within(&metric, &seconds(self.ours), &peer.to_string(), &seconds(peer), mark)?);
+            }
+        }
+        for Count { metric, unit, mark, of } in self.counts {
+            let most = |side: &Side| [of_side(side).map(of).fold(0.0, f64::max)];
+            let metric = format!("{}{metric}", self.prefix);
+            for peer in self.peers {
+                rows.push(Row::cost_within(&metric, unit, &most(self.ours), &peer.to_string(), &most(peer), *mark)?);
+            }
+        }
+        Ok(rows)
+    }
+    /// How a scenario of this contest stands in results.
+    fn metric(&self, scenario: &Scenario) -> String {
+        format!("{}{}", self.prefix, scenario.metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::ALL;
+    use super::*;
+
+    #[test]
+    fn a_filter_picks_by_the_name_of_the_row() {
+        let (ours, peers) = (Side::FlexorLaunch { program: "flexor".into() }, [Side::StockAtItsBest]);
+        let all: Vec<&Scenario> = ALL.iter().collect();
+        let chosen = |filter: &str| {
+            let contests = [Contest::of_stores(&ours, &peers), Contest::of_launchers(&ours, &peers)];
+            contests.map(|contest| contest.choose(&all, Some(filter)).scenarios().len())
+        };
+        assert_eq!(chosen("SIGSTOP"), [1, 1]);
+        assert_eq!(chosen("flexor launch"), [0, all.len()]);
+        assert_eq!(chosen("flexor launch: SIGTERM"), [0, 1]);
+    }
+
+    #[test]
+    fn only_what_was_chosen_is_played() {
+        let (ours, peers) = (Side::FlexorLaunch { program: "flexor".into() }, [Side::StockAtItsBest]);
+        let contest = Contest::of_launchers(&ours, &peers).choose(&[&ALL[0]], None);
+        assert!(contest.needs(&ALL[0], &ours) && contest.needs(&ALL[0], &Side::StockAtItsBest));
+        assert!(!contest.needs(&ALL[1], &ours) && !contest.needs(&ALL[0], &Side::StockAsItIs));
+    }
+}

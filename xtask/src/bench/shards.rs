@@ -1,0 +1,155 @@
+//! What the data costs the master: ours against DLRover's.
+//!
+//! Two things are raced. **The first lease** of a dataset that is shuffled record by record: ours computes the order of a
+//! batch when it is leased, through a real master with a journal; DLRover's splitter makes lists of all records, and is
+//! measured alone, in its CPU time. Its datasets are a small part of ours, because its time grows with their square.
+//! **Lease and acknowledge**, as many as it can take, with a thousand workers that hold a batch each and 64 requests
+//! under way, at both masters.
+
+mod dataset;
+mod dlrover;
+mod native;
+mod splitter;
+
+use anyhow::{Context, Result};
+use flexor_testbed::Dlrover;
+use tokio::runtime::Runtime;
+
+use self::dataset::{Dataset, grouped};
+use self::native::Played;
+use self::splitter::Split;
+use super::dlrover_master;
+use super::load::Load;
+use super::row::Row;
+use crate::compile;
+use crate::tree::project_root;
+
+const WORKERS: usize = 1000;
+
+/// More would take longer and tell nothing else.
+const MOST_REPEATS: u32 = 5;
+
+/// Datasets that are shuffled record by record, smallest first, each beside one of DLRover's.
+const SHUFFLED: [(Dataset, u64); 3] = [
+    (Dataset::of_shuffled_records(1_000_000), 50_000),
+    (Dataset::of_shuffled_records(100_000_000), 100_000),
+    (Dataset::of_shuffled_records(1_000_000_000), 200_000),
+];
+
+/// What DLRover's master is given, so that both do the same.
+const ALIKE: Dataset = Dataset::of_shuffled_batches(1_000_000);
+
+/// Seconds until the first lease.
+const FIRST_LEASE_MARK: f64 = 0.010;
+/// MiB for a dataset, whatever its size: ranges and not records.
+const GROWTH_MARK: f64 = 1.0;
+/// How many times DLRover's leases per second are wanted, and how much less CPU each.
+const RATE_TARGET: f64 = 20.0;
+const CPU_TARGET: f64 = 10.0;
+/// How much more a lease may cost from the largest dataset than from the smallest.
+const FLAT: f64 = 1.2;
+/// The master's memory, in MiB.
+const RESIDENT_MARK: f64 = 30.0;
+
+/// All repeats of one dataset.
+type Samples = Vec<Played>;
+
+pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
+    let flexor = compile::flexor(&project_root()?, "release")?;
+    let runtime = Runtime::new().context("cannot start tokio")?;
+    let dlrover = Dlrover::ensure()?;
+    let mut shuffled: [Samples; SHUFFLED.len()] = Default::default();
+    let mut splits: [Vec<Split>; SHUFFLED.len()] = Default::default();
+    let (mut alike, mut peer) = (Samples::new(), Vec::new());
+    for _ in 0..repeats.min(MOST_REPEATS) {
+        peer.push(told(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, WORKERS))?));
+        let play = |dataset: Dataset| -> Result<Played> {
+            let played = runtime.block_on(native::run(&flexor, dataset, WORKERS))?;
+            let (seconds, mib) = (played.first_lease, played.growth_mib);
+            eprintln!("{}: first lease {seconds:.4} s, {mib:.2} MiB", dataset.name());
+            told("  and then", played.load);
+            Ok(played)
+        };
+        alike.push(play(ALIKE)?);
+        for (at, (ours, theirs)) in SHUFFLED.into_iter().enumerate() {
+            shuffled[at].push(play(ours)?);
+            let split = splitter::run(&dlrover, theirs)?;
+            let (seconds, mib) = (split.cpu_seconds, split.growth_mib);
+            eprintln!("{}, {} records: {seconds:.2} s CPU, {mib:.1} MiB", splitter::NAME, grouped(theirs));
+            splits[at].push(split);
+        }
+    }
+    let mut rows = Vec::new();
+    for (((ours, theirs), played), split) in SHUFFLED.iter().zip(&shuffled).zip(&splits) {
+        rows.extend(first_lease_rows(*ours, played, *theirs, split)?);
+    }
+    rows.extend(lease_rows(ALIKE, &alike, &peer)?);
+    for ((dataset, _), played) in SHUFFLED.iter().zip(&shuffled) {
+        rows.extend(lease_rows(*dataset, played, &peer)?);
+    }
+    rows.push(flat_row(&shuffled, &splits)?);
+    Ok(rows)
+}
+
+fn first_lease_rows(dataset: Dataset, ours: &[Played], theirs: u64, peer: &[Split]) -> Result<[Row; 2]> {
+    let name = dataset.name();
+    let peer_name = format!("{}, {} records", splitter::NAME, grouped(theirs));
+    let time = format!("{name}: registered and a first batch leased");
+    let memory = format!("{name}: memory for that");
+    let (our_time, our_memory) = (of(ours, |one| one.first_lease), of(ours, |one| one.growth_mib));
+    let (peer_time, peer_memory) = (of(peer, |one| one.cpu_seconds), of(peer, |one| one.growth_mib));
+    Ok([
+        Row::seconds_within(&time, &our_time, &peer_name, &peer_time, FIRST_LEASE_MARK)?,
+        Row::cost_within(&memory, "MiB", &our_memory, &peer_name, &peer_memory, GROWTH_MARK)?,
+    ])
+}
+
+fn lease_rows(dataset: Dataset, ours: &[Played], peer: &[Load]) -> Result<[Row; 3]> {
+    let metric = |what: &str| format!("{WORKERS} workers, {}: {what}", dataset.name());
+    let (rate, cpu, memory) =
+        (metric("lease and acknowledge"), metric("CPU for each"), metric("RSS, a lease open each"));
+    let ours: Vec<Load> = ours.iter().map(|one| one.load).collect();
+    let both = |number: fn(&Load) -> f64| (of(&ours, number), of(peer, number));
+    let (our_rate, peer_rate) = both(|load| load.per_second);
+    let (our_cpu, peer_cpu) = both(|load| load.cpu_micros);
+    let (our_memory, peer_memory) = both(|load| load.resident_mib);
+    let name = dlrover_master::NAME;
+    Ok([
+        Row::rate(&rate, "pairs/s", &our_rate, name, &peer_rate, RATE_TARGET)?,
+        Row::cost(&cpu, "us", &our_cpu, name, &peer_cpu, CPU_TARGET)?,
+        Row::cost_within(&memory, "MiB", &our_memory, name, &peer_memory, RESIDENT_MARK)?,
+    ])
+}
+
+/// How much more a batch costs from the largest dataset than from the smallest.
+fn flat_row(ours: &[Samples; SHUFFLED.len()], peer: &[Vec<Split>; SHUFFLED.len()]) -> Result<Row> {
+    let [(small, few), .., (large, many)] = SHUFFLED;
+    let [our_small, .., our_large] = ours;
+    let [peer_small, .., peer_large] = peer;
+    let metric = format!(
+        "CPU for a lease, {} records against {}; {} against {} for the peer",
+        grouped(large.records),
+        grouped(small.records),
+        grouped(many),
+        grouped(few)
+    );
+    let times = |large: Vec<f64>, small: Vec<f64>| large.iter().zip(&small).map(|(l, s)| l / s).collect::<Vec<_>>();
+    let cpu = |played: &Samples| of(played, |one| one.load.cpu_micros);
+    let per_record =
+        |splits: &[Split], records: u64| splits.iter().map(|one| one.cpu_seconds / records as f64).collect::<Vec<_>>();
+    let ours = times(cpu(our_large), cpu(our_small));
+    let peer = times(per_record(peer_large, many), per_record(peer_small, few));
+    Row::cost_within(&metric, "times", &ours, splitter::NAME, &peer, FLAT)
+}
+
+fn of<T>(samples: &[T], number: impl Fn(&T) -> f64) -> Vec<f64> {
+    samples.iter().map(number).collect()
+}
+
+fn told(side: &str, load: Load) -> Load {
+    let Load { per_second, cpu_micros, resident_mib } = load;
+    eprintln!(
+        "{side}: {per_second:.0} leases and acknowledgements/s, {cpu_micros:.1} us CPU, RSS {resident_mib:.1} MiB"
+    );
+    load
+}
