@@ -205,11 +205,7 @@ impl Launcher<'_> {
             }
             Event::Failed => {
                 round.end(self.ladder(), &mut self.signals).await;
-                let exits = round.group.exits().to_vec();
-                let opted_in = round.opted_in;
-                self.failed(world, round.incarnation, &exits, opted_in).await;
-                drop(round);
-                if opted_in { self.start_outside(world, &exits).await } else { Ok(After::MeetAgain(None)) }
+                self.after_failure(world, round).await
             }
             Event::MeetAgain(because) => {
                 tracing::info!(round = world.round, %because, "meets again");
@@ -217,6 +213,11 @@ impl Launcher<'_> {
                     return Ok(After::MeetAgain(Some(Box::new(round))));
                 }
                 round.end(self.ladder(), &mut self.signals).await;
+                let failed = |exit: &WorkerExit| !exit.ended && !exit.outcome.is_success();
+                if round.opted_in && round.group.exits().iter().any(failed) {
+                    // Its peers had noticed before its end was seen here.
+                    return self.after_failure(world, round).await;
+                }
                 reports::lost(&self.membership, self.launch, round.incarnation).await;
                 Ok(After::MeetAgain(None))
             }
@@ -235,6 +236,15 @@ impl Launcher<'_> {
                 Ok(After::Over(over))
             }
         }
+    }
+
+    /// A worker has failed, and the group is ended.
+    async fn after_failure(&mut self, world: &World, round: Round) -> Result<After, LaunchError> {
+        let exits = round.group.exits().to_vec();
+        let opted_in = round.opted_in;
+        self.failed(world, round.incarnation, &exits, opted_in).await;
+        drop(round);
+        if opted_in { self.start_outside(world, &exits).await } else { Ok(After::MeetAgain(None)) }
     }
 
     /// A worker has failed among others that can go on without it: the node stands aside until new ones are ready, so that

@@ -36,7 +36,7 @@ impl Round {
     /// Starts the workers in a world.
     pub(super) async fn begin(launch: &Launch, world: &World, attempt: u32) -> Result<Self, LaunchError> {
         let store = open_store(launch, world).await?;
-        let socket = WorldSocket::open()?;
+        let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         // A worker that is started again is started in another round.
         let incarnation = world.round;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
@@ -52,7 +52,7 @@ impl Round {
 
     /// Starts workers that wait for a world: they opted in before, so that those who are left need not wait for them.
     pub(super) fn begin_outside(launch: &Launch, incarnation: u64, attempt: u32) -> Result<Self, LaunchError> {
-        let socket = WorldSocket::open()?;
+        let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
             .map(|local| spec(launch, local, unranked(launch, local), incarnation, &socket))
             .collect();

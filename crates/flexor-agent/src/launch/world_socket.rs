@@ -63,6 +63,8 @@ pub(super) struct WorldSocket {
 struct Shared {
     workers: Mutex<BTreeMap<u32, Worker>>,
     changes: watch::Sender<u64>,
+    node: String,
+    count: u32,
 }
 
 /// A worker that has connected.
@@ -73,11 +75,12 @@ struct Worker {
 }
 
 impl WorldSocket {
-    pub(super) fn open() -> io::Result<Self> {
+    /// For the workers of a node, `NODE/0` to `NODE/COUNT-1`.
+    pub(super) fn open(node: &str, count: u32) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("flexor-").tempdir()?;
         let listener = UnixListener::bind(path_in(folder.path()))?;
         let (sender, changes) = watch::channel(0);
-        let shared = Arc::new(Shared { workers: Mutex::default(), changes: sender });
+        let shared = Arc::new(Shared { workers: Mutex::default(), changes: sender, node: node.to_owned(), count });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { shared, changes, task, folder })
     }
@@ -220,7 +223,8 @@ fn hear(
     let mut workers = shared.workers.lock().unwrap_or_else(PoisonError::into_inner);
     match (said, *local) {
         (Said::Worker(name), None) => {
-            let rank = name.rsplit_once('/').and_then(|(_, rank)| rank.parse().ok());
+            let rank = name.rsplit_once('/').filter(|(node, _)| *node == shared.node);
+            let rank = rank.and_then(|(_, rank)| rank.parse().ok()).filter(|rank| *rank < shared.count);
             let rank = rank.ok_or_else(|| format!("{name:?} is no worker of this node"))?;
             *local = Some(rank);
             workers.insert(rank, Worker { lines: lines.clone(), ready: false, joined: None });
