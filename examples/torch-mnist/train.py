@@ -3,13 +3,20 @@
 The number of processes may change while the job runs: every process is then started again with another WORLD_SIZE, and
 the training goes on from the last checkpoint, at the very sample where that checkpoint was taken. `--batch` is the size
 of the batch of all processes together, so the result does not depend on how many there were.
+
+With `--shards`, under `flexor launch`, the job's master says which samples come next and keeps the books: at the end
+every one of them is accounted for, whatever was killed meanwhile.
 """
 
 import argparse
 import gzip
+import http.client
+import json
 import os
 import struct
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import torch
@@ -30,6 +37,7 @@ def arguments():
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint.pt"), help="file on a disk all nodes share")
     parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--log-every", type=int, default=10, metavar="STEPS")
+    parser.add_argument("--shards", action="store_true", help="lease the data from the job's master (FLEXOR_MASTER)")
     parser.add_argument("--sleep", type=float, default=0.0, help="seconds to wait in each step, to watch it work")
     return parser.parse_args()
 
@@ -96,28 +104,145 @@ def load(folder, part, drawn_count):
     return images.reshape(len(images), -1).float() / 255, labels.long()
 
 
+# --- which samples come next ------------------------------------------------------------------------------------------
+
+
+class OwnOrder:
+    """Every process makes the same order by itself. Where it stands in it is part of the progress."""
+
+    def __init__(self, count, epochs):
+        self.count, self.epochs = count, epochs
+        self.epoch, self.order = None, None
+
+    def restore(self, progress, saved):
+        if saved is not None:
+            raise SystemExit("the checkpoint was made with --shards; go on with it, or name another --checkpoint")
+
+    def next(self, progress, size):
+        """The samples of the next batch of all processes together; none when there is nothing left to do."""
+        if progress["position"] >= self.count:
+            progress.update(epoch=progress["epoch"] + 1, position=0)
+        if progress["epoch"] >= self.epochs:
+            return None
+        if self.epoch != progress["epoch"]:
+            self.epoch = progress["epoch"]
+            self.order = torch.randperm(self.count, generator=torch.Generator().manual_seed(1000 + self.epoch))
+        return self.order[progress["position"] : progress["position"] + size]
+
+    def done(self):
+        """The model has learnt from the batch."""
+
+    def position(self):
+        """What a checkpoint has to hold beside the progress."""
+
+    def report(self):
+        """What became of the data."""
+
+
+class Shards:
+    """The job's master says which samples come next. Rank 0 speaks with it for all processes."""
+
+    def __init__(self, count, epochs, size, device):
+        if "FLEXOR_MASTER" not in os.environ:
+            raise SystemExit("--shards needs a master: start this with `flexor launch`, which sets FLEXOR_MASTER")
+        self.who = {"worker": os.environ["FLEXOR_WORKER"], "incarnation": int(os.environ["FLEXOR_INCARNATION"])}
+        self.headers = {"Content-Type": "application/json"}
+        if "FLEXOR_TOKEN_FILE" in os.environ:
+            self.headers["Authorization"] = f"Bearer {Path(os.environ['FLEXOR_TOKEN_FILE']).read_text().strip()}"
+        # A master on the job's own network is asked directly, whatever the machine's proxy is.
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self.device, self.lease = device, None
+        if dist.get_rank() == 0:
+            dataset = {"name": "digits", "records": count, "batch": size, "epochs": epochs, "shuffle": "records"}
+            self.found = self.call("datasets", dataset)
+
+    def call(self, path, body=None):
+        """Asks the master, again and again while it is away: nothing that is said to it counts twice."""
+        url = f"http://{os.environ['FLEXOR_MASTER']}/api/{path}"
+        data = None if body is None else json.dumps(body).encode()
+        for _ in range(600):
+            try:
+                request = urllib.request.Request(url, data, self.headers)
+                return json.load(self.opener.open(request, timeout=60))
+            except urllib.error.HTTPError as refused:
+                if refused.code != 503:
+                    raise RuntimeError(f"{path}: {refused.read().decode()}") from refused
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.5)
+        raise RuntimeError(f"{url} does not answer")
+
+    def restore(self, progress, saved):
+        """Brings the data to where it stood when the model was saved, before anything is leased."""
+        if saved is None and progress["step"] > 0:
+            raise SystemExit("the checkpoint was made without --shards; name another --checkpoint")
+        if dist.get_rank() != 0:
+            return
+        if saved is not None:
+            rewound = self.call("restore", {"position": saved})["rewound"]
+            print(f"the data is back where the checkpoint was written: {rewound} samples will come again", flush=True)
+        elif self.found["totals"]["accounted"] > 0:
+            raise SystemExit(
+                "the master has data that a model has learnt from, and there is no checkpoint of that model; "
+                "name its --checkpoint, or start a master with another --state to begin anew"
+            )
+
+    def next(self, progress, size):
+        """As OwnOrder's: rank 0 leases a batch and tells everybody."""
+        told = torch.zeros(2 + size, dtype=torch.int64)  # how many samples, of which epoch, and these
+        if dist.get_rank() == 0:
+            answer = {"wait": "not asked yet"}
+            while "wait" in answer:
+                answer = self.call("datasets/digits/lease", {**self.who, "holds": [], "waitMs": 5000})
+            for batch in answer.get("batches", []):  # one, or none when there is nothing left
+                self.lease = {"lease": answer["lease"], "first": batch["batch"]}
+                samples = batch["records"]
+                told[: 2 + len(samples)] = torch.tensor([len(samples), answer["epoch"], *samples])
+        told = told.to(self.device)
+        dist.broadcast(told, src=0)
+        count, epoch, *samples = told.tolist()
+        if count == 0:
+            return None
+        if epoch != progress["epoch"]:
+            progress.update(epoch=epoch, position=0)
+        return torch.tensor(samples[:count])
+
+    def done(self):
+        # Refused means that the master has given the batch to be learnt again: this model must not go on.
+        self.call("datasets/digits/acknowledge", {**self.who, **self.lease})
+
+    def position(self):
+        return self.call("position")["position"]
+
+    def report(self):
+        totals = self.call("datasets/digits")["totals"]
+        names = ["expected", "accounted", "quarantined", "outstanding", "rewound", "repeatedAtMost"]
+        print("samples: " + " ".join(f"{name} {totals[name]}" for name in names), flush=True)
+
+
 # --- progress that outlives a process ---------------------------------------------------------------------------------
 
 
-def save(path, model, optimizer, progress):
+def save(path, model, optimizer, progress, data):
     """Written beside the file and renamed, so that a crash at any moment leaves the old one or the new one, whole."""
     unfinished = path.with_name(path.name + ".unfinished")
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": progress}
     with open(unfinished, "wb") as file:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": progress}, file)
+        torch.save({**state, "data": data.position()}, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)
 
 
-def restore(path, model, optimizer):
+def restore(path, model, optimizer, data):
     """Goes on from the file if there is one. Every process reads it, and they must all have read the same."""
     # How far all processes together have come: `position` counts the samples of the epoch that are done.
-    progress = {"epoch": 0, "position": 0, "step": 0}
+    progress, position = {"epoch": 0, "position": 0, "step": 0}, None
     if path.exists():
         saved = torch.load(path, map_location="cpu")
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        progress = saved["progress"]
+        progress, position = saved["progress"], saved.get("data")
     device = next(model.parameters()).device
     first = torch.tensor(progress["step"], device=device)
     dist.broadcast(first, src=0)
@@ -125,15 +250,11 @@ def restore(path, model, optimizer):
         raise SystemExit(
             f"{path} holds step {progress['step']} here and {first.item()} for rank 0; is it on a disk all nodes share?"
         )
+    data.restore(progress, position)
     return progress
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
-
-
-def epoch_order(count, epoch):
-    """The samples in this epoch's order; every process makes the same one."""
-    return torch.randperm(count, generator=torch.Generator().manual_seed(1000 + epoch))
 
 
 @record  # An exception reaches torchrun, and with it the job's status, with its traceback.
@@ -148,43 +269,52 @@ def main():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(SIDE * SIDE, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-    progress = restore(args.checkpoint, network, optimizer)
-    model = DistributedDataParallel(network)
     images, labels = load(args.data, "train", drawn_count=6000)
-    print(f"rank {rank}/{world} restart {restart} starts at step {progress['step']}", flush=True)
+    if args.shards:
+        data = Shards(len(images), args.epochs, args.batch, device)
+    else:
+        data = OwnOrder(len(images), args.epochs)
+    progress = restore(args.checkpoint, network, optimizer, data)
+    first_step = progress["step"]
+    if args.shards and rank == 0 and not args.checkpoint.exists():
+        # Whoever is killed before the next checkpoint has a model that knows nothing, and data to fit it.
+        save(args.checkpoint, network, optimizer, progress, data)
+    model = DistributedDataParallel(network)
+    print(f"rank {rank}/{world} restart {restart} starts at step {first_step}", flush=True)
 
-    def finished():
-        return progress["epoch"] >= args.epochs or (args.steps is not None and progress["step"] >= args.steps)
+    while args.steps is None or progress["step"] < args.steps:
+        batch = data.next(progress, args.batch)
+        if batch is None:
+            break
+        mine = batch[rank::world]  # may be empty at an epoch's end; the process still takes part in the sum
+        output = model(images[mine].to(device))
+        # DDP takes the mean over processes; this makes it the mean over the samples of the whole batch.
+        loss = F.cross_entropy(output, labels[mine].to(device), reduction="sum") * world / len(batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
-    while not finished():
-        order = epoch_order(len(images), progress["epoch"])
-        while progress["position"] < len(order) and not finished():
-            batch = order[progress["position"] : progress["position"] + args.batch]
-            mine = batch[rank::world]  # may be empty at an epoch's end; the process still takes part in the sum
-            output = model(images[mine].to(device))
-            # DDP takes the mean over processes; this makes it the mean over the samples of the whole batch.
-            loss = F.cross_entropy(output, labels[mine].to(device), reduction="sum") * world / len(batch)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-            progress["position"] += len(batch)
-            progress["step"] += 1
-            if rank == 0 and progress["step"] % args.checkpoint_every == 0:
-                save(args.checkpoint, network, optimizer, progress)
-            if progress["step"] % args.log_every == 0:
-                where = " ".join(f"{name} {value}" for name, value in progress.items())
-                print(f"rank {rank}/{world} restart {restart} {where} loss {loss.item():.4f}", flush=True)
-            time.sleep(args.sleep)
-        if progress["position"] >= len(order):
-            progress.update(epoch=progress["epoch"] + 1, position=0)
+        progress["position"] += len(batch)
+        progress["step"] += 1
+        if rank == 0:
+            data.done()
+            if progress["step"] % args.checkpoint_every == 0:
+                save(args.checkpoint, network, optimizer, progress, data)
+        if progress["step"] % args.log_every == 0:
+            where = " ".join(f"{name} {value}" for name, value in progress.items())
+            print(f"rank {rank}/{world} restart {restart} {where} loss {loss.item():.4f}", flush=True)
+        time.sleep(args.sleep)
 
     if rank == 0:
-        save(args.checkpoint, network, optimizer, progress)
+        if progress["step"] == first_step:
+            anew = "name another --checkpoint, or remove it" + (", and give the master another --state" * args.shards)
+            print(f"{args.checkpoint} is of a finished run: nothing was left to do. To begin anew {anew}", flush=True)
+        save(args.checkpoint, network, optimizer, progress, data)
         images, labels = load(args.data, "t10k", drawn_count=1000)
         with torch.no_grad():
             right = (network(images.to(device)).argmax(1).cpu() == labels).float().mean().item()
         print(f"done after {progress['step']} steps: {100 * right:.1f} % of the test digits are right", flush=True)
+        data.report()
     dist.destroy_process_group()
 
 

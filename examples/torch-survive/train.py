@@ -46,11 +46,14 @@ class Worlds:
 
 def enter(world):
     """Makes the process group of a world; its store has keys of its own."""
+    # Where somebody goes on, everybody is ready: who does not come within the launcher's 20 s is not coming. A first
+    # world waits for the slowest start.
+    timeout = timedelta(seconds=15 if world["survivors"] else 60)
     store = dist.TCPStore(
-        world["masterAddr"], world["masterPort"], is_master=False, wait_for_workers=False, timeout=timedelta(seconds=60)
+        world["masterAddr"], world["masterPort"], is_master=False, wait_for_workers=False, timeout=timeout
     )
     dist.init_process_group(
-        "gloo", store=store, rank=world["rank"], world_size=world["worldSize"], timeout=timedelta(seconds=60)
+        "gloo", store=store, rank=world["rank"], world_size=world["worldSize"], timeout=timeout
     )
 
 
@@ -112,6 +115,9 @@ def main():
                 time.sleep(args.sleep)
         except (RuntimeError, dist.DistError) as error:
             print(f"rank {rank}/{size} lost its peers in step {step + 1}: {str(error).splitlines()[0]}", flush=True)
+        # They hold on to the process group: without this it would stay, its connections open, and a peer that waits for
+        # this process would not notice that it has left.
+        model = loss = total = None
         if dist.is_initialized():
             dist.destroy_process_group()
     print(f"rank {rank}/{size}: done after {step} steps", flush=True)

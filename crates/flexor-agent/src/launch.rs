@@ -10,36 +10,47 @@
 //! world and when to meet again; whether a failure of the program is forgiven is the master's to count, because a
 //! failure restarts everybody.
 
+mod crew;
+mod dialogue;
+mod errands;
+mod limits;
+mod lives;
 mod membership;
 mod outcome;
+mod outside;
+mod place;
 mod reports;
-mod round;
+mod restarts;
+mod session;
 mod store;
 mod supervise;
 mod world_socket;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_model::Reason;
 use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
 use nix::unistd::gethostname;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
-use self::membership::{Membership, Place, World};
+use self::crew::Crew;
+pub use self::limits::{Asked, Limits};
+use self::lives::Lives;
+use self::membership::Membership;
 pub use self::outcome::{LaunchError, Over};
-use self::round::Round;
+use self::place::{Place, World};
+use self::restarts::Restarts;
 use self::supervise::Event;
 use crate::workers::{
-    ERROR_FILE_VARIABLE, FailureReport, Ladder, Outcome, RunLogs, Shim, WorkerExit, command_line, propagate, root_cause,
+    ERROR_FILE_VARIABLE, FailureReport, Ladder, RunLogs, Shim, WorkerExit, command_line, propagate, root_cause,
 };
 
 /// A node that waits so long for a world says so.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long new workers may take before they say that they are ready for a world.
-const START_WITHIN: Duration = Duration::from_secs(600);
 
 /// What a node launches, and where it belongs.
 pub struct Launch {
@@ -47,6 +58,8 @@ pub struct Launch {
     pub master: Upstream,
     /// Where the master is, for the workers: `HOST:PORT`.
     pub master_address: String,
+    /// The file with the token that they show it, if it wants one.
+    pub token_file: Option<PathBuf>,
     /// The name of the run: the job's.
     pub run: String,
     /// The name of this node, and which life of it this is.
@@ -59,12 +72,14 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// What they are called.
     pub role: String,
-    /// How many failures of the program are forgiven, for those who ask.
-    pub max_restarts: u32,
+    /// What was asked for on this node; what counts is the master's.
+    pub asked: Asked,
     /// How long workers have to end by themselves.
     pub grace: Duration,
     /// How long the node waits for a world; for ever where nothing is said.
     pub join_within: Option<Duration>,
+    /// How long workers that outlive a change have to leave their world, and thrice as long to be in the next.
+    pub change_within: Duration,
     /// Whether every worker sees one GPU, its own, and local rank 0.
     pub virtual_local_rank: bool,
     /// How a worker is started.
@@ -81,9 +96,24 @@ struct Launcher<'a> {
     launch: &'a mut Launch,
     membership: Membership,
     signals: Signals,
-    /// Failures of workers that others went on without.
-    failures: u32,
-    attempts: u32,
+    lives: Lives,
+    restarts: Restarts,
+    /// The last world that the node was in.
+    world: Option<World>,
+}
+
+/// What a node does next.
+enum Then {
+    /// Waits for a world, with these workers if they outlived the last.
+    Join(Option<Box<Crew>>),
+    /// Works in this one, with these workers or new ones.
+    Work(World, Option<Box<Crew>>),
+    /// Starts workers outside every world, after others that lived so long.
+    StartOutside(Duration),
+    /// Waits for the others to finish, outside their world.
+    Watch,
+    /// Ends. Its workers are gone.
+    End(Over),
 }
 
 impl Launch {
@@ -94,35 +124,26 @@ impl Launch {
     /// The workers cannot be started, or their output has nowhere to go.
     pub async fn run(&mut self, signals: Signals) -> Result<Over, LaunchError> {
         let membership = Membership::begin(self.master.clone(), self.node.clone(), self.processes);
-        let launcher = Launcher { launch: self, membership, signals, failures: 0, attempts: 0 };
-        launcher.run().await
+        let (lives, restarts) = (Lives::begin(), Restarts::default());
+        Launcher { launch: self, membership, signals, lives, restarts, world: None }.run().await
     }
 }
 
 impl Launcher<'_> {
     async fn run(mut self) -> Result<Over, LaunchError> {
-        let (mut kept, mut moved_on) = (None, None);
+        let mut then = Ok(Then::Join(None));
         loop {
-            let joined = match moved_on.take() {
-                Some(world) => Ok(world),
-                None => self.join(&mut kept).await,
-            };
-            let world = match joined {
-                Ok(world) => world,
-                Err(over) => {
-                    self.give_up(kept, &over).await;
-                    return self.leave(over).await;
+            then = match then {
+                Ok(Then::Join(kept)) => Ok(self.join(kept).await),
+                Ok(Then::Work(world, kept)) => self.work(world, kept).await,
+                Ok(Then::StartOutside(lived)) => self.start_outside(lived).await,
+                Ok(Then::Watch) => Ok(self.watch().await),
+                Ok(Then::End(over)) => {
+                    let report = self.membership.end(Some(&over)).await;
+                    return Ok(over.with_report(report));
                 }
-            };
-            if world.run != self.launch.run && !["", "none"].contains(&self.launch.run.as_str()) && self.attempts == 0 {
-                tracing::warn!(job = world.run, "the master serves another job than --rdzv-id {}", self.launch.run);
-            }
-            match self.work(&world, kept.take()).await {
-                Ok(After::MeetAgain(round)) => kept = round.map(|round| *round),
-                Ok(After::Enter(world)) => moved_on = Some(world),
-                Ok(After::Over(over)) => return self.leave(over).await,
                 Err(error) => {
-                    self.membership.end().await;
+                    self.membership.end(None).await;
                     return Err(error);
                 }
             }
@@ -130,154 +151,120 @@ impl Launcher<'_> {
     }
 
     /// Waits for the next world that this node is in. Workers that are kept for it may end in the meantime.
-    async fn join(&mut self, kept: &mut Option<Round>) -> Result<World, Over> {
-        self.membership.join(kept.as_ref().is_some_and(Round::has_told));
-        let limit = async {
-            match self.launch.join_within {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
-        let silence = tokio::time::sleep(SILENCE);
-        tokio::pin!(limit, silence);
+    async fn join(&mut self, mut kept: Option<Box<Crew>>) -> Then {
+        let survives = kept.as_ref().is_some_and(|crew| crew.has_told());
+        self.membership.join(survives);
+        let since = Instant::now();
+        let (silence, limit) = (since + SILENCE, self.launch.join_within);
         let mut told = false;
-        loop {
+        let over = loop {
+            if let Some(crew) = kept.take_if(|crew| !crew.group.exits().is_empty()) {
+                tracing::warn!("a worker ended while it waited for a world");
+                self.membership.stand_aside();
+                let waited = outside::after_exit(&crew);
+                return self.after_waiting(*crew, waited).await;
+            }
             tokio::select! {
                 place = self.membership.changed() => match place {
-                    Place::InWorld(world) => return Ok(world),
-                    Place::Closed(because) if self.attempts == 0 => return Err(Over::before(because)),
-                    Place::Closed(because) => return Err(Over::closed(because)),
-                    Place::Fenced(because) => return Err(Over::Fenced(because)),
+                    Place::InWorld(world) => return Then::Work(world, kept),
+                    Place::Closed(because) if !self.lives.any() => break Over::before(because),
+                    Place::Closed(because) => break Over::closed(because),
+                    Place::Fenced(because) => break Over::Fenced(because),
                     // The world that it waited for has ended before this node was in it.
-                    Place::Restart { .. } => self.membership.join(kept.as_ref().is_some_and(Round::has_told)),
+                    Place::Restart { .. } => self.membership.join(survives),
                     Place::Waiting => {}
                 },
-                () = &mut silence, if !told => {
+                () = sleep_until(silence), if !told => {
                     told = true;
                     tracing::info!("waits for other nodes");
                 }
-                () = a_worker_ends(kept) => {
-                    tracing::warn!("a worker ended while it waited for a world; all are started again");
-                    if let Some(round) = kept {
-                        round.end(self.ladder(), &mut self.signals).await;
-                        reports::lost(&self.membership, self.launch, round.incarnation).await;
-                    }
-                    *kept = None;
-                    self.membership.join(false);
-                }
-                () = &mut limit => return Err(Over::NoWorld(self.launch.join_within.unwrap_or_default())),
-                signal = signal(&mut self.signals) => return Err(Over::Signal(signal)),
+                () = a_worker_ends(&mut kept) => {}
+                within = time_is_up(since, limit) => break Over::NoWorld(within),
+                signal = signal(&mut self.signals) => break Over::Signal(signal),
             }
-        }
+        };
+        self.give_up(kept, &over).await;
+        Then::End(over)
     }
 
     /// Works in a world until it ends for this node, with the workers it has or with new ones.
-    async fn work(&mut self, world: &World, kept: Option<Round>) -> Result<After, LaunchError> {
+    async fn work(&mut self, world: World, kept: Option<Box<Crew>>) -> Result<Then, LaunchError> {
+        self.membership.stay();
         let joins = kept.is_some().then_some(world.round);
-        let mut round = match kept {
-            Some(mut round) => {
-                round.go_on(self.launch, world).await?;
-                round
+        let mut crew = match kept {
+            Some(mut crew) => {
+                crew.go_on(self.launch, &world).await?;
+                *crew
             }
-            None => {
-                self.attempts += 1;
-                Round::begin(self.launch, world, self.attempts - 1).await?
-            }
+            None => Crew::begin(self.launch, &world, self.lives.next()).await?,
         };
-        let count = self.launch.processes;
-        let event = loop {
-            let (membership, signals) = (&mut self.membership, &mut self.signals);
-            match supervise::until_something_happens(&mut round, count, joins, membership, signals).await {
-                Event::WorkerFinished(local) if round.group.running() > 0 => {
-                    reports::worker_finished(&self.membership, self.launch, round.incarnation, local).await;
-                }
-                Event::WorkerFinished(_) => {}
-                event => break event,
-            }
-        };
-        match event {
-            // Told apart above.
-            Event::WorkerFinished(_) => Ok(After::MeetAgain(None)),
+        if self.world.is_none() {
+            self.compare(&world);
+        }
+        let round = world.round;
+        self.world = Some(world);
+        self.restarts.have_worked();
+        let (membership, signals) = (&mut self.membership, &mut self.signals);
+        Ok(match supervise::until_something_happens(&mut crew, self.launch, joins, membership, signals).await {
             Event::Finished => {
-                round.end(self.ladder(), &mut self.signals).await;
-                reports::finished(&self.membership, self.launch, round.incarnation).await;
-                Ok(self.wait_for_the_others().await)
+                self.end(&mut crew).await;
+                self.membership.report(reports::all_ended(self.launch, &crew));
+                self.rest().await
             }
             Event::Failed => {
-                round.end(self.ladder(), &mut self.signals).await;
-                self.after_failure(world, round).await
+                self.end(&mut crew).await;
+                self.after_failure(crew)
             }
             Event::MeetAgain(because) => {
-                tracing::info!(round = world.round, %because, "meets again");
-                if supervise::all_leave(&mut round, count, &because, &mut self.signals).await {
-                    return Ok(After::MeetAgain(Some(Box::new(round))));
-                }
-                round.end(self.ladder(), &mut self.signals).await;
-                let failed = |exit: &WorkerExit| !exit.ended && !exit.outcome.is_success();
-                if round.opted_in && round.group.exits().iter().any(failed) {
-                    // Its peers had noticed before its end was seen here.
-                    return self.after_failure(world, round).await;
-                }
-                reports::lost(&self.membership, self.launch, round.incarnation).await;
-                Ok(After::MeetAgain(None))
-            }
-            Event::MovedOn(next) => {
-                tracing::info!(round = world.round, next = next.round, "is in a later world");
-                round.end(self.ladder(), &mut self.signals).await;
-                reports::lost(&self.membership, self.launch, round.incarnation).await;
-                Ok(After::Enter(next))
+                tracing::info!(round, %because, "meets again");
+                self.meet_again(crew, &because).await
             }
             Event::PeersGone => {
-                tracing::info!(round = world.round, "its workers have lost their peers; meets again");
-                Ok(After::MeetAgain(Some(Box::new(round))))
+                tracing::info!(round, "its workers have lost their peers; meets again");
+                Then::Join(Some(Box::new(crew)))
+            }
+            Event::NotTaken => {
+                tracing::warn!(round, "its workers did not take up the world that they were told; starts them again");
+                self.end(&mut crew).await;
+                self.replace(&crew)
+            }
+            Event::MovedOn(next) => {
+                tracing::info!(round, next = next.round, "is in a later world");
+                self.end(&mut crew).await;
+                self.membership.report(reports::all_ended(self.launch, &crew));
+                Then::Work(next, None)
             }
             Event::Over(over) => {
-                self.give_up(Some(round), &over).await;
-                Ok(After::Over(over))
+                self.give_up(Some(Box::new(crew)), &over).await;
+                Then::End(over)
             }
-        }
+        })
     }
 
-    /// A worker has failed, and the group is ended.
-    async fn after_failure(&mut self, world: &World, round: Round) -> Result<After, LaunchError> {
-        let exits = round.group.exits().to_vec();
-        let opted_in = round.opted_in;
-        self.failed(world, round.incarnation, &exits, opted_in).await;
-        drop(round);
-        if opted_in { self.start_outside(world, &exits).await } else { Ok(After::MeetAgain(None)) }
+    /// The world changes: workers that can go on in the next one are kept, others are ended.
+    async fn meet_again(&mut self, mut crew: Crew, because: &str) -> Then {
+        if supervise::all_leave(&mut crew, self.launch, because, &mut self.signals).await {
+            return Then::Join(Some(Box::new(crew)));
+        }
+        self.end(&mut crew).await;
+        let failed = |exit: &WorkerExit| !exit.ended && !exit.outcome.is_success();
+        if crew.opted_in && crew.group.exits().iter().any(failed) {
+            // Its peers had noticed before its end was seen here.
+            return self.after_failure(crew);
+        }
+        self.membership.report(reports::all_ended(self.launch, &crew));
+        Then::Join(None)
     }
 
-    /// A worker has failed among others that can go on without it: the node stands aside until new ones are ready, so that
-    /// nobody waits for their start.
-    async fn start_outside(&mut self, world: &World, exits: &[WorkerExit]) -> Result<After, LaunchError> {
-        let mut exits = exits.to_vec();
-        let mut incarnation = world.round + 1;
-        loop {
-            self.failures += u32::from(!exits.iter().all(|exit| exit.outcome.is_success() || was_killed(exit)));
-            if self.failures > self.launch.max_restarts {
-                let (failures, max) = (self.failures, self.launch.max_restarts);
-                let detail = format!("the program failed {failures} times on this node, {max} restarts are allowed");
-                return Ok(After::Over(Over::closed(format!("{}: {detail}", Reason::RestartsExhausted))));
-            }
-            self.membership.stand_aside().await;
-            self.attempts += 1;
-            let mut round = Round::begin_outside(self.launch, incarnation, self.attempts - 1)?;
-            let count = self.launch.processes;
-            if supervise::all_become_ready(&mut round, count, START_WITHIN, &mut self.signals).await {
-                return Ok(After::MeetAgain(Some(Box::new(round))));
-            }
-            round.end(self.ladder(), &mut self.signals).await;
-            if let Some(signal) = *self.signals.borrow() {
-                return Ok(After::Over(Over::Signal(signal)));
-            }
-            exits = round.group.exits().to_vec();
-            self.failed(world, incarnation, &exits, true).await;
-            incarnation += 1;
-        }
+    /// A worker has failed, and all are ended. Among others that can go on without it the next ones start outside.
+    fn after_failure(&mut self, crew: Crew) -> Then {
+        self.tell_of_failure(&crew);
+        if crew.opted_in { self.replace_failed(&crew) } else { Then::Join(None) }
     }
 
     /// The program has failed on this node: the master hears of what and why.
-    async fn failed(&mut self, world: &World, incarnation: u64, exits: &[WorkerExit], certain: bool) {
+    fn tell_of_failure(&mut self, crew: &Crew) {
+        let exits = crew.group.exits();
         let command = command_line(&self.launch.program, &self.launch.args);
         let host = gethostname().map_or_else(|_| self.launch.node.0.to_string(), |name| name.to_string_lossy().into());
         // The report names files in it.
@@ -288,43 +275,53 @@ impl Launcher<'_> {
         {
             tracing::warn!(?file, "the error file of the launcher cannot be written: {error}");
         }
-        if let Some(report) = FailureReport::new(command, host, exits.len(), exits) {
-            tracing::warn!(round = world.round, "the program failed: {}", report.root_cause.message);
-            reports::failed(&self.membership, self.launch, incarnation, &report, certain).await;
-            self.membership.failed(report);
-        }
+        let Some(report) = FailureReport::new(command, host, exits.len(), exits) else {
+            self.membership.report(reports::all_ended(self.launch, crew));
+            return;
+        };
+        tracing::warn!("the program failed: {}", report.root_cause.message);
+        self.membership.report(reports::all_ended_by_failure(self.launch, crew, &report));
+        self.membership.report(reports::failure(&report));
+        self.membership.failed(report);
     }
 
     /// The workers of this node have done their work; others may still be at it.
-    async fn wait_for_the_others(&mut self) -> After {
+    async fn rest(&mut self) -> Then {
         self.membership.finish();
         loop {
             tokio::select! {
                 place = self.membership.changed() => match place {
-                    Place::Closed(because) => return After::Over(Over::closed(because)),
-                    Place::Fenced(because) => return After::Over(Over::Fenced(because)),
-                    Place::Restart { .. } => return After::MeetAgain(None),
+                    Place::Closed(because) => return Then::End(Over::closed(because)),
+                    Place::Fenced(because) => return Then::End(Over::Fenced(because)),
+                    Place::Restart { .. } => return Then::Join(None),
                     Place::InWorld(_) | Place::Waiting => {}
                 },
-                signal = signal(&mut self.signals) => return After::Over(Over::Signal(signal)),
+                signal = signal(&mut self.signals) => return Then::End(Over::Signal(signal)),
             }
         }
     }
 
-    async fn give_up(&mut self, round: Option<Round>, over: &Over) {
-        if let Some(mut round) = round {
-            let signal = if let Over::Signal(signal) = over { *signal } else { Signal::SIGTERM };
-            if let Over::Signal(signal) = over {
-                tracing::info!("{signal}: ends its workers; another signal kills them");
-            }
-            round.end(Ladder { signal, ..self.ladder() }, &mut self.signals).await;
-            reports::lost(&self.membership, self.launch, round.incarnation).await;
+    /// Says what the master has another mind about than this node's command line.
+    fn compare(&self, world: &World) {
+        for unheeded in self.launch.asked.unheeded(&world.run, &world.limits) {
+            tracing::warn!("not heeded, because the master decides: {unheeded}");
         }
     }
 
-    async fn leave(self, over: Over) -> Result<Over, LaunchError> {
-        let report = self.membership.end().await;
-        Ok(over.with_report(report))
+    async fn give_up(&mut self, crew: Option<Box<Crew>>, over: &Over) {
+        let Some(mut crew) = crew else { return };
+        let mut ladder = self.ladder();
+        if let Over::Signal(signal) = over {
+            tracing::info!("{signal}: ends its workers; another signal kills them");
+            ladder.signal = *signal;
+        }
+        crew.end(ladder, &mut self.signals).await;
+        self.membership.report(reports::all_ended(self.launch, &crew));
+    }
+
+    async fn end(&mut self, crew: &mut Crew) {
+        let ladder = self.ladder();
+        crew.end(ladder, &mut self.signals).await;
     }
 
     fn ladder(&self) -> Ladder {
@@ -332,26 +329,23 @@ impl Launcher<'_> {
     }
 }
 
-/// What follows a world.
-enum After {
-    /// Another one, with these workers if they outlived it.
-    MeetAgain(Option<Box<Round>>),
-    /// This one, which the node is in already.
-    Enter(World),
-    Over(Over),
-}
-
 /// Until a worker that is kept has ended. For ever, where none is kept.
-async fn a_worker_ends(kept: &mut Option<Round>) {
+async fn a_worker_ends(kept: &mut Option<Box<Crew>>) {
     match kept {
-        Some(round) => drop(round.group.next_exit().await),
+        Some(crew) => drop(crew.group.next_exit().await),
         None => std::future::pending().await,
     }
 }
 
-/// Nobody but the outside kills: that is no failure of the program.
-fn was_killed(exit: &WorkerExit) -> bool {
-    exit.ended || exit.outcome == Outcome::Signal(Signal::SIGKILL as i32)
+/// Until a limit has passed, which it gives. For ever, where there is none.
+async fn time_is_up(since: Instant, limit: Option<Duration>) -> Duration {
+    match limit {
+        Some(limit) => {
+            sleep_until(since + limit).await;
+            limit
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// The signal that ends the launcher.

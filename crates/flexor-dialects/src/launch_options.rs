@@ -25,7 +25,7 @@ mod table;
 mod tests;
 
 pub use address::Address;
-pub use options::{LaunchOptions, Nodes};
+pub use options::{LaunchOptions, Nodes, Said};
 pub use output::{OutputOptions, StreamChoice, Streams};
 pub use parse::{Asked, Parsed, parse};
 pub use processes::{Device, Processes};

@@ -3,11 +3,14 @@
 //! Nothing here does I/O, reads a clock or knows that a network exists, so that the same code runs in the master, in
 //! simulations over thousands of seeds and in the tests that inject every fault we can name.
 
+pub mod controller;
 pub mod nodes;
 pub mod rendezvous;
 pub mod shards;
 
 mod because;
+#[cfg(test)]
+mod dice;
 mod natural_order;
 
 pub use because::Because;

@@ -9,6 +9,7 @@
 //! need not be steady: a gap that only an absence of the owner explains makes nobody lost.
 
 mod completion;
+mod event;
 mod fact;
 pub mod invariants;
 mod leases;
@@ -19,6 +20,7 @@ mod settings;
 mod simulation;
 #[cfg(test)]
 mod tests;
+mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,72 +30,19 @@ use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
 pub use crate::because::Because;
-pub use fact::{Fact, World};
+pub use event::Event;
+pub use fact::Fact;
 use member::{Census, Lease, Member};
-pub use member::{MemberId, Place};
+pub use member::{MemberId, Place, Processes};
 pub use settings::{Settings, SettingsError};
+pub use world::World;
 
 /// How far apart two events may be before the owner counts as having been away. Owners send a [`Event::Tick`] at least
 /// every second.
 const ABSENCE: Duration = Duration::from_secs(3);
 
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A node wants to be in the next world. Joining again means that it has left the last one.
-    Join {
-        /// Who.
-        id: MemberId,
-    },
-    /// A node left its place. It is expected to join again.
-    Leave {
-        /// Who.
-        id: MemberId,
-    },
-    /// A node gave a sign of life.
-    Heard {
-        /// Who.
-        id: MemberId,
-    },
-    /// The way to a node broke, which need not mean the node; it has this long to be heard again.
-    SidecarLost {
-        /// Who.
-        id: MemberId,
-        /// How long.
-        grace: Duration,
-    },
-    /// A node is known to be lost.
-    Gone {
-        /// Who.
-        id: MemberId,
-        /// How that is known.
-        because: Because,
-    },
-    /// How many nodes the world should have, if that is known.
-    Expect {
-        /// How many.
-        nodes: Option<u32>,
-    },
-    /// How many nodes are known to be on their way and have not joined.
-    Announced {
-        /// How many.
-        missing: u32,
-    },
-    /// The program of a node has done its work. The run is over when all of its world have.
-    Finish {
-        /// Who.
-        id: MemberId,
-    },
-    /// A node closed the run.
-    Close {
-        /// Who.
-        by: MemberId,
-    },
-    /// The controller tries again.
-    Reopen,
-    /// Time passed.
-    Tick,
-}
+/// How many rounds in which the program failed are remembered.
+const REMEMBERED_FAILURES: usize = 16;
 
 /// The machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -112,6 +61,9 @@ pub struct Rendezvous {
     /// The first loss or newcomer since the last round completed.
     cause: Option<Because>,
     program_failures: u32,
+    /// The last rounds that ended because the program failed.
+    #[serde(default)]
+    failed_rounds: BTreeSet<Round>,
     closed: Option<Because>,
     arrivals: u64,
     /// Facts that follow a snapshot change it, so it is part of one.
@@ -150,6 +102,7 @@ impl Rendezvous {
             expected: None,
             cause: None,
             program_failures: 0,
+            failed_rounds: BTreeSet::new(),
             closed: None,
             arrivals: 0,
             census: Census::default(),
@@ -188,7 +141,7 @@ impl Rendezvous {
         self.advance(now);
         let mut facts = Vec::new();
         match event {
-            Event::Join { id } => self.join(id, &mut facts),
+            Event::Join { id, processes } => self.join(id, processes, &mut facts),
             Event::Leave { id } => {
                 self.hear(&id);
                 if self.place_of(&id).is_some_and(|place| place != Place::Away) {
@@ -196,7 +149,7 @@ impl Rendezvous {
                 }
             }
             Event::Heard { id } => self.hear(&id),
-            Event::SidecarLost { id, grace } => self.shorten_lease(&id, grace),
+            Event::ConnectionLost { id, grace } => self.shorten_lease(&id, grace),
             Event::Gone { id, because } => {
                 if self.place_of(&id).is_some() {
                     let because = if self.closed.is_some() { ended() } else { because };
@@ -215,6 +168,12 @@ impl Rendezvous {
                 let works = self.member(&id).is_some_and(|member| member.place == Place::World && !member.finished);
                 if works && self.closed.is_none() {
                     self.decide(Fact::Finished { id }, &mut facts);
+                }
+            }
+            Event::OptIn { id } => {
+                self.hear(&id);
+                if let Some((_, member)) = self.members.get_mut(&id.name).filter(|(life, _)| *life == id.incarnation) {
+                    member.opted_in = true;
                 }
             }
             Event::Close { by } => self.close(&by, &mut facts),
@@ -282,6 +241,11 @@ impl Rendezvous {
             .then(|| self.cause.clone().unwrap_or_else(|| Because::new(Reason::NodeJoined, "a node wants to join")))
     }
 
+    /// Whether processes of the world outlive changes.
+    pub fn outlives_changes(&self) -> bool {
+        self.members.values().any(|(_, member)| member.survivor && (member.opted_in || member.processes.survive))
+    }
+
     /// Why the run is closed, if it is.
     pub fn closed(&self) -> Option<&Because> {
         self.closed.as_ref()
@@ -290,6 +254,11 @@ impl Rendezvous {
     /// How many times the program has failed.
     pub fn program_failures(&self) -> u32 {
         self.program_failures
+    }
+
+    /// The last rounds that ended because the program failed.
+    pub fn failed_rounds(&self) -> &BTreeSet<Round> {
+        &self.failed_rounds
     }
 
     /// How many nodes the world should have, if that is known.
@@ -315,7 +284,7 @@ impl Rendezvous {
         next
     }
 
-    fn join(&mut self, id: MemberId, facts: &mut Vec<Fact>) {
+    fn join(&mut self, id: MemberId, processes: Processes, facts: &mut Vec<Fact>) {
         if self.closed.is_some() {
             return;
         }
@@ -331,11 +300,15 @@ impl Rendezvous {
         }
         self.hear(&id);
         match self.place_of(&id) {
-            Some(Place::Joined | Place::Spare) => {}
-            Some(Place::World | Place::Away) => self.decide(Fact::Joined { id, newcomer: false }, facts),
+            Some(Place::Joined | Place::Spare) => {
+                if self.member(&id).is_some_and(|member| member.processes != processes) {
+                    self.decide(Fact::Brings { id, processes }, facts);
+                }
+            }
+            Some(Place::World | Place::Away) => self.decide(Fact::Joined { id, newcomer: false, processes }, facts),
             None => match self.no_place_for_another() {
-                Some(because) => self.decide(Fact::Spared { id, because }, facts),
-                None => self.decide(Fact::Joined { id, newcomer: true }, facts),
+                Some(because) => self.decide(Fact::Spared { id, because, processes }, facts),
+                None => self.decide(Fact::Joined { id, newcomer: true, processes }, facts),
             },
         }
     }
@@ -377,15 +350,15 @@ impl Rendezvous {
         if self.closed.is_some() || !stands || possible <= self.census.world {
             return;
         }
-        let mut spares: Vec<(u64, MemberId)> = self
+        let mut spares: Vec<(u64, MemberId, Processes)> = self
             .members
             .iter()
             .filter(|(_, (_, member))| member.place == Place::Spare)
-            .map(|(name, (life, member))| (member.since, MemberId::new(Arc::clone(name), *life)))
+            .map(|(name, (life, member))| (member.since, MemberId::new(Arc::clone(name), *life), member.processes))
             .collect();
-        spares.sort_unstable();
-        for (_, id) in spares.into_iter().take((possible - self.census.world) as usize) {
-            self.decide(Fact::Joined { id, newcomer: true }, facts);
+        spares.sort_unstable_by_key(|(since, ..)| *since);
+        for (_, id, processes) in spares.into_iter().take((possible - self.census.world) as usize) {
+            self.decide(Fact::Joined { id, newcomer: true, processes }, facts);
         }
     }
 
@@ -417,14 +390,19 @@ impl Rendezvous {
     /// The only place where what is journaled changes.
     fn apply(&mut self, fact: &Fact) {
         match fact {
-            Fact::Joined { id, newcomer } => {
+            Fact::Joined { id, newcomer, processes } => {
                 self.put(id, Place::Joined);
+                self.bring(id, *processes);
                 if *newcomer {
                     self.newcomer_since.get_or_insert(self.now);
                     self.cause.get_or_insert_with(|| Because::new(Reason::NodeJoined, format!("{id} joined")));
                 }
             }
-            Fact::Spared { id, .. } => self.put(id, Place::Spare),
+            Fact::Spared { id, processes, .. } => {
+                self.put(id, Place::Spare);
+                self.bring(id, *processes);
+            }
+            Fact::Brings { id, processes } => self.bring(id, *processes),
             Fact::Left { id } => self.put(id, Place::Away),
             Fact::Finished { id } => {
                 if let Some((_, member)) = self.members.get_mut(&id.name) {
@@ -446,13 +424,17 @@ impl Rendezvous {
                 }
             }
             Fact::Completed { round, members, program_failures, .. } => {
+                if *program_failures > self.program_failures {
+                    self.note_failed_round();
+                }
                 self.program_failures = *program_failures;
-                self.enter_world(World { round: *round, members: members.clone() });
+                self.enter_world(*round, members);
             }
             Fact::Closed { because } => {
                 if because.reason == Reason::RestartsExhausted {
                     // The failure that closes the run is one too.
                     self.program_failures += 1;
+                    self.note_failed_round();
                 }
                 self.closed = Some(because.clone());
             }
@@ -470,7 +452,7 @@ impl Rendezvous {
         self.world.as_ref().is_some_and(|world| world.members.len() == self.census.world as usize)
     }
 
-    fn enter_world(&mut self, world: World) {
+    fn enter_world(&mut self, round: Round, members: &[MemberId]) {
         self.cause = None;
         self.newcomer_since = None;
         self.enough_since = None;
@@ -482,14 +464,16 @@ impl Rendezvous {
                 self.census.add(Place::Spare);
             }
         }
-        for id in &world.members {
+        let mut processes = Vec::with_capacity(members.len());
+        for id in members {
             self.put(id, Place::World);
             if let Some((_, member)) = self.members.get_mut(&id.name) {
                 member.survivor = true;
+                processes.push(member.processes);
             }
         }
         self.survivors = self.census.world;
-        self.world = Some(world);
+        self.world = Some(World::new(round, members.to_vec(), processes));
     }
 
     fn put(&mut self, id: &MemberId, place: Place) {
@@ -504,12 +488,35 @@ impl Rendezvous {
                 (member.place, member.since) = (place, since);
             }
             Some(_) | None => {
-                let member =
-                    Member { place, since, survivor: false, finished: false, lease_until, lease: Lease::Heard };
+                let member = Member {
+                    place,
+                    since,
+                    survivor: false,
+                    finished: false,
+                    processes: Processes::default(),
+                    opted_in: false,
+                    lease_until,
+                    lease: Lease::Heard,
+                };
                 self.members.insert(Arc::clone(&id.name), (id.incarnation, member));
             }
         }
         self.census.add(place);
+    }
+
+    fn note_failed_round(&mut self) {
+        self.failed_rounds.extend(self.world.as_ref().map(|world| world.round));
+        if self.failed_rounds.len() > REMEMBERED_FAILURES {
+            self.failed_rounds.pop_first();
+        }
+    }
+
+    fn bring(&mut self, id: &MemberId, processes: Processes) {
+        if let Some((life, member)) = self.members.get_mut(&id.name)
+            && *life == id.incarnation
+        {
+            member.processes = processes;
+        }
     }
 
     fn forget(&mut self, id: &MemberId) -> Option<Place> {

@@ -9,11 +9,13 @@
 
 mod applying;
 mod dataset;
+mod ending;
 mod epoch;
 mod fact;
 mod grant;
 pub mod invariants;
 mod lease;
+mod nodes;
 mod order;
 mod passes;
 mod patience;
@@ -27,20 +29,22 @@ mod tests;
 mod totals;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_model::Reason;
+use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
 pub use crate::because::Because;
 pub use dataset::{DatasetError, DatasetSpec};
+pub use ending::Ending;
 use epoch::Epoch;
 pub use fact::Fact;
 use grant::Grant;
 pub use grant::{GrantId, Promise};
 pub use lease::{Asked, Lease, Leased};
+pub use nodes::Nodes;
 pub use order::{Order, Records};
 use passes::Dataset;
 pub use position::{DatasetPosition, EpochPosition, Position};
@@ -48,9 +52,6 @@ pub use ranges::{Batches, Ranges};
 pub use totals::Totals;
 use worker::Worker;
 pub use worker::WorkerId;
-
-/// How many grants that are done are remembered, so that an acknowledgement that comes twice is known.
-const REMEMBERED: usize = 4096;
 
 /// What can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,17 +73,6 @@ impl Default for Settings {
     }
 }
 
-/// How a worker ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It was lost, or ended because others did: no batch is to blame.
-    Lost,
-    /// Its program failed, and no other failure came before.
-    Failed,
-    /// It has done its work.
-    Finished,
-}
-
 /// The ledger.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Shards {
@@ -91,9 +81,20 @@ pub struct Shards {
     datasets: BTreeMap<Arc<str>, Dataset>,
     grants: BTreeMap<GrantId, Grant>,
     workers: BTreeMap<Arc<str>, Worker>,
-    /// All of their batches were acknowledged; the latest of them.
-    done: BTreeSet<GrantId>,
+    /// Workers whose program failed, and in which round, in the order in which that was heard. Whose fault it was is
+    /// known when the nodes have met again; until then they keep what they have.
+    #[serde(default)]
+    failed: Vec<(WorkerId, Round)>,
     last_grant: u64,
+    /// Grants of which something is not leased.
+    #[serde(skip)]
+    stealable: BTreeSet<GrantId>,
+    /// Lives that have ended for good; the latest of them.
+    #[serde(skip)]
+    ended: VecDeque<WorkerId>,
+    /// The nodes that were alive when this was last heard.
+    #[serde(skip)]
+    nodes: BTreeSet<Arc<str>>,
     #[serde(skip)]
     now: Duration,
     /// No patience ends before this.
@@ -120,6 +121,14 @@ impl Shards {
             unleased.iter().for_each(|batches| grant.leased.insert(batches));
             grant.in_doubt = grant.promise == Promise::Replays;
             grant.progress_at = now;
+        }
+        self.stealable.clear();
+        let in_doubt = self.in_doubt();
+        for (name, worker) in &mut self.workers {
+            worker.pace.progress_at = now;
+            worker.of_node = true;
+            let id = WorkerId::new(Arc::clone(name), worker.incarnation);
+            worker.away_until = in_doubt.contains(&id).then_some(now + patience::AFTER_RESTART);
         }
         self.check_at = now;
         self
@@ -159,8 +168,8 @@ impl Shards {
         facts: &mut Vec<Fact>,
     ) -> Result<u64, Because> {
         self.advance(now);
-        self.admit(worker, facts)?;
-        if self.done.contains(&grant) {
+        self.refuse_earlier_life(worker)?;
+        if self.has_done(worker, grant) {
             return Ok(0);
         }
         let held = self.held(worker, grant)?;
@@ -170,24 +179,14 @@ impl Shards {
             let detail = format!("{batches} of lease {grant} were not leased to {worker}, or were taken back");
             return Err(Because::new(Reason::LeaseVoid, detail));
         }
-        let spec = &self.datasets[&held.dataset].spec;
+        let dataset = Arc::clone(&held.dataset);
+        let spec = &self.datasets[&dataset].spec;
         let records = open.iter().map(|batches| spec.records_in(batches)).sum();
         let count = open.count();
         for batches in open.iter() {
             self.decide(Fact::Accounted { grant, batches }, facts);
         }
-        let now = self.now;
-        if let Some(held) = self.grants.get_mut(&grant) {
-            held.progress_at = now;
-        }
-        let idle = !self.holds_leases(worker);
-        if count > 0
-            && let Some(known) = self.workers.get_mut(&worker.name)
-        {
-            known.pace.acknowledged(count, idle, now);
-            // Who holds something and has no pace of its own is judged by those of others.
-            self.check_at = self.check_at.min(now + self.settings.least_patience);
-        }
+        self.make_progress(worker, grant, &dataset, count, facts);
         self.check(facts);
         Ok(records)
     }
@@ -202,7 +201,7 @@ impl Shards {
         facts: &mut Vec<Fact>,
     ) -> Result<(), Because> {
         self.advance(now);
-        self.admit(worker, facts)?;
+        self.refuse_earlier_life(worker)?;
         let open = self.held(worker, grant)?.leased.within(batches);
         for batches in open.iter() {
             let because = Because::new(Reason::GivenBack, format!("{worker} gave {batches} back"));
@@ -226,6 +225,7 @@ impl Shards {
     ) -> Result<Vec<(GrantId, Batches)>, Because> {
         self.advance(now);
         self.admit(worker, facts)?;
+        self.is_here(worker);
         for (grant, batches) in acknowledged {
             let Ok(held) = self.held(worker, *grant) else { continue };
             for batches in held.leased.within(*batches).iter() {
@@ -251,35 +251,26 @@ impl Shards {
             for batches in keeps.get(&grant).into_iter().flat_map(Ranges::iter) {
                 free.remove(batches);
             }
+            // One that says nothing again may be another process of the same name: what it does not know of, the one
+            // before it may have gone through.
+            let forgets = held.promise == Promise::Forgets;
+            let dataset = Arc::clone(&held.dataset);
             for batches in free.iter() {
                 let because = Because::new(Reason::NeverLeased, format!("{worker} came back without {batches}"));
-                self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+                let repeated = if forgets { self.datasets[&dataset].spec.records_in(batches) } else { 0 };
+                self.decide(Fact::Returned { grant, batches, repeated, suspects: false, because }, facts);
             }
         }
         self.check(facts);
         Ok(void)
     }
 
-    /// A worker has ended. What it had not acknowledged is free again; of what its program failed is under suspicion.
-    pub fn ended(&mut self, worker: &WorkerId, ending: Ending, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
-        if self.workers.get(&worker.name).is_none_or(|known| known.incarnation != worker.incarnation) {
-            return;
-        }
-        let because = match ending {
-            Ending::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
-            Ending::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
-            Ending::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it had done them")),
-        };
-        self.take_everything(worker, ending, &because, facts);
-        self.workers.remove(&worker.name);
-        self.check(facts);
-    }
-
     /// Time has passed: what makes no progress is taken back.
     pub fn tick(&mut self, now: Duration, facts: &mut Vec<Fact>) {
         self.advance(now);
+        self.give_up_the_absent(facts);
         self.take_back_the_stuck(facts);
+        self.forget_the_idle();
         self.check(facts);
     }
 
@@ -350,6 +341,16 @@ impl Shards {
             .is_some_and(|dataset| dataset.epochs.is_empty() && !dataset.spec.has_epoch(dataset.begun))
     }
 
+    /// Whether a worker has come, and has not ended since.
+    pub fn knows(&self, worker: &WorkerId) -> bool {
+        self.workers.get(&worker.name).is_some_and(|known| known.incarnation == worker.incarnation)
+    }
+
+    /// Of which dataset a lease is, while anything of it is outstanding.
+    pub fn dataset_of(&self, grant: GrantId) -> Option<&str> {
+        self.grants.get(&grant).map(|held| &*held.dataset)
+    }
+
     /// Those who hold something, or did not long ago.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.workers.iter().map(|(name, worker)| WorkerId::new(Arc::clone(name), worker.incarnation))
@@ -360,28 +361,48 @@ impl Shards {
         self.grants.values().filter(|held| held.in_doubt).map(|held| held.worker.clone()).collect()
     }
 
-    /// A later life of a worker ends the earlier ones; an earlier one is refused.
+    /// A later life of a worker ends the earlier ones; an earlier one is refused, and one that has ended.
     fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Because> {
-        let known = self.workers.get(&worker.name).map(|known| known.incarnation);
-        match known {
-            Some(life) if life > worker.incarnation => {
-                let detail = format!("{} has begun a later life ({life})", worker.name);
-                Err(Because::new(Reason::WorkerReplaced, detail))
-            }
-            Some(life) if life < worker.incarnation => {
+        self.refuse_earlier_life(worker)?;
+        match self.workers.get(&worker.name).map(|known| known.incarnation) {
+            Some(life) if life == worker.incarnation => {}
+            Some(life) => {
                 let earlier = WorkerId::new(Arc::clone(&worker.name), life);
-                let because =
-                    Because::new(Reason::WorkerReplaced, format!("{} came again in a later life", worker.name));
-                self.take_everything(&earlier, Ending::Lost, &because, facts);
-                self.workers.insert(Arc::clone(&worker.name), Worker::new(worker.incarnation));
-                Ok(())
+                let detail = format!("{} came again in a later life", worker.name);
+                self.take_everything(&earlier, Ending::Lost, &Because::new(Reason::WorkerReplaced, detail), facts);
+                self.workers.remove(&worker.name);
+                self.greet(worker);
             }
-            Some(_) => Ok(()),
-            None => {
-                self.workers.insert(Arc::clone(&worker.name), Worker::new(worker.incarnation));
-                Ok(())
+            None if self.ended.contains(worker) => {
+                return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher says")));
             }
+            None => self.greet(worker),
         }
+        if let Some(known) = self.workers.get_mut(&worker.name) {
+            known.heard_at = self.now;
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, worker: &WorkerId) {
+        let mut known = Worker::new(worker.incarnation);
+        known.of_node = worker.node().is_some_and(|node| self.nodes.contains(node));
+        known.pace.progress_at = self.now;
+        self.workers.insert(Arc::clone(&worker.name), known);
+    }
+
+    fn refuse_earlier_life(&self, worker: &WorkerId) -> Result<(), Because> {
+        let later =
+            self.workers.get(&worker.name).map(|known| known.incarnation).filter(|life| *life > worker.incarnation);
+        later.map_or(Ok(()), |life| {
+            let detail = format!("{} has begun a later life ({life})", worker.name);
+            Err(Because::new(Reason::WorkerReplaced, detail))
+        })
+    }
+
+    fn has_done(&self, worker: &WorkerId, grant: GrantId) -> bool {
+        let known = self.workers.get(&worker.name).filter(|known| known.incarnation == worker.incarnation);
+        known.is_some_and(|known| known.done.contains(&grant))
     }
 
     fn held(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
@@ -391,6 +412,10 @@ impl Shards {
         })
     }
 
+    fn life_of(&mut self, worker: &WorkerId) -> Option<&mut Worker> {
+        self.workers.get_mut(&worker.name).filter(|known| known.incarnation == worker.incarnation)
+    }
+
     fn grants_of(&self, worker: &WorkerId) -> impl Iterator<Item = GrantId> + '_ {
         let known = self.workers.get(&worker.name).filter(|known| known.incarnation == worker.incarnation);
         known.into_iter().flat_map(|known| known.grants.iter().copied())
@@ -398,56 +423,6 @@ impl Shards {
 
     fn holds_leases(&self, worker: &WorkerId) -> bool {
         self.grants_of(worker).any(|grant| !self.grants[&grant].leased.is_empty())
-    }
-
-    fn take_everything(&mut self, worker: &WorkerId, ending: Ending, because: &Because, facts: &mut Vec<Fact>) {
-        let grants: Vec<GrantId> = self.grants_of(worker).collect();
-        let in_progress: u64 = grants.iter().map(|grant| self.grants[grant].leased.count()).sum();
-        for grant in grants {
-            self.take_grant(grant, ending, in_progress, because, facts);
-        }
-    }
-
-    /// Takes a grant back. `in_progress` is how many batches its worker was at when it ended.
-    fn take_grant(
-        &mut self,
-        grant: GrantId,
-        ending: Ending,
-        in_progress: u64,
-        because: &Because,
-        facts: &mut Vec<Fact>,
-    ) {
-        let Some(held) = self.grants.get(&grant) else { return };
-        let (leased, unleased) = (held.leased.clone(), held.unleased.clone());
-        let (dataset, epoch) = (Arc::clone(&held.dataset), held.epoch);
-        let suspects = ending == Ending::Failed && !held.in_doubt;
-        for batches in unleased.iter() {
-            let because = because.clone();
-            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
-        }
-        for batches in leased.iter() {
-            let repeated = self.datasets[&dataset].spec.records_in(batches);
-            let because = because.clone();
-            self.decide(Fact::Returned { grant, batches, repeated, suspects, because }, facts);
-        }
-        if suspects
-            && in_progress == 1
-            && let Some(batch) = leased.first(1).map(|batches| batches.first)
-        {
-            self.charge(&dataset, epoch, batch, facts);
-        }
-    }
-
-    /// The program has failed of one batch, with no other that could be to blame.
-    fn charge(&mut self, dataset: &Arc<str>, epoch: u32, batch: u64, facts: &mut Vec<Fact>) {
-        self.decide(Fact::Charged { dataset: Arc::clone(dataset), epoch, batch }, facts);
-        let blame = self.datasets.get(dataset).and_then(|known| known.blame.get(&epoch));
-        let failures = blame.and_then(|blame| blame.failures.get(&batch)).copied().unwrap_or(0);
-        if failures >= self.settings.quarantine_after {
-            let detail = format!("the program failed {failures} times of batch {batch} of epoch {epoch} alone");
-            let because = Because::new(Reason::BatchQuarantined, detail);
-            self.decide(Fact::Quarantined { dataset: Arc::clone(dataset), epoch, batch, because }, facts);
-        }
     }
 
     fn check(&self, facts: &[Fact]) {

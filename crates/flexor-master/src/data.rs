@@ -1,25 +1,26 @@
 //! The data of the job: the ledger of its batches with the journal behind it, for every service that leases them.
 //!
 //! A worker that replays is answered when what it must not be told twice is durable: the grant behind a lease. One that
-//! forgets, as `curl` does, is answered when everything it said is. Whoever is gone for good is found out here: its
-//! session broke and did not come back, or the master was started again and never heard of it.
+//! forgets, as `curl` does, is answered when everything it said is. What is decided is decided by the ledger; here is
+//! only who waits for what.
 
 mod limits;
-mod presence;
+#[cfg(test)]
+mod tests;
 mod token;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::shards::{
-    Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Order, Settings, Shards, Totals, WorkerId,
+    Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Nodes, Order, Settings, Shards, Totals, WorkerId,
 };
-use flexor_model::Reason;
+use flexor_model::{Reason, Round};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use self::presence::Presence;
 use crate::clock::Clock;
 use crate::journal::{Journal, JournalError, Lsn};
 use crate::records;
@@ -44,10 +45,8 @@ struct Inner {
 
 struct Ledger {
     shards: Shards,
-    presence: Presence,
-    /// Workers of the world in which the program failed, in the order in which that was heard. The first may be the one
-    /// to blame.
-    failed: Vec<WorkerId>,
+    /// How many sessions each worker has: two for a moment, when one breaks and the next has come.
+    sessions: HashMap<WorkerId, u32>,
 }
 
 /// What there is to tell about a dataset.
@@ -106,6 +105,13 @@ struct Decided<T> {
     must_be_durable: bool,
 }
 
+impl<T> Decided<T> {
+    /// The same, to be answered only when it is durable.
+    fn durably(self) -> Self {
+        Self { must_be_durable: true, ..self }
+    }
+}
+
 impl Data {
     pub(crate) fn new(
         shards: Shards,
@@ -114,10 +120,8 @@ impl Data {
         refused: watch::Sender<Option<JournalError>>,
     ) -> Self {
         let now = clock.now();
-        let shards = shards.resume(Settings::default(), now);
-        let mut presence = Presence::default();
-        shards.in_doubt().into_iter().for_each(|worker| presence.expect(worker, now));
-        let ledger = Mutex::new(Ledger { shards, presence, failed: Vec::new() });
+        let ledger = Ledger { shards: shards.resume(Settings::default(), now), sessions: HashMap::new() };
+        let ledger = Mutex::new(ledger);
         Self(Arc::new(Inner { ledger, changes: watch::Sender::new(0), journal, clock, refused }))
     }
 
@@ -134,10 +138,18 @@ impl Data {
         tokio::pin!(deadline);
         let mut changes = self.0.changes.subscribe();
         let asked = self.bounded(asked);
+        let mut has_waited = false;
         loop {
             changes.borrow_and_update();
-            let decided = self.decide(|ledger, now, facts| ledger.shards.lease(worker, &asked, now, facts))?;
+            let decided = self.decide(|ledger, now, facts| {
+                if has_waited && !ledger.shards.knows(worker) {
+                    // Whoever waits in its place, a child of it perhaps, does not work.
+                    return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended while it waited")));
+                }
+                ledger.shards.lease(worker, &asked, now, facts)
+            })?;
             let leased = self.settle(decided).await??;
+            has_waited = true;
             if wait.is_zero() || !matches!(leased, Leased::Wait(_)) {
                 return Ok(leased);
             }
@@ -148,6 +160,20 @@ impl Data {
         }
     }
 
+    /// Whether a lease is of this dataset, or of none that is known any more.
+    pub fn is_of(&self, grant: GrantId, dataset: &str) -> Result<(), Because> {
+        let ledger = self.lock();
+        if ledger.shards.dataset(dataset).is_none() {
+            return Err(Because::new(Reason::UnknownDataset, format!("there is no dataset {dataset}")));
+        }
+        match ledger.shards.dataset_of(grant) {
+            Some(other) if other != dataset => {
+                Err(Because::new(Reason::LeaseVoid, format!("lease {grant} is of the dataset {other}, not {dataset}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Batches are done. How many records that accounts for, and what must be durable for that to be safe.
     pub async fn acknowledge(
         &self,
@@ -155,17 +181,22 @@ impl Data {
         (grant, batches): (GrantId, Batches),
         durably: bool,
     ) -> Result<(u64, Lsn), Because> {
-        let mut decided =
+        let decided =
             self.decide(|ledger, now, facts| ledger.shards.acknowledge(worker, grant, batches, now, facts))?;
-        decided.must_be_durable |= durably;
+        let decided = if durably { decided.durably() } else { decided };
         let lsn = decided.lsn;
         Ok((self.settle(decided).await??, lsn))
     }
 
     /// Batches of a lease are not wanted.
-    pub async fn give_back(&self, worker: &WorkerId, (grant, batches): (GrantId, Batches)) -> Result<(), Because> {
+    pub async fn give_back(
+        &self,
+        worker: &WorkerId,
+        (grant, batches): (GrantId, Batches),
+        durably: bool,
+    ) -> Result<(), Because> {
         let decided = self.decide(|ledger, now, facts| ledger.shards.give_back(worker, grant, batches, now, facts))?;
-        self.settle(decided).await?
+        self.settle(if durably { decided.durably() } else { decided }).await?
     }
 
     /// A worker says what it holds and what it has acknowledged; gives what it does not hold.
@@ -175,10 +206,8 @@ impl Data {
         holds: &[(GrantId, Batches)],
         acknowledged: &[(GrantId, Batches)],
     ) -> Result<Vec<(GrantId, Batches)>, Because> {
-        let decided = self.decide(|ledger, now, facts| {
-            ledger.presence.heard(worker);
-            ledger.shards.come_back(worker, holds, acknowledged, now, facts)
-        })?;
+        let decided =
+            self.decide(|ledger, now, facts| ledger.shards.come_back(worker, holds, acknowledged, now, facts))?;
         self.settle(decided).await?
     }
 
@@ -197,73 +226,45 @@ impl Data {
 
     /// A worker has ended, as whoever started it says.
     pub async fn ended(&self, worker: &WorkerId, ending: Ending) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| {
-            ledger.presence.forget(worker);
-            ledger.shards.ended(worker, ending, now, facts);
-        })?;
-        self.settle(decided).await
+        let decided = self.decide(|ledger, now, facts| ledger.shards.ended(worker, ending, now, facts))?;
+        self.settle(decided.durably()).await
     }
 
-    /// The program failed in a worker of a node that is in a world.
-    pub(crate) fn failed_in_world(&self, worker: &WorkerId) {
-        let mut ledger = self.lock();
-        if !ledger.failed.contains(worker) {
-            ledger.failed.push(worker.clone());
-        }
+    /// The program of a worker failed in a round; whose fault that was is known when the nodes have met again.
+    pub async fn failed(&self, worker: &WorkerId, round: Round) -> Result<(), Because> {
+        let decided = self.decide(|ledger, now, facts| ledger.shards.failed(worker, round, now, facts))?;
+        self.settle(decided.durably()).await
     }
 
-    /// The nodes have met again, or will not: of the workers in which the program failed, the first is to blame if it was
-    /// the program that failed, and nobody if a node was lost.
-    pub(crate) async fn met_again(&self, program_failed: bool) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| {
-            for (place, worker) in std::mem::take(&mut ledger.failed).iter().enumerate() {
-                let ending = if place == 0 && program_failed { Ending::Failed } else { Ending::Lost };
-                ledger.presence.forget(worker);
-                ledger.shards.ended(worker, ending, now, facts);
-            }
-        })?;
-        self.settle(decided).await
-    }
-
-    /// Nodes are gone, and with them the workers that their launchers named after them: `NODE/LOCAL_RANK`.
-    pub(crate) async fn nodes_gone(&self, nodes: &[Arc<str>]) -> Result<(), Because> {
-        if nodes.is_empty() {
-            return Ok(());
-        }
-        let is_of = |worker: &WorkerId| {
-            worker.name.rsplit_once('/').is_some_and(|(node, _)| nodes.iter().any(|gone| **gone == *node))
-        };
-        let decided = self.decide(|ledger, now, facts| {
-            let workers: Vec<WorkerId> = ledger.shards.workers().filter(is_of).collect();
-            for worker in workers.iter().filter(|worker| !ledger.failed.contains(worker)) {
-                ledger.presence.forget(worker);
-                ledger.shards.ended(worker, Ending::Lost, now, facts);
-            }
-        })?;
-        self.settle(decided).await
+    /// Takes over how the nodes stand.
+    pub(crate) fn follow(&self, nodes: &Nodes) -> Result<(), Because> {
+        self.decide(|ledger, now, facts| ledger.shards.follow(nodes, now, facts)).map(|_| ())
     }
 
     /// A worker has opened a session.
     pub(crate) fn session_begun(&self, worker: &WorkerId) {
-        self.lock().presence.session_began(worker);
+        let mut ledger = self.lock();
+        *ledger.sessions.entry(worker.clone()).or_default() += 1;
+        ledger.shards.is_here(worker);
     }
 
-    /// The session of a worker has ended: it has a while to come back.
+    /// A session of a worker has ended. With the last one it has a while to come back.
     pub(crate) fn session_ended(&self, worker: &WorkerId) {
         let now = self.0.clock.now();
-        self.lock().presence.session_ended(worker, now);
+        let mut ledger = self.lock();
+        let left = ledger.sessions.get_mut(worker).map_or(0, |sessions| {
+            *sessions -= 1;
+            *sessions
+        });
+        if left == 0 {
+            ledger.sessions.remove(worker);
+            ledger.shards.is_away(worker, now);
+        }
     }
 
     /// Takes back what makes no progress, and what those hold who did not come back.
-    pub(crate) async fn keep_house(&self) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| {
-            for worker in ledger.presence.given_up(now) {
-                tracing::warn!(%worker, "did not come back");
-                ledger.shards.ended(&worker, Ending::Lost, now, facts);
-            }
-            ledger.shards.tick(now, facts);
-        })?;
-        self.settle(decided).await
+    pub(crate) fn keep_house(&self) -> Result<(), Because> {
+        self.decide(|ledger, now, facts| ledger.shards.tick(now, facts)).map(|_| ())
     }
 
     /// What there is to tell.
@@ -328,7 +329,8 @@ impl Data {
         let answer = act(&mut ledger, inner.clock.now(), &mut facts);
         let stirred = ledger.shards.stirs() != stirs;
         if facts.is_empty() {
-            return Ok(Decided { answer, lsn: Lsn(0), must_be_durable: false });
+            // What is said again may have been written down and not be durable yet.
+            return Ok(Decided { answer, lsn: inner.journal.last(), must_be_durable: false });
         }
         let appended = inner.journal.append(&records::encode_data(&facts));
         let lsn = appended.map_err(|error| {
@@ -337,10 +339,11 @@ impl Data {
             inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
             Because::new(Reason::JournalFull, detail)
         })?;
-        // Who acknowledges and is not answered durably says it again to the next master; everything else is given to the
-        // system before anybody hears of it.
+        // Who acknowledges and is not answered durably says it again to the next master; everything else is durable, or at
+        // least given to the system, before anybody hears of it.
+        let must_be_durable = facts.iter().any(Fact::must_be_durable);
         let said_again = facts.iter().all(|fact| matches!(fact, Fact::Accounted { .. }));
-        let kept = said_again || inner.journal.flush().is_ok();
+        let kept = must_be_durable || said_again || inner.journal.flush().is_ok();
         drop(ledger);
         if stirred {
             inner.changes.send_modify(|count| *count += 1);
@@ -348,7 +351,7 @@ impl Data {
         for fact in &facts {
             tell(fact);
         }
-        Ok(Decided { answer, lsn, must_be_durable: !kept || facts.iter().any(Fact::must_be_durable) })
+        Ok(Decided { answer, lsn, must_be_durable: must_be_durable || !kept })
     }
 
     async fn settle<T>(&self, decided: Decided<T>) -> Result<T, Because> {
@@ -381,6 +384,9 @@ fn tell(fact: &Fact) {
         | Fact::Granted { .. }
         | Fact::Accounted { .. }
         | Fact::Returned { .. }
+        | Fact::Failed { .. }
+        | Fact::Judged { .. }
+        | Fact::Paced { .. }
         | Fact::Charged { .. } => {}
     }
 }

@@ -11,7 +11,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
@@ -38,8 +38,20 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/api/gone/{name}", post(gone))
         .route("/api/retry", post(retry))
         .merge(data::routes())
+        // Without these the gRPC services would answer, in their own way.
+        .route("/", any(nothing_here))
+        .route("/api", any(nothing_here))
+        .route("/api/{*rest}", any(nothing_here))
         .layer(middleware::from_fn_with_state(job.clone(), wants_token))
         .with_state(job)
+}
+
+async fn nothing_here(request: Request) -> Response {
+    let error = format!(
+        "there is nothing at {}; /api/status tells of the job, /api/datasets of its data",
+        request.uri().path()
+    );
+    (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 
 async fn ready(State(job): State<Job>) -> Response {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, MemberId, Place, Rendezvous};
-use flexor_model::Generation;
+use flexor_engine::rendezvous::{Because, MemberId, Place, Rendezvous, World};
+use flexor_engine::shards::Nodes;
+use flexor_model::{Generation, Rank};
 use flexor_store::aware::{AwareStore, RunId, RunStatus};
 use flexor_store::server::Handle;
 use flexor_store::service::{Now, Outbox};
@@ -18,7 +19,6 @@ use crate::clock::Clock;
 use crate::config::Token;
 use crate::data::{Data, DatasetStatus};
 use crate::journal::{Health, Journal, JournalError};
-use crate::layout::Layout;
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
 
@@ -39,6 +39,7 @@ pub struct Job(Arc<Inner>);
 
 struct Inner {
     name: String,
+    uid: String,
     run: RunId,
     generation: Generation,
     token: Option<Token>,
@@ -55,7 +56,6 @@ struct Inner {
     /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
     links: Mutex<HashMap<u64, u32>>,
     sessions: Mutex<Sessions>,
-    layout: Mutex<Layout>,
     /// When the sidecars have had time to come back.
     recovered_at: Duration,
 }
@@ -101,7 +101,7 @@ pub struct JobStatus {
 
 impl Job {
     pub(crate) fn new(
-        (name, token): (String, Option<Token>),
+        (name, uid, token): (String, String, Option<Token>),
         (store, data): (Handle<AwareStore>, Data),
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
         (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
@@ -114,6 +114,7 @@ impl Job {
         let reports = Mutex::default();
         Self(Arc::new(Inner {
             name,
+            uid,
             run,
             generation,
             token,
@@ -129,7 +130,6 @@ impl Job {
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
-            layout: Mutex::default(),
             recovered_at,
         }))
     }
@@ -303,25 +303,21 @@ impl Job {
 
     /// Where a node stands, as it is told. `members` also names everyone.
     pub fn world_for(&self, id: &MemberId, members: bool) -> wire::World {
-        self.with(|store, _, _| {
-            let mut told = world_of(store, &self.0.run, id, members);
-            let world = store.machine(&self.0.run).and_then(Rendezvous::world);
-            if told.place() == wire::world::Place::InWorld
-                && let Some(world) = world
-            {
-                let mut layout = self.0.layout.lock().unwrap_or_else(PoisonError::into_inner);
-                let numbered = layout.of(world);
-                told.first_process = numbered.first.get(told.rank as usize).copied().unwrap_or(0);
-                told.processes = numbered.total;
-                told.survivors = numbered.survivors.clone();
-            }
-            told
-        })
+        let world = self.with(|store, _, _| world_of(store, &self.0.run, id, members));
+        wire::World { job: self.0.name.clone(), job_uid: self.0.uid.clone(), ..world }
     }
 
-    /// A node will start so many processes, or goes on with those that it has.
-    pub fn will_start(&self, id: &MemberId, processes: u32, survives: bool) {
-        self.0.layout.lock().unwrap_or_else(PoisonError::into_inner).says(&id.name, processes, survives);
+    /// How the nodes of the run stand, for the data.
+    pub(crate) fn nodes(&self) -> Nodes {
+        self.with(|store, _, _| {
+            let machine = store.machine(&self.0.run);
+            Nodes {
+                alive: machine.into_iter().flat_map(Rendezvous::members).map(|(id, _)| id.name).collect(),
+                round: machine.and_then(Rendezvous::world).map(|world| world.round),
+                failed_rounds: machine.map(|machine| machine.failed_rounds().clone()).unwrap_or_default(),
+                closed: machine.is_some_and(|machine| machine.closed().is_some()),
+            }
+        })
     }
 
     /// What nodes have reported.
@@ -410,11 +406,12 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
         place = Some(Place::Joined);
     }
     let in_world = place == Some(Place::World);
+    let rank = Rank(store.rank_of(run, id).filter(|_| in_world).unwrap_or(0));
     let text = |because: &Because| because.to_string();
     wire::World {
         place: wire_place(place).into(),
         round: if stands { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
-        rank: store.rank_of(run, id).filter(|_| in_world).unwrap_or(0),
+        rank: rank.0,
         size: if in_world {
             world.map_or(0, |world| u32::try_from(world.members.len()).unwrap_or(u32::MAX))
         } else {
@@ -428,12 +425,17 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
             .map(|world| world.members.iter().map(|member| member.name.to_string()).collect())
             .unwrap_or_default(),
         standing: machine.standing().to_string(),
-        // Known to the layout.
-        first_process: 0,
-        processes: 0,
+        first_process: world.filter(|_| in_world).map_or(0, |world| world.processes_of(rank).start),
+        processes: world.filter(|_| in_world).map_or(0, World::size),
         run: if in_world { run.to_string() } else { String::new() },
         program_failures: machine.program_failures(),
-        survivors: Vec::new(),
+        survivors: world.filter(|_| in_world).map(World::survivors).unwrap_or_default(),
+        min_nodes: machine.settings().min,
+        max_nodes: machine.settings().max,
+        max_restarts: machine.settings().max_restarts,
+        outlives: machine.outlives_changes(),
+        job: String::new(),
+        job_uid: String::new(),
     }
 }
 

@@ -101,6 +101,15 @@ impl Journal {
         }
     }
 
+    /// The last fact that was appended.
+    #[must_use]
+    pub fn last(&self) -> Lsn {
+        match &self.0 {
+            Backing::Disk { committer, .. } => committer.last(),
+            Backing::Memory { last, .. } => Lsn(last.load(Ordering::Relaxed)),
+        }
+    }
+
     /// Gives the system everything appended so far: after this a killed process has lost nothing, and no newer master
     /// had read the journal before. Takes microseconds.
     ///

@@ -16,7 +16,6 @@ pub mod recorder;
 pub mod records;
 
 mod http;
-mod layout;
 mod metrics;
 mod service;
 

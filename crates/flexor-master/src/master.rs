@@ -2,11 +2,11 @@
 //! master of the same job takes over.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flexor_engine::shards::Shards;
-use flexor_model::{Generation, Reason};
+use flexor_engine::shards::{Shards, Totals};
+use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
 use thiserror::Error;
@@ -16,12 +16,12 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::data::Data;
+use crate::data::{Data, DatasetStatus};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
 use crate::journal::{Journal, JournalError, Lsn, Recovered};
-use crate::recorder::{JournalRecorder, Marks, SharedDecisions, What};
+use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::service;
 
@@ -97,7 +97,7 @@ impl Master {
         let time = Arc::new(move || time.now());
         let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
-        let names = (config.job.to_string(), config.token);
+        let names = (config.job.to_string(), config.uid.to_string(), config.token);
         let data = Data::new(shards, Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
         let job = Job::new(names, (store.handle(), data), written, (decisions, decided), clock, recovered_at);
@@ -130,7 +130,7 @@ impl Master {
             result = probes => Ok(result?),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = keep_house(&job) => Ok(()),
-            () = follow_rounds(&job) => Ok(()),
+            () = follow_nodes(&job) => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
@@ -210,45 +210,37 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
     }
 }
 
-/// Tells the data what the rendezvous has decided: which nodes are gone with their workers, and, when the others have
-/// met again, whose fault that was.
-async fn follow_rounds(job: &Job) {
+/// Tells the data how the nodes stand whenever that changes, until the master ends.
+async fn follow_nodes(job: &Job) {
     let mut decided = job.decided();
-    let mut seen = 0;
-    while decided.changed().await.is_ok() {
-        let (mut gone, mut verdict, mut over) = (Vec::new(), None, false);
-        {
-            let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
-            for decision in decisions.latest.iter().filter(|decision| decision.number > seen) {
-                match decision.what {
-                    What::RoundComplete => verdict = Some(decision.cause == Some(Reason::ProgramFailed)),
-                    What::Closed => {
-                        verdict = Some(decision.reason == Some(Reason::RestartsExhausted));
-                        over = true;
-                    }
-                    What::Lost | What::Ended => gone.extend(decision.node_name.clone()),
-                    What::Joined | What::Spared | What::Left | What::Finished | What::Reopened | What::Expected => {}
-                }
-            }
-            seen = decisions.latest.back().map_or(seen, |decision| decision.number);
-        }
-        let data = job.data();
-        let told = async {
-            data.nodes_gone(&gone).await?;
-            match verdict {
-                Some(program_failed) => data.met_again(program_failed).await,
-                None => Ok(()),
-            }
-        };
-        if let Err(because) = told.await {
+    let mut was_closed = false;
+    loop {
+        let nodes = job.nodes();
+        // What cannot be written down now is tried again by whoever keeps house.
+        if let Err(because) = job.data().follow(&nodes) {
             tracing::warn!(%because, "what lost workers held is not given to others yet");
         }
-        if over {
-            for dataset in data.status().into_iter().filter(|dataset| dataset.totals.outstanding > 0) {
-                let (name, outstanding) = (&dataset.spec.name, dataset.totals.outstanding);
-                tracing::warn!(dataset = %name, outstanding, "the run is over, and records are not accounted for");
-            }
+        if nodes.closed && !was_closed {
+            report_data(job.data());
         }
+        was_closed = nodes.closed;
+        if decided.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What has become of the data of a run that is over.
+fn report_data(data: &Data) {
+    for DatasetStatus { spec, totals, .. } in data.status() {
+        let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound, .. } = totals;
+        if outstanding > 0 {
+            tracing::warn!(dataset = %spec.name, outstanding, "the run is over, and records are not accounted for");
+        }
+        tracing::info!(
+            dataset = %spec.name, expected, accounted, quarantined, outstanding, repeated_at_most, rewound,
+            "records"
+        );
     }
 }
 
@@ -263,7 +255,8 @@ async fn keep_house(job: &Job) {
         job.journal().look_for_successor();
         let live_links = job.links();
         job.with(|store, now, _| store.forget_old_operations(&live_links, now));
-        if let Err(because) = job.data().keep_house().await {
+        let kept = job.data().keep_house().and_then(|()| job.data().follow(&job.nodes()));
+        if let Err(because) = kept {
             tracing::warn!(%because, "nothing can be taken back");
         }
         if job.journal().should_compact() {

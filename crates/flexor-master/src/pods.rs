@@ -12,7 +12,7 @@ use bytes::Bytes;
 #[derive(Debug, Default)]
 pub struct Pods(Mutex<BTreeMap<String, LatestUid>>);
 
-/// The uid of the latest life of a pod; empty where none was told.
+/// The uid of the latest life of a pod.
 type LatestUid = String;
 
 /// What is to be done about a pod that comes.
@@ -28,14 +28,16 @@ pub enum Admission {
 }
 
 impl Pods {
-    /// A pod of this life came, which is not known to be over. A pod without a uid cannot be told from its successor.
+    /// A pod of this life came, which is not known to be over. One without a uid cannot be told from its successor, and
+    /// nothing is known of it: it may be a launcher that no pod is called like.
     pub fn admit(&self, name: &str, uid: &str) -> Admission {
-        let mut pods = self.lock();
-        let before = pods.insert(name.to_owned(), uid.to_owned()).unwrap_or_default();
-        if before.is_empty() || uid.is_empty() || before == uid {
+        if uid.is_empty() {
             return Admission::Welcome;
         }
-        Admission::Successor { of: before }
+        match self.lock().insert(name.to_owned(), uid.to_owned()) {
+            Some(before) if before != uid => Admission::Successor { of: before },
+            Some(_) | None => Admission::Welcome,
+        }
     }
 
     /// Whether a pod of this name was named before.
@@ -43,9 +45,9 @@ impl Pods {
         self.lock().contains_key(name)
     }
 
-    /// A pod is gone. The uid of the life that is over, if it has one.
+    /// A pod is gone. The uid of the life that is over, if it was known.
     pub fn forget(&self, name: &str) -> Option<String> {
-        self.lock().remove(name).filter(|uid| !uid.is_empty())
+        self.lock().remove(name)
     }
 
     /// The pods that were named.
@@ -74,11 +76,8 @@ mod tests {
         assert_eq!(pods.admit("worker-1", "first"), Admission::Welcome);
         assert_eq!(pods.admit("worker-1", "second"), Admission::Successor { of: "first".to_owned() });
         assert_eq!(pods.forget("worker-1"), Some("second".to_owned()));
-        assert_eq!(pods.admit("worker-2", ""), Admission::Welcome);
-        assert_eq!(
-            pods.admit("worker-2", ""),
-            Admission::Welcome,
-            "without a uid it cannot be told from its successor"
-        );
+        pods.admit("worker-1", "third");
+        assert_eq!(pods.admit("worker-1", ""), Admission::Welcome);
+        assert_eq!(pods.forget("worker-1"), Some("third".to_owned()), "one without a uid changes nothing");
     }
 }

@@ -200,6 +200,7 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
                 Fact::Dropped { because, .. } => *decisions.lost.entry(because.reason).or_default() += 1,
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
+                | Fact::Brings { .. }
                 | Fact::Left { .. }
                 | Fact::Finished { .. }
                 | Fact::Closed { .. }
@@ -219,10 +220,13 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
 
 fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
     let (what, node, because, more) = match fact {
-        Fact::Joined { id, newcomer } => {
+        Fact::Joined { id, newcomer, .. } => {
             (What::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
-        Fact::Spared { id, because } => (What::Spared, Some(id), Some(because), String::new()),
+        Fact::Brings { id, processes } => {
+            (What::Joined, Some(id), None, format!("with {} processes instead", processes.count))
+        }
+        Fact::Spared { id, because, .. } => (What::Spared, Some(id), Some(because), String::new()),
         Fact::Left { id } => (What::Left, Some(id), None, String::new()),
         Fact::Finished { id } => (What::Finished, Some(id), None, String::new()),
         Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {

@@ -10,6 +10,7 @@ use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::service::Outbox;
 use flexor_wire::journal::v1 as wire;
 use prost::Message;
+use serde::Serialize;
 use thiserror::Error;
 
 /// A record that its checksum vouches for but that cannot be understood.
@@ -34,11 +35,7 @@ pub enum JournalFact {
 
 /// Facts about the data as one record.
 pub fn encode_data(facts: &[shards::Fact]) -> Vec<u8> {
-    let kind = |fact: &shards::Fact| {
-        // A fact is plain data with string keys; serialising it cannot fail.
-        let fact: Bytes = serde_json::to_vec(fact).unwrap_or_default().into();
-        wire::fact::Kind::Shards(wire::Shards { fact })
-    };
+    let kind = |fact: &shards::Fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) });
     let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
     wire::Record { facts }.encode_to_vec()
 }
@@ -57,18 +54,13 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 
 /// Everything that is known, as one record.
 pub fn snapshot(store: &AwareStore, shards: &Shards) -> Vec<u8> {
-    let machine = |(run, machine): (&RunId, &Rendezvous)| {
-        // A machine is plain data with string keys; serialising it cannot fail.
-        let state = serde_json::to_vec(machine).unwrap_or_default();
-        wire::Machine { run: run.to_string(), state: state.into() }
-    };
+    let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
         machines: store.machines().map(machine).collect(),
         operations: store.operations().map(operation_of).collect(),
         seq: store.keyspace().last_seq(),
-        // Plain data with string keys, as the machines are.
-        shards: serde_json::to_vec(shards).unwrap_or_default().into(),
+        shards: json(shards),
     }
     .encode_to_vec()
 }
@@ -93,12 +85,16 @@ pub fn restore(store: &mut AwareStore, shards: &mut Shards, snapshot: &[u8]) -> 
     Ok(())
 }
 
+/// A decision or a state as it stands in the journal.
+fn json(state: &impl Serialize) -> Bytes {
+    serde_json::to_vec(state).expect("facts and states are plain data with text for keys").into()
+}
+
 fn kind_of(fact: &StoreFact) -> wire::fact::Kind {
     match fact {
         StoreFact::Key(mutation) => wire::fact::Kind::Key(key_of(mutation.clone())),
         StoreFact::Rendezvous { run, fact } => {
-            let fact: Bytes = serde_json::to_vec(fact).unwrap_or_default().into();
-            wire::fact::Kind::Rendezvous(wire::Rendezvous { run: run.to_string(), fact })
+            wire::fact::Kind::Rendezvous(wire::Rendezvous { run: run.to_string(), fact: json(fact) })
         }
         StoreFact::Operation(origin) => wire::fact::Kind::Operation(operation_of(origin.clone())),
     }
@@ -146,7 +142,7 @@ fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operatio
 
 #[cfg(test)]
 mod tests {
-    use flexor_engine::rendezvous::{Fact, MemberId};
+    use flexor_engine::rendezvous::{Fact, MemberId, Processes};
 
     use super::*;
 
@@ -161,7 +157,7 @@ mod tests {
             mutation(Change::Popped { pushed: 3 }),
             StoreFact::Rendezvous {
                 run: "job".into(),
-                fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true },
+                fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true, processes: Processes::default() },
             },
             StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
         ];

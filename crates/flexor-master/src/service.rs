@@ -37,7 +37,7 @@ fn carries_token(job: &Job, request: Request<()>) -> Result<Request<()>, Status>
     let header = request.metadata().get("authorization").map(MetadataValue::as_bytes);
     match job.token() {
         Some(token) if !token.is_carried_by(header) => Err(Status::unauthenticated(
-            "the call does not carry the job's token; give the same --token-file to both sides",
+            "the call does not carry the job's token; name the file with it in FLEXOR_TOKEN_FILE, or with --token-file",
         )),
         Some(_) | None => Ok(request),
     }

@@ -135,8 +135,8 @@ reasons! {
     NodeEnded: Notice,
     /// The node's launcher gave up by itself, before its workers had ended well. The others go on without it.
     LauncherGaveUp: Warning,
-    /// The node's sidecar was lost and did not come back in time.
-    SidecarLost: Warning,
+    /// The way to the node, its launcher's session or its sidecar's, was lost and did not come back in time.
+    ConnectionLost: Warning,
     /// Nothing was heard of the node for too long.
     NodeSilent: Warning,
     /// The node did not come back after the master was started again.
@@ -226,6 +226,36 @@ reasons! {
     JournalFull: Error,
     /// The program has ended well on every node of the world.
     RunFinished: Notice,
+    /// The controller has taken the job up.
+    JobCreated: Notice,
+    /// The first worker of the job runs.
+    JobRunning: Notice,
+    /// The job waits until its user wants it to go on; nothing of it runs.
+    JobSuspended: Notice,
+    /// The program has ended well on every node that decides about the job.
+    JobSucceeded: Notice,
+    /// The job did not end within the time that its description allows.
+    JobDeadlineExceeded: Error,
+    /// So many nodes have failed for good that the job is below its smallest size.
+    TooFewLeft: Error,
+    /// The job is over; what its clean-up policy names is removed.
+    JobOver: Notice,
+    /// Its user has deleted the job.
+    JobDeleted: Notice,
+    /// The size of a role is what the job's description says.
+    SizeFromSpec: Notice,
+    /// The size of a role was set by a plan.
+    SizeFromPlan: Notice,
+    /// The plan is carried out.
+    PlanBegun: Notice,
+    /// All pods are as the plan says.
+    PlanDone: Notice,
+    /// The plan asks for something that cannot be; nothing of it was done.
+    PlanRefused: Error,
+    /// A pod is made because its role is to have one more, or to take the place of one that is gone.
+    PodWanted: Notice,
+    /// The pod is removed because another takes its place.
+    PodReplaced: Notice,
     /// Another master of the same job has started; this one ends.
     Superseded: Error,
     /// What a client sent is not what its protocol allows; its connection was closed.

@@ -3,14 +3,11 @@
 //! It has no torch: the master does not need it, and the agents of this release do not fit the pinned torch without a
 //! master started by hand.
 
-use std::{ffi::OsStr, ops::Deref, path::Path};
+use std::ops::Deref;
 
-use crate::{
-    python::{self, PythonEnv, PythonError, Recipe},
-    tools::cache_dir,
-};
+use crate::python::{PythonEnv, PythonError, Recipe};
 
-const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     name: "dlrover",
     version: "0.6.1",
     requirements: include_str!("../python/dlrover.txt"),
@@ -29,12 +26,7 @@ pub struct Dlrover {
 impl Dlrover {
     /// DLRover from the cache, installed first where it is missing. Blocks for a minute on a machine's first call.
     pub fn ensure() -> Result<Self, PythonError> {
-        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
-    }
-
-    /// As [`Dlrover::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
-    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
-        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+        Ok(Self { env: RECIPE.ensure()? })
     }
 }
 
@@ -56,15 +48,4 @@ macro_rules! dlrover_or_skip {
             Err(error) => panic!("DLRover could not be installed: {error}"),
         }
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_in_the_name_is_the_pinned_one() {
-        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
-        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
-    }
 }

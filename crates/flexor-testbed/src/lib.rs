@@ -16,6 +16,7 @@ mod cluster;
 mod control_plane;
 mod dlrover;
 pub mod flexor_processes;
+mod grpc;
 mod keeper;
 mod log_tail;
 mod nodes;
@@ -33,6 +34,7 @@ pub use self::{
     cluster::{Cluster, ClusterConfig, TestNamespace},
     control_plane::Component,
     dlrover::Dlrover,
+    grpc::Grpc,
     nodes::{NodeGroup, is_ready},
     python::{PythonEnv, PythonError},
     tools::{Tools, ToolsError, cache_dir},

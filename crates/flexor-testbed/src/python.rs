@@ -1,11 +1,11 @@
 //! Python environments with pinned packages, installed once and kept in the cache.
 //!
-//! [`ensure`] turns a [`Recipe`] (a checked-in list of packages, a finishing step, a check) into a finished
+//! [`Recipe::ensure`] turns a recipe (a checked-in list of packages, a finishing step, a check) into a finished
 //! environment at `CACHE/NAME-VERSION-KEY`. As with the Go tools, a folder of that name is only ever made by renaming a
 //! finished one, so its presence means that it is complete; a lock keeps two processes from installing at once.
 //!
-//! Which packages there are is told by [`crate::Torch`] and [`crate::Dlrover`]; packages come through pip as the user
-//! has set it up, from nowhere else.
+//! Which packages there are is told by [`crate::Torch`], [`crate::Torchft`] and [`crate::Dlrover`]; packages come
+//! through pip as the user has set it up, from nowhere else.
 
 mod install;
 mod interpreter;
@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::install::step;
 use self::interpreter::Interpreter;
-use crate::tools::ToolsError;
+use crate::tools::{ToolsError, cache_dir};
 
 /// How many environments of one name stay in the cache: the one in use and the one before it (another branch).
 const KEPT: usize = 2;
@@ -115,6 +115,11 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
+    /// The environment, made first where it is missing.
+    pub(crate) fn ensure(&self) -> Result<PythonEnv, PythonError> {
+        ensure(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default(), self)
+    }
+
     /// The environment's name in the cache: it changes when anything that goes into it does.
     fn key(&self, python_version: &str) -> String {
         let mut hash = Sha256::new();
@@ -130,7 +135,7 @@ impl Recipe {
 
 /// The environment from `cache`, made first where it is missing, with the Python found in `search_path` (the form of
 /// `$PATH`).
-pub(crate) fn ensure(cache: &Path, search_path: &OsStr, recipe: &Recipe) -> Result<PythonEnv, PythonError> {
+fn ensure(cache: &Path, search_path: &OsStr, recipe: &Recipe) -> Result<PythonEnv, PythonError> {
     let python = Interpreter::find(search_path)?;
     let env = PythonEnv { folder: cache.join(recipe.key(python.version())) };
     if env.folder.is_dir() {

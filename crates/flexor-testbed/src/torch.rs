@@ -6,14 +6,11 @@
 
 mod stubs;
 
-use std::{ffi::OsStr, ops::Deref, path::Path};
+use std::ops::Deref;
 
-use crate::{
-    python::{self, PythonEnv, PythonError, Recipe},
-    tools::cache_dir,
-};
+use crate::python::{PythonEnv, PythonError, Recipe};
 
-const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     name: "torch",
     version: "2.15.0",
     requirements: include_str!("../python/torch.txt"),
@@ -38,12 +35,7 @@ pub struct Torch {
 impl Torch {
     /// Torch from the cache, installed first where it is missing. Blocks for minutes on a machine's first call.
     pub fn ensure() -> Result<Self, PythonError> {
-        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
-    }
-
-    /// As [`Torch::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
-    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
-        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+        Ok(Self { env: RECIPE.ensure()? })
     }
 }
 
@@ -65,23 +57,4 @@ macro_rules! torch_or_skip {
             Err(error) => panic!("torch could not be installed: {error}"),
         }
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_in_the_name_is_the_pinned_one() {
-        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
-        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
-    }
-
-    #[test]
-    fn every_package_is_pinned() {
-        let packages = RECIPE.requirements.lines().filter(|line| !line.starts_with('#'));
-        for line in packages {
-            assert_eq!(line.matches("==").count(), 1, "{line}");
-        }
-    }
 }

@@ -2,15 +2,14 @@
 //!
 //! Torch itself is [`crate::Torch`]'s: a program that needs both is run by its Python ([`Torchft::command`]).
 
-use std::{ffi::OsStr, ops::Deref, path::Path, process::Command};
+use std::{ops::Deref, process::Command};
 
 use crate::{
-    python::{self, PythonEnv, PythonError, Recipe},
-    tools::cache_dir,
+    python::{PythonEnv, PythonError, Recipe},
     torch::Torch,
 };
 
-const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     name: "torchft-nightly",
     version: "2026.10.26",
     requirements: include_str!("../python/torchft.txt"),
@@ -36,12 +35,7 @@ impl Torchft {
 
     /// torchft from the cache, installed first where it is missing.
     pub fn ensure() -> Result<Self, PythonError> {
-        Self::ensure_in(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default())
-    }
-
-    /// As [`Torchft::ensure`] with the cache folder and the `PATH` for finding Python given by the caller.
-    pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, PythonError> {
-        Ok(Self { env: python::ensure(cache, search_path, &RECIPE)? })
+        Ok(Self { env: RECIPE.ensure()? })
     }
 
     /// A command that runs the Python of `torch`, which must be the same release of Python, with torchft beside it.
@@ -60,16 +54,5 @@ impl Deref for Torchft {
 
     fn deref(&self) -> &PythonEnv {
         &self.env
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_in_the_name_is_the_pinned_one() {
-        let pinned = format!("{}=={}", RECIPE.name, RECIPE.version);
-        assert!(RECIPE.requirements.lines().any(|line| line == pinned));
     }
 }

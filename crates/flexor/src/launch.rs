@@ -6,12 +6,12 @@ mod own_master;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use flexor_agent::launch::{Launch, Over, Signals};
+use flexor_agent::launch::{self, Launch, Over, Signals};
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
 use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
@@ -29,6 +29,11 @@ use crate::{logging, output};
 
 /// What leads to [`flexor_agent::workers::exec_shim`].
 pub const SHIM: &str = "start-worker";
+
+/// How long a rendezvous of torchrun waits for nodes.
+const TORCHRUN_JOINS_WITHIN: Duration = Duration::from_secs(600);
+/// How long processes that outlive a change have to leave their world.
+const CHANGE_WITHIN: Duration = Duration::from_secs(20);
 
 /// What `PROGRAM` and its options are called in error messages.
 const COMMAND: &str = "flexor launch";
@@ -77,16 +82,16 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         }
     };
     let signals = signals(&options.signals)?;
-    let token_file = std::env::var_os(env::TOKEN_FILE.name).map(Into::into);
-    let Meeting { address, run, mut own, node } = match meeting(&options).await {
+    let token_file = std::env::var_os(env::TOKEN_FILE.name).map(PathBuf::from);
+    let Meeting { address, run, mut own, node } = match meeting(&options, token_file.as_deref()).await {
         Ok(meeting) => meeting,
         Err(error) => {
             output::note(&format!("error: {error:#}"));
             return Ok(Exit::Infrastructure);
         }
     };
-    let token_file = if own.is_some() { None } else { token_file };
-    let master = match Upstream::new(&address, token_file) {
+    let token_file = token_file.or_else(|| own.as_ref()?.token_file().map(Path::to_owned));
+    let master = match Upstream::new(&address, token_file.clone()) {
         Ok(master) => master,
         Err(error) => {
             output::note(&format!("error: --rdzv-endpoint {error}"));
@@ -103,14 +108,16 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     let mut launch = Launch {
         master,
         master_address: address,
+        token_file,
         node,
         processes,
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         role: options.role.clone(),
-        max_restarts: options.max_restarts,
+        asked: asked(&options, own.is_none()),
         grace: options.shutdown_timeout,
-        join_within: options.rendezvous_conf.join_timeout,
+        join_within: join_within(&options),
+        change_within: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_WITHIN),
         virtual_local_rank: options.virtual_local_rank,
         shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
         logs: log_options(&options.output).open(&run)?,
@@ -145,11 +152,11 @@ struct Meeting {
     node: (Arc<str>, u64),
 }
 
-async fn meeting(options: &LaunchOptions) -> anyhow::Result<Meeting> {
+async fn meeting(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<Meeting> {
     let node = || node(options.local_addr.as_deref());
     match &options.rendezvous {
         Rendezvous::Alone => {
-            let own = OwnMaster::start(options).await?;
+            let own = OwnMaster::start(options, token_file).await?;
             Ok(Meeting { address: own.address(), run: own_master::JOB.to_owned(), own: Some(own), node: node()? })
         }
         Rendezvous::Elastic { at, id } => {
@@ -157,19 +164,43 @@ async fn meeting(options: &LaunchOptions) -> anyhow::Result<Meeting> {
             let port = if at.port == ports::STORE { ports::MASTER } else { at.port };
             let at = Address { host: at.host.clone(), port };
             let own = match options.rendezvous_conf.is_host {
-                Some(true) => Some(OwnMaster::start_for_all(options, &at, options.nodes).await?),
+                Some(true) => Some(OwnMaster::start_for_all(options, id, &at, options.nodes, token_file).await?),
                 Some(false) | None => None,
             };
             Ok(Meeting { address: join_host_port(&at), run: id.clone(), own, node: node()? })
         }
         Rendezvous::Static { at, rank, id } => {
             let all = Nodes { min: options.nodes.max, max: options.nodes.max };
-            let own = if *rank == 0 { Some(OwnMaster::start_for_all(options, at, all).await?) } else { None };
+            let own = match rank {
+                0 => Some(OwnMaster::start_for_all(options, id, at, all, token_file).await?),
+                1.. => None,
+            };
             // A first world is in the order of the names.
             let node = (format!("rank-{rank}").into(), life());
             Ok(Meeting { address: join_host_port(at), run: id.clone(), own, node })
         }
     }
+}
+
+/// What somebody wrote who may have to hear that a master of another mind decides.
+fn asked(options: &LaunchOptions, elsewhere: bool) -> launch::Asked {
+    let LaunchOptions { said, nodes, max_restarts, .. } = options;
+    let id = match &options.rendezvous {
+        Rendezvous::Elastic { id, .. } | Rendezvous::Static { id, .. } => Some(id.clone()),
+        Rendezvous::Alone => None,
+    };
+    launch::Asked {
+        nodes: (elsewhere && said.nodes).then_some(nodes.min..=nodes.max),
+        max_restarts: (elsewhere && said.max_restarts).then_some(*max_restarts),
+        run: id.filter(|_| elsewhere && said.run),
+    }
+}
+
+/// How long a node waits for a world. A master is started again when it is lost; a node that serves, as the first of a
+/// static rendezvous does, may be gone for good, and is waited for as long as torchrun does.
+fn join_within(options: &LaunchOptions) -> Option<Duration> {
+    let a_node_serves = matches!(options.rendezvous, Rendezvous::Static { .. });
+    options.rendezvous_conf.join_timeout.or(a_node_serves.then_some(TORCHRUN_JOINS_WITHIN))
 }
 
 async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {

@@ -48,7 +48,7 @@ impl Preparation {
                 Ok(())
             }
             Made::Impossible(reason) => {
-                println!("skipped: {reason}");
+                println!("prepare {what}: not possible, its tests are skipped: {reason}");
                 Ok(())
             }
             Made::Failed(error) => {

@@ -34,6 +34,11 @@ const LAYERS: &[Layer] = &[
         uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-store"],
         in_tests: &[],
     },
+    Layer {
+        name: "flexor-local",
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-agent"],
+        in_tests: &[],
+    },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
     Layer {
         name: "flexor",

@@ -1,5 +1,7 @@
 //! How taking part in a job ends.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flexor_model::Reason;
@@ -18,8 +20,16 @@ pub enum LaunchError {
     #[error(transparent)]
     Logs(#[from] LogError),
     /// The store of a round cannot be served to them.
-    #[error("cannot serve the store to the workers: {0}")]
-    Store(#[from] std::io::Error),
+    #[error("cannot serve the store to the workers on a port of 127.0.0.1: {0}")]
+    Store(#[source] io::Error),
+    /// The socket that tells them of the world cannot be had.
+    #[error("cannot open the workers' socket {}: {source}; set TMPDIR to a folder of yours with a short path", path.display())]
+    Socket {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 /// The end of a node's part in a job.

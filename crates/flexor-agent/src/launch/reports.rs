@@ -7,74 +7,56 @@ use wire::request::Op;
 use wire::worker_ended::Ending;
 
 use super::Launch;
-use super::membership::Membership;
-use super::round::worker_name;
-use crate::workers::{FailureReport, LocalRank};
+use super::crew::{Crew, worker_name};
+use crate::workers::{FailureReport, LocalRank, WorkerExit};
 
 /// The longest message of an event.
 const MESSAGE: usize = 4000;
 
-/// All workers have done their work.
-pub(super) async fn finished(membership: &Membership, launch: &Launch, incarnation: u64) {
-    tell(membership, launch, incarnation, true, |_| Ending::Finished).await;
-}
-
 /// One worker has done its work, and others are at theirs: what it has left is for them.
-pub(super) async fn worker_finished(membership: &Membership, launch: &Launch, incarnation: u64, local: LocalRank) {
-    tell_of(membership, launch, incarnation, local.0, Ending::Finished, true).await;
+pub(super) fn worker_finished(launch: &Launch, crew: &Crew, local: LocalRank) -> Op {
+    let workers = vec![ended(launch, crew, local.0, Ending::Finished)];
+    Op::Ended(wire::WorkersEnded { workers, round: None })
 }
 
-/// All workers were ended, and none of them is to blame.
-pub(super) async fn lost(membership: &Membership, launch: &Launch, incarnation: u64) {
-    tell(membership, launch, incarnation, true, |_| Ending::Lost).await;
+/// All workers have ended, and none of them failed by itself.
+pub(super) fn all_ended(launch: &Launch, crew: &Crew) -> Op {
+    Op::Ended(wire::WorkersEnded { workers: endings(launch, crew, None), round: None })
 }
 
-/// The program has failed in one of them.
+/// All workers have ended, and the program has failed in one of them.
 ///
-/// `certain` where that can only be its own fault: workers that have opted in do not fail when they lose their peers.
-pub(super) async fn failed(
-    membership: &Membership,
-    launch: &Launch,
-    incarnation: u64,
-    report: &FailureReport,
-    certain: bool,
-) {
+/// Where that can only be its own fault it is to blame at once: workers that have opted in do not fail when they lose
+/// their peers. Of others it is known when the nodes of their round have met again.
+pub(super) fn all_ended_by_failure(launch: &Launch, crew: &Crew, report: &FailureReport) -> Op {
     let root = &report.root_cause;
     // Who was asked to end or killed did not fail of what it was doing.
     let failed = !root.ended_by_launcher && root.exit_code != -(Signal::SIGKILL as i32);
-    let ending = |local| if local == root.local_rank.0 && failed { Ending::Failed } else { Ending::Lost };
-    tell(membership, launch, incarnation, certain, ending).await;
+    let workers = endings(launch, crew, failed.then_some(root.local_rank));
+    Op::Ended(wire::WorkersEnded { workers, round: crew.round().filter(|_| !crew.opted_in) })
+}
+
+/// What went wrong, for people.
+pub(super) fn failure(report: &FailureReport) -> Op {
     let mut message = format!("rank {}: {}", report.root_cause.rank, report.root_cause.message);
     message.truncate(message.floor_char_boundary(MESSAGE));
-    let event = wire::Event { reason: "ProgramError".to_owned(), message };
-    if let Err(error) = membership.call(Op::Event(event)).await {
-        tracing::warn!("the master was not told what went wrong: {error}");
-    }
+    Op::Event(wire::Event { reason: "ProgramError".to_owned(), message })
 }
 
-async fn tell(
-    membership: &Membership,
-    launch: &Launch,
-    incarnation: u64,
-    certain: bool,
-    ending: impl Fn(u32) -> Ending,
-) {
-    for local in 0..launch.processes {
-        tell_of(membership, launch, incarnation, local, ending(local), certain).await;
-    }
+fn endings(launch: &Launch, crew: &Crew, failed: Option<LocalRank>) -> Vec<wire::WorkerEnded> {
+    let has_finished = |local: u32| {
+        let of_it = |exit: &&WorkerExit| exit.local_rank.0 == local;
+        crew.group.exits().iter().find(of_it).is_some_and(|exit| exit.outcome.is_success() && !exit.ended)
+    };
+    let ending = |local: u32| match failed {
+        Some(LocalRank(failed)) if failed == local => Ending::Failed,
+        Some(_) | None if has_finished(local) => Ending::Finished,
+        Some(_) | None => Ending::Lost,
+    };
+    (0..launch.processes).map(|local| ended(launch, crew, local, ending(local))).collect()
 }
 
-async fn tell_of(
-    membership: &Membership,
-    launch: &Launch,
-    incarnation: u64,
-    local: u32,
-    ending: Ending,
-    certain: bool,
-) {
-    let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation };
-    let ended = wire::WorkerEnded { worker: Some(worker), ending: ending.into(), certain };
-    if let Err(error) = membership.call(Op::Ended(ended)).await {
-        tracing::warn!(local_rank = local, "the master was not told that a worker has ended: {error}");
-    }
+fn ended(launch: &Launch, crew: &Crew, local: u32, ending: Ending) -> wire::WorkerEnded {
+    let worker = wire::Node { name: worker_name(&launch.node.0, local), incarnation: crew.incarnation };
+    wire::WorkerEnded { worker: Some(worker), ending: ending.into() }
 }

@@ -1,24 +1,18 @@
 //! Watches the workers of a world, the world and the signals, whichever speaks first.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
-use super::membership::{Membership, Place, World};
+use super::crew::Crew;
+use super::membership::Membership;
 use super::outcome::Over;
-use super::round::Round;
-use super::{Signals, signal};
-use crate::workers::LocalRank;
+use super::place::{Place, World};
+use super::{Launch, Signals, reports, signal};
 
-/// How long workers that outlive a change have to be in the world that they were told.
-const JOINED_WITHIN: Duration = Duration::from_secs(60);
-/// How long they have to leave a world when they are asked to.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Workers that outlive a change have so many times longer to be in the next world than to leave the last one.
+const TO_JOIN: u32 = 3;
 
 /// What ends a world for this node.
 pub(super) enum Event {
-    /// One worker has ended well, and others run.
-    WorkerFinished(LocalRank),
     /// Every worker has ended well.
     Finished,
     /// A worker has failed.
@@ -27,6 +21,8 @@ pub(super) enum Event {
     MeetAgain(String),
     /// The workers have left the world by themselves, because their peers are gone.
     PeersGone,
+    /// The workers did not come into the world that they were told.
+    NotTaken,
     /// The node is in another world already: it was taken out while it could not be reached, and has joined again.
     MovedOn(World),
     /// There is nothing more to do.
@@ -34,19 +30,25 @@ pub(super) enum Event {
 }
 
 /// Waits for the end of a world. `joins` is the round that the workers were told, where they outlived a change for it.
+/// The master hears of each worker that ends well while others run.
 pub(super) async fn until_something_happens(
-    round: &mut Round,
-    count: u32,
+    crew: &mut Crew,
+    launch: &Launch,
     joins: Option<u64>,
     membership: &mut Membership,
     signals: &mut Signals,
 ) -> Event {
     let mut joins = joins;
-    let deadline = Instant::now() + JOINED_WITHIN;
+    let count = launch.processes;
+    let deadline = Instant::now() + launch.change_within * TO_JOIN;
     loop {
         tokio::select! {
-            exit = round.group.next_exit() => match exit {
-                Some(exit) if exit.outcome.is_success() => return Event::WorkerFinished(exit.local_rank),
+            exit = crew.group.next_exit() => match exit {
+                Some(exit) if exit.outcome.is_success() => {
+                    if crew.group.running() > 0 {
+                        membership.report(reports::worker_finished(launch, crew, exit.local_rank));
+                    }
+                }
                 Some(_) => return Event::Failed,
                 None => return Event::Finished,
             },
@@ -54,44 +56,37 @@ pub(super) async fn until_something_happens(
                 Place::Restart { because, .. } => return Event::MeetAgain(because),
                 Place::Closed(because) => return Event::Over(Over::closed(because)),
                 Place::Fenced(because) => return Event::Over(Over::Fenced(because)),
-                // It was taken out of the world while it could not be reached.
+                // It was taken out of the world.
                 Place::Waiting => return Event::MeetAgain("this node is not in the world any more".to_owned()),
                 Place::InWorld(world) => return Event::MovedOn(world),
             },
-            () = round.socket.changed() => {
-                round.opted_in |= round.socket.all_here(count);
-                round.tell_latecomers();
-                joins = joins.filter(|joins| !round.socket.all_joined(count, *joins));
-                if joins.is_none() && round.socket.all_ready(count) && round.socket.untold().is_empty() {
+            () = crew.socket.changed() => {
+                crew.opted_in |= crew.socket.all_here(count);
+                crew.tell_latecomers();
+                joins = joins.filter(|joins| !crew.socket.all_joined(count, *joins));
+                if joins.is_none() && crew.socket.all_ready(count) && crew.socket.untold().is_empty() {
                     return Event::PeersGone;
                 }
             }
-            () = tokio::time::sleep_until(deadline), if joins.is_some() => {
-                return Event::MeetAgain("its workers did not take up the world that they were told".to_owned());
-            }
+            () = tokio::time::sleep_until(deadline), if joins.is_some() => return Event::NotTaken,
             signal = signal(signals) => return Event::Over(Over::Signal(signal)),
         }
     }
 }
 
 /// Asks the workers to leave their world. Whether all did, and live.
-pub(super) async fn all_leave(round: &mut Round, count: u32, because: &str, signals: &mut Signals) -> bool {
-    if !round.socket.all_here(count) {
+pub(super) async fn all_leave(crew: &mut Crew, launch: &Launch, because: &str, signals: &mut Signals) -> bool {
+    let count = launch.processes;
+    if !crew.socket.all_here(count) {
         return false;
     }
-    round.socket.ask_to_meet(because);
-    all_become_ready(round, count, READY_WITHIN, signals).await
-}
-
-/// Waits until all workers take part in no world. Whether all do, and live.
-pub(super) async fn all_become_ready(round: &mut Round, count: u32, within: Duration, signals: &mut Signals) -> bool {
-    let deadline = Instant::now() + within;
-    while !round.socket.all_ready(count) {
+    crew.socket.ask_to_meet(because);
+    let deadline = Instant::now() + launch.change_within;
+    while !crew.socket.all_ready(count) {
         tokio::select! {
-            exit = round.group.next_exit() => if exit.is_none_or(|exit| !exit.outcome.is_success()) {
-                return false;
-            },
-            () = round.socket.changed() => {}
+            // One that ended well is missing, too: the node is in a world with all of them.
+            _ = crew.group.next_exit() => return false,
+            () = crew.socket.changed() => {}
             () = tokio::time::sleep_until(deadline) => return false,
             _ = signal(signals) => return false,
         }

@@ -7,7 +7,9 @@
 //! there is a new one. Whoever never connects knows nothing of this and is restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::env;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +20,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::outcome::LaunchError;
+
+/// Where paths are short enough for a socket's, which has 108 bytes.
+const SHORT_FOLDER: &str = "/tmp";
 /// The longest line that is read.
 const MAX_LINE: u64 = 4096;
 
@@ -76,9 +82,15 @@ struct Worker {
 
 impl WorldSocket {
     /// For the workers of a node, `NODE/0` to `NODE/COUNT-1`.
-    pub(super) fn open(node: &str, count: u32) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("flexor-").tempdir()?;
-        let listener = UnixListener::bind(path_in(folder.path()))?;
+    ///
+    /// In the folder for temporary files, or where its path is too long for a socket's, as those of batch systems are,
+    /// in the system's.
+    pub(super) fn open(node: &str, count: u32) -> Result<Self, LaunchError> {
+        let usual = env::temp_dir();
+        let (folder, listener) = listen_in(&usual).or_else(|error| {
+            let shorter = listen_in(Path::new(SHORT_FOLDER)).ok().filter(|_| usual != Path::new(SHORT_FOLDER));
+            shorter.ok_or(error)
+        })?;
         let (sender, changes) = watch::channel(0);
         let shared = Arc::new(Shared { workers: Mutex::default(), changes: sender, node: node.to_owned(), count });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -98,6 +110,11 @@ impl WorldSocket {
     pub(super) fn all_ready(&self, count: u32) -> bool {
         let workers = self.lock();
         workers.len() == count as usize && workers.values().all(|worker| worker.ready)
+    }
+
+    /// Who takes part in no world.
+    pub(super) fn ready(&self) -> BTreeSet<u32> {
+        self.lock().iter().filter_map(|(local, worker)| worker.ready.then_some(*local)).collect()
     }
 
     /// Whether all `count` workers are in the world of this round.
@@ -155,6 +172,17 @@ impl Worker {
             let _ = self.lines.send(line + "\n");
         }
     }
+}
+
+/// A folder of ours alone below this one, and a socket in it.
+fn listen_in(parent: &Path) -> Result<(TempDir, UnixListener), LaunchError> {
+    let no = |path: PathBuf| move |source| LaunchError::Socket { path, source };
+    let ours = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("flexor-").permissions(ours).tempdir_in(parent);
+    let folder = folder.map_err(no(parent.to_owned()))?;
+    let path = path_in(folder.path());
+    let listener = UnixListener::bind(&path).map_err(no(path))?;
+    Ok((folder, listener))
 }
 
 fn path_in(folder: &Path) -> PathBuf {

@@ -3,52 +3,8 @@
 //! A worker inherits the launcher's environment; here only the differences are made. The error file is not among them,
 //! because the group chooses it with the other files of the attempt.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::process::Command;
-
 use super::worker::{GlobalRank, LocalRank};
-
-/// How an environment differs from the one it was inherited from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EnvironmentChanges {
-    /// `None` takes a variable away.
-    changes: BTreeMap<OsString, Option<OsString>>,
-}
-
-impl EnvironmentChanges {
-    /// Sets a variable.
-    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
-        self.changes.insert(name.into(), Some(value.into()));
-    }
-
-    /// Takes a variable away, so that it is not inherited.
-    pub fn remove(&mut self, name: impl Into<OsString>) {
-        self.changes.insert(name.into(), None);
-    }
-
-    /// What `name` is after the changes, where `inherited` is what it was before.
-    pub fn resolve(&self, name: &str, inherited: Option<OsString>) -> Option<OsString> {
-        match self.changes.get(OsStr::new(name)) {
-            Some(changed) => changed.clone(),
-            None => inherited,
-        }
-    }
-
-    /// The changes in order of their names; `None` takes a variable away.
-    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, Option<&OsStr>)> {
-        self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
-    }
-
-    pub(super) fn apply(&self, command: &mut Command) {
-        for (name, value) in self.iter() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-    }
-}
+use crate::processes::EnvironmentChanges;
 
 /// What a round makes of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,13 +138,5 @@ mod tests {
     fn a_single_worker_may_use_all_cores() {
         let alone = WorkerEnvironment { local_world_size: 1, ..second_of_two() };
         assert_eq!(value(&alone.changes(|_| false), "OMP_NUM_THREADS"), None);
-    }
-
-    #[test]
-    fn a_removed_variable_is_not_inherited() {
-        let mut changes = EnvironmentChanges::default();
-        changes.remove("PATH");
-        assert_eq!(changes.resolve("PATH", Some("/bin".into())), None);
-        assert_eq!(changes.resolve("HOME", Some("/".into())), Some("/".into()));
     }
 }

@@ -1,26 +1,24 @@
 //! The group: the workers of this node in one round, started together and ended together.
 //!
 //! One task owns it. [`WorkerGroup::next_exit`] gives out exits in the order in which they were seen;
-//! [`WorkerGroup::end`] (in [`super::ending`]) takes everything down that the workers have left behind. A group that
-//! is dropped without that kills what is left and waits for nobody.
+//! [`WorkerGroup::end`] takes everything down that the workers have left behind. A group that is dropped without that
+//! kills what is left and waits for nobody. What is known of processes, and not of workers, is in
+//! [`crate::processes`].
 
+use std::collections::BTreeMap;
 use std::env;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use jiff::Timestamp;
-use nix::sys::signal::{Signal, kill};
 use thiserror::Error;
 
 use super::error_file::{ERROR_FILE_VARIABLE, ErrorReport};
-use super::exit::{Outcome, WorkerExit};
-use super::logs::{AttemptLogs, LogError, Pumps};
-use super::process_tree::{Bystanders, Process};
-use super::program::{ProgramError, find_program};
-use super::reaper::Reaper;
-use super::shim::Shim;
+use super::exit::WorkerExit;
+use super::logs::{AttemptLogs, LogError};
 use super::worker::{GlobalRank, LocalRank, WorkerSpec};
+use crate::processes::{
+    self, Ending, Environment, Ladder, ProcessExit, ProcessKey, Processes, Program, ProgramError, Shim, find_program,
+};
 
 /// Why a group was not started. None of its workers is left running then.
 #[derive(Debug, Error)]
@@ -31,100 +29,90 @@ pub enum StartError {
     /// Its output has nowhere to go.
     #[error(transparent)]
     Logs(#[from] LogError),
-    /// The last group has not been dropped.
-    #[error("this process already has a group of workers; end and drop it before the next is started")]
-    NotAlone,
     /// The system would not.
-    #[error("cannot start the worker of local rank {local_rank}: {source}; check the limit of processes (ulimit -u)")]
-    Spawn {
+    #[error("cannot start the worker of local rank {local_rank}: {cause}")]
+    Process {
         /// Which worker.
         local_rank: LocalRank,
-        /// What the system said.
-        source: io::Error,
+        /// Why.
+        cause: processes::StartError,
     },
     /// The system would not let us watch processes.
-    #[error("cannot watch child processes: {0}; is /proc mounted?")]
-    Watch(#[source] io::Error),
+    #[error(
+        "cannot watch child processes: {0}; is /proc mounted, and does the kernel keep lists of children in it \
+         (CONFIG_PROC_CHILDREN)?"
+    )]
+    Watch(io::Error),
 }
 
 /// The workers of this node.
 pub struct WorkerGroup {
-    workers: Vec<Worker>,
+    processes: Processes,
+    workers: BTreeMap<ProcessKey, Worker>,
     /// In the order in which they were seen; the first `told` have been given out.
     exits: Vec<WorkerExit>,
     told: usize,
-    pub(super) reaper: Reaper,
-    pub(super) pumps: Pumps,
-    bystanders: Bystanders,
     /// Whether the launcher has begun to end the group.
-    pub(super) ending: bool,
-    /// Whether no process of the group is left.
-    pub(super) gone: bool,
-    _alone: Alone,
+    ending: bool,
 }
 
 struct Worker {
     local_rank: LocalRank,
     rank: GlobalRank,
-    pid: u32,
     error_file: PathBuf,
-    running: bool,
 }
 
 impl WorkerGroup {
     /// Starts one process per spec, each in a session of its own, with the files of `logs`.
     ///
     /// Every program is looked for before the first is started. To be called on a tokio runtime, from a thread that
-    /// lives as long as the workers shall: the kernel ends them when the *thread* that started them ends. On a
-    /// current-thread runtime that is the thread that waits for everything anyway.
+    /// lives as long as the workers shall, as with [`Processes::start`].
     ///
     /// # Errors
     ///
     /// A program, a log file or a process cannot be had; nothing stays behind.
     pub fn start(shim: &Shim, specs: &[WorkerSpec], logs: &AttemptLogs) -> Result<Self, StartError> {
-        let find = |spec: &WorkerSpec| {
+        for spec in specs {
             let path = spec.environment.resolve("PATH", env::var_os("PATH"));
-            find_program(&spec.program, path.as_deref())
-        };
-        let programs = specs.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-        let alone = Alone::claim().ok_or(StartError::NotAlone)?;
+            find_program(&spec.program, path.as_deref(), None)?;
+        }
         let mut group = Self {
-            workers: Vec::with_capacity(specs.len()),
+            processes: Processes::new(shim.clone()).map_err(StartError::Watch)?,
+            workers: BTreeMap::new(),
             exits: Vec::with_capacity(specs.len()),
             told: 0,
-            bystanders: Bystanders::of_now().map_err(StartError::Watch)?,
-            reaper: Reaper::new().map_err(StartError::Watch)?,
-            pumps: Pumps::default(),
             ending: false,
-            gone: false,
-            _alone: alone,
         };
-        let mut tees = Vec::new();
-        for (spec, program) in specs.iter().zip(&programs) {
-            let mut command = shim.command(program, spec);
-            let error_file = logs.attach(spec, &mut command, &mut tees)?;
-            command.env(ERROR_FILE_VARIABLE, &error_file);
-            let child = command.spawn().map_err(|source| StartError::Spawn { local_rank: spec.local_rank, source })?;
-            let (local_rank, rank, pid) = (spec.local_rank, spec.rank, child.id());
-            group.workers.push(Worker { local_rank, rank, pid, error_file, running: true });
+        for spec in specs {
+            let (local_rank, rank) = (spec.local_rank, spec.rank);
+            logs.prepare(local_rank)?;
+            let error_file = logs.error_file(local_rank);
+            let mut environment = spec.environment.clone();
+            environment.set(ERROR_FILE_VARIABLE, &error_file);
+            let program = Program {
+                environment: Environment::Inherited(environment),
+                stdout: logs.stdout(spec)?,
+                stderr: logs.stderr(spec)?,
+                ..Program::new(&spec.program, &spec.args)
+            };
+            let key = ProcessKey(local_rank.0);
+            let started = group.processes.start(key, program);
+            started.map_err(|cause| StartError::Process { local_rank, cause })?;
+            group.workers.insert(key, Worker { local_rank, rank, error_file });
         }
-        group.pumps = Pumps::start(tees).map_err(LogError::Tee)?;
         Ok(group)
     }
 
     /// The next worker that ended; `None` when all have. Giving up this wait loses nothing.
     pub async fn next_exit(&mut self) -> Option<WorkerExit> {
-        loop {
-            self.collect();
-            if let Some(exit) = self.exits.get(self.told) {
-                self.told += 1;
-                return Some(exit.clone());
-            }
-            if self.running() == 0 {
-                return None;
-            }
-            self.reaper.changed().await;
+        self.collect();
+        if self.told == self.exits.len() {
+            let exit = self.processes.next_exit().await?;
+            self.note(exit);
         }
+        let exit = self.exits.get(self.told).cloned();
+        self.told += 1;
+        exit
     }
 
     /// All workers that have ended, in the order in which it was seen.
@@ -134,102 +122,51 @@ impl WorkerGroup {
 
     /// How many workers have not ended, as far as was seen.
     pub fn running(&self) -> usize {
-        self.workers.iter().filter(|worker| worker.running).count()
+        self.workers.len() - self.exits.len()
     }
 
-    /// The process ids of all workers, those that have ended included.
-    pub fn pids(&self) -> impl Iterator<Item = (LocalRank, u32)> {
-        self.workers.iter().map(|worker| (worker.local_rank, worker.pid))
+    /// Ends whatever is left of the group, and comes back as soon as nothing is.
+    ///
+    /// Also to be called when all workers have ended by themselves: they may have left daemons, and the last of their
+    /// output is written here. A caller that gives up this wait (on a second signal, say) calls again with less grace.
+    pub async fn end(&mut self, ladder: Ladder) -> Ending {
+        // What ended until here ended by itself.
+        self.collect();
+        self.ending = true;
+        let ending = self.processes.end_all(ladder).await;
+        self.collect();
+        ending
     }
 
-    /// Notes the exits that are there, and whether anything of the group is left.
-    pub(super) fn collect(&mut self) {
-        // Before the exits are taken: what other workers make of them comes after.
-        let now = Timestamp::now();
-        let reaped = self.reaper.reap();
-        for (pid, outcome) in reaped.exits {
-            // Any other is an orphan of a worker's; that it was waited for is all it needs.
-            if let Some(worker) = self.workers.iter_mut().find(|worker| worker.running && worker.pid == pid) {
-                worker.running = false;
-                self.exits.push(note(worker, outcome, now, self.ending));
-            }
-        }
-        self.gone = reaped.none_left || !self.bystanders.is_empty() && self.living().is_empty();
-    }
-
-    /// Whether a process is one of those that were started here.
-    pub(super) fn has_worker(&self, process: &Process) -> bool {
-        self.workers.iter().any(|worker| i32::try_from(worker.pid) == Ok(process.pid))
-    }
-
-    /// The processes of the group: workers and whatever descends from them.
-    pub(super) fn living(&self) -> Vec<Process> {
-        // Without /proc no group would have been started.
-        self.bystanders.others().unwrap_or_default()
-    }
-}
-
-impl Drop for WorkerGroup {
-    fn drop(&mut self) {
-        if !self.gone {
-            for process in self.living() {
-                // It may have ended meanwhile, which is what is wanted.
-                _ = kill(process.id(), Signal::SIGKILL);
-            }
+    /// Notes the exits that are there.
+    fn collect(&mut self) {
+        while let Some(exit) = self.processes.take_exit() {
+            self.note(exit);
         }
     }
-}
 
-/// What is to be known of an end, with the worker's own words, and a report in their place where there are none.
-fn note(worker: &Worker, outcome: Outcome, at: Timestamp, ended: bool) -> WorkerExit {
-    let failed = !outcome.is_success();
-    let exit = WorkerExit {
-        local_rank: worker.local_rank,
-        rank: worker.rank,
-        pid: worker.pid,
-        outcome,
-        at,
-        ended,
-        error_file: worker.error_file.clone(),
-        error: failed.then(|| ErrorReport::read(&worker.error_file)).flatten(),
-    };
-    if failed
-        && !ended
-        && exit.error.is_none()
-        && let Err(error) = ErrorReport::of_exit(&exit).write(&exit.error_file)
-    {
-        tracing::warn!(path = %exit.error_file.display(), %error, "cannot write an error file");
-    }
-    exit
-}
-
-/// Held by the one group that a process may have: it waits for all children, and two would take each other's.
-struct Alone;
-
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Alone {
-    fn claim() -> Option<Self> {
-        (!TAKEN.swap(true, Ordering::AcqRel)).then_some(Self)
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_has_one_group_at_a_time() {
-        let first = Alone::claim();
-        assert!(first.is_some());
-        assert!(Alone::claim().is_none());
-        drop(first);
-        assert!(Alone::claim().is_some());
+    /// Notes an end with the worker's own words, and leaves a report in their place where there are none.
+    fn note(&mut self, exit: ProcessExit) {
+        // Nothing else is started here.
+        let Some(worker) = self.workers.get(&exit.key) else { return };
+        let failed = !exit.outcome.is_success();
+        let exit = WorkerExit {
+            local_rank: worker.local_rank,
+            rank: worker.rank,
+            pid: exit.pid,
+            outcome: exit.outcome,
+            at: exit.at,
+            ended: self.ending,
+            error_file: worker.error_file.clone(),
+            error: failed.then(|| ErrorReport::read(&worker.error_file)).flatten(),
+        };
+        if failed
+            && !exit.ended
+            && exit.error.is_none()
+            && let Err(error) = ErrorReport::of_exit(&exit).write(&exit.error_file)
+        {
+            tracing::warn!(path = %exit.error_file.display(), %error, "cannot write an error file");
+        }
+        self.exits.push(exit);
     }
 }

@@ -3,57 +3,48 @@
 //!
 //! [`LogOptions`] hold what the user asked for, [`RunLogs`] the folder of one run, [`AttemptLogs`] that of one attempt,
 //! from which a worker gets its streams and its error file. A stream that is neither redirected nor tee'd is the
-//! launcher's own; a tee'd one is a pipe that [`pump`] reads. What the launcher itself has to say is not logged here.
+//! launcher's own; a tee'd one is pumped ([`crate::processes`]). What the launcher itself has to say is not logged here.
 
 mod destination;
 mod folder;
-mod lines;
 mod prefix;
-mod pump;
 mod streams;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use thiserror::Error;
 
 pub use folder::LogFolder;
 pub use prefix::LinePrefix;
-pub use streams::{StreamChoice, StreamChoiceError, Streams};
-
-pub(super) use pump::Pumps;
+pub use streams::{StreamChoice, Streams};
 
 use super::worker::{LocalRank, WorkerSpec};
+use crate::processes::{LogFile, Output};
 use destination::{Destination, Stream};
 use folder::RunFolder;
-use lines::ConsoleLines;
-use pump::Tee;
 
-/// Why output cannot go where it should.
+/// Why output cannot go where it should. The texts say the cause, so that it is nobody's source.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// A folder cannot be made.
-    #[error("cannot make the log folder '{}': {source}; choose another with --log-dir", path.display())]
+    #[error("cannot make the log folder '{}': {cause}; choose another with --log-dir", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A file cannot be opened.
-    #[error("cannot write the log file '{}': {source}; choose another folder with --log-dir", path.display())]
+    #[error("cannot write the log file '{}': {cause}; choose another folder with --log-dir", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
-    /// No pipe, or no thread to read it.
-    #[error("cannot tee output: {0}; check the limits of open files (ulimit -n) and processes (ulimit -u)")]
-    Tee(#[from] io::Error),
 }
 
 /// What the user asked for.
@@ -92,11 +83,6 @@ pub struct RunLogs {
 }
 
 impl RunLogs {
-    /// The folder of the run.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// Keeps the folder though nobody asked for one. Without this, a folder of error files alone goes when this value
     /// does; after a failure they are worth having.
     pub fn keep(&mut self) {
@@ -132,40 +118,40 @@ impl AttemptLogs {
         self.folder_of(local_rank).join("error.json")
     }
 
-    /// Gives `command` the streams of the worker, adds to `tees` what is to be pumped, and returns its error file.
-    pub(super) fn attach(
-        &self,
-        worker: &WorkerSpec,
-        command: &mut Command,
-        tees: &mut Vec<Tee>,
-    ) -> Result<PathBuf, LogError> {
-        make_folder(&self.folder_of(worker.local_rank))?;
-        let error_file = self.error_file(worker.local_rank);
+    /// Makes the place of a worker's files: no error file is there, whatever was before.
+    pub(super) fn prepare(&self, local_rank: LocalRank) -> Result<(), LogError> {
+        make_folder(&self.folder_of(local_rank))?;
         // One of an earlier round with the same number would be taken for this worker's.
-        match fs::remove_file(&error_file) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(LogError::File { path: error_file, source });
-            }
-            Ok(()) | Err(_) => {}
+        let path = self.error_file(local_rank);
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(LogError::File { path, cause }),
+            Ok(()) | Err(_) => Ok(()),
         }
-        command.stdout(self.stdio(Stream::Stdout, worker, tees)?);
-        command.stderr(self.stdio(Stream::Stderr, worker, tees)?);
-        Ok(error_file)
     }
 
-    fn stdio(&self, stream: Stream, worker: &WorkerSpec, tees: &mut Vec<Tee>) -> Result<Stdio, LogError> {
-        let destination = Destination::choose(&self.options, stream, worker.local_rank, self.writes_files);
-        let file = || open(self.folder_of(worker.local_rank).join(stream.file_name()));
-        Ok(match destination {
-            Destination::Launcher => Stdio::inherit(),
-            Destination::Nowhere => Stdio::null(),
-            Destination::File => file()?.into(),
-            Destination::Console | Destination::FileAndConsole => {
-                let file = if destination == Destination::FileAndConsole { Some(file()?) } else { None };
-                let (source, end_of_worker) = io::pipe()?;
-                let lines = ConsoleLines::new(self.options.prefix.of(worker));
-                tees.push(Tee { stream, source, file, lines });
-                end_of_worker.into()
+    /// Where a worker's standard output goes.
+    pub(super) fn stdout(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
+        self.output(Stream::Stdout, worker)
+    }
+
+    /// Where a worker's standard error goes.
+    pub(super) fn stderr(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
+        self.output(Stream::Stderr, worker)
+    }
+
+    fn output(&self, stream: Stream, worker: &WorkerSpec) -> Result<Output, LogError> {
+        let path = self.folder_of(worker.local_rank).join(stream.file_name());
+        let failed = |cause| LogError::File { path: path.clone(), cause };
+        let prefix = Some(self.options.prefix.of(worker));
+        Ok(match Destination::choose(&self.options, stream, worker.local_rank, self.writes_files) {
+            Destination::Launcher => Output::Inherited,
+            Destination::Nowhere => Output::Nowhere,
+            Destination::File => {
+                Output::File(OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?)
+            }
+            Destination::Console => Output::Pumped { file: None, prefix },
+            Destination::FileAndConsole => {
+                Output::Pumped { file: Some(LogFile::open(&path, None).map_err(failed)?), prefix }
             }
         })
     }
@@ -176,10 +162,5 @@ impl AttemptLogs {
 }
 
 fn make_folder(path: &Path) -> Result<(), LogError> {
-    fs::create_dir_all(path).map_err(|source| LogError::Folder { path: path.to_owned(), source })
-}
-
-fn open(path: PathBuf) -> Result<File, LogError> {
-    let opened = OpenOptions::new().create(true).append(true).open(&path);
-    opened.map_err(|source| LogError::File { path, source })
+    fs::create_dir_all(path).map_err(|cause| LogError::Folder { path: path.to_owned(), cause })
 }

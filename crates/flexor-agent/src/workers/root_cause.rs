@@ -15,8 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::exit::{Outcome, WorkerExit};
+use super::exit::WorkerExit;
 use super::worker::{GlobalRank, LocalRank};
+use crate::processes::Outcome;
 
 const TERM: i32 = Signal::SIGTERM as i32;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::environment::EnvironmentChanges;
+use crate::processes::EnvironmentChanges;
 
 /// The place of a worker among those of its node, `0..nproc_per_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

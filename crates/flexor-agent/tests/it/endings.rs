@@ -6,14 +6,15 @@ use flexor_agent::workers::Outcome as Exit;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::launch::{Ended, Launch, await_condition, lives};
+use crate::launch::{Ended, Launch};
+use crate::waiting::{await_condition, lives};
 
 const NOBODY: [i32; 0] = [];
 
 /// The ids of processes that had to be killed.
 fn killed(ended: &Ended) -> Vec<i32> {
-    assert_eq!(ended.outcome.ending.left, []);
-    ended.outcome.ending.killed.iter().map(|process| process.pid).collect()
+    assert_eq!(ended.outcome.ending.left, NOBODY);
+    ended.outcome.ending.killed.clone()
 }
 
 #[test]

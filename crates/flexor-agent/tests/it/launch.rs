@@ -4,17 +4,15 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::scenario::{Outcome, Scenario};
+use crate::waiting::await_condition;
 
 const LAUNCHER: &str = env!("CARGO_BIN_EXE_agent-test-launcher");
-/// Far more than anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A launcher to be started.
 pub(crate) struct Launch {
@@ -187,22 +185,4 @@ impl Folder {
     fn note(&self, name: &str) -> Option<String> {
         self.text(&format!("notes/{name}"))?.strip_suffix('\n').map(str::to_owned)
     }
-}
-
-/// The result of `look`, as soon as it has one.
-pub(crate) fn await_condition<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "waited for {what}, in vain");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Whether a process lives; one that is dead and not waited for does not.
-pub(crate) fn lives(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }

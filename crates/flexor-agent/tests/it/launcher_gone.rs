@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use crate::launch::{Launch, await_condition, lives};
+use crate::launch::Launch;
+use crate::waiting::{await_condition, lives};
 
 #[test]
 fn workers_die_with_a_launcher_that_is_killed() {

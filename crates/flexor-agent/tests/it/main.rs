@@ -9,3 +9,4 @@ mod launch;
 mod launcher_gone;
 mod output;
 mod scenario;
+mod waiting;

@@ -1,8 +1,9 @@
 //! What a test asks of the test launcher (`tests/programs/launcher.rs`) and what that answers, as JSON.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use flexor_agent::workers::{Ending, FailureReport, WorkerExit};
+use flexor_agent::workers::{FailureReport, WorkerExit};
 use serde::{Deserialize, Serialize};
 
 /// One run of the launcher.
@@ -36,4 +37,12 @@ pub(crate) struct Outcome {
     pub(crate) report: Option<FailureReport>,
     /// How much the launcher's memory grew at most while the workers ran.
     pub(crate) grown_kib: u64,
+}
+
+/// How the end of it went, with the ids of processes.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ending {
+    pub(crate) took: Duration,
+    pub(crate) killed: Vec<i32>,
+    pub(crate) left: Vec<i32>,
 }

@@ -13,11 +13,12 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use flexor_agent::processes;
 use flexor_agent::workers::{
     EnvironmentChanges, FailureReport, GlobalRank, Ladder, LinePrefix, LocalRank, LogFolder, LogOptions, Shim,
-    WorkerGroup, WorkerSpec, command_line, exec_shim, propagate, root_cause,
+    StreamChoice, Streams, WorkerGroup, WorkerSpec, command_line, exec_shim, propagate, root_cause,
 };
-use scenario::{Outcome, Scenario};
+use scenario::{Ending, Outcome, Scenario};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -59,10 +60,11 @@ async fn launch(scenario: Scenario) -> Outcome {
             continue;
         }
         let grace = Duration::from_millis(scenario.grace_ms);
-        outcome.ending = tokio::select! {
+        let ending = tokio::select! {
             ending = group.end(Ladder { grace, ..Ladder::default() }) => ending,
             _ = asked.recv() => group.end(Ladder { grace: Duration::ZERO, ..Ladder::default() }).await,
         };
+        outcome.ending = seen(&ending);
         outcome.exits = group.exits().to_vec();
     }
     let first = &specs[0];
@@ -77,11 +79,16 @@ async fn launch(scenario: Scenario) -> Outcome {
     outcome
 }
 
+fn seen(ending: &processes::Ending) -> Ending {
+    let ids = |processes: &[processes::Process]| processes.iter().map(|process| process.pid).collect();
+    Ending { took: ending.took, killed: ids(&ending.killed), left: ids(&ending.left) }
+}
+
 fn options(scenario: &Scenario) -> LogOptions {
     LogOptions {
         folder: LogFolder::Below(scenario.log_dir.clone()),
-        redirects: scenario.redirects.parse().unwrap(),
-        tee: scenario.tee.parse().unwrap(),
+        redirects: streams(&scenario.redirects),
+        tee: streams(&scenario.tee),
         shown: scenario.shown.as_ref().map(|shown| shown.iter().map(|rank| LocalRank(*rank)).collect()),
         prefix: scenario.prefix.as_ref().map_or_else(LinePrefix::default, LinePrefix::new),
     }
@@ -110,4 +117,17 @@ fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Streams as torchrun writes them: `3`, or `0:1,1:3`.
+fn streams(text: &str) -> StreamChoice {
+    let of = |digit: &str| {
+        let bits: u8 = digit.parse().unwrap();
+        Streams { stdout: bits & 1 != 0, stderr: bits & 2 != 0 }
+    };
+    if !text.contains(':') {
+        return StreamChoice::All(of(text));
+    }
+    let entries = text.split(',').map(|entry| entry.split_once(':').unwrap());
+    StreamChoice::ByLocalRank(entries.map(|(rank, digit)| (LocalRank(rank.parse().unwrap()), of(digit))).collect())
 }

@@ -86,6 +86,11 @@ impl<'a> Given<'a> {
         self.value(spec).source != Source::Default
     }
 
+    /// Whether somebody wrote it on the command line. Variables are set for every job alike, by those who set it up.
+    pub(super) fn is_written(&self, spec: &OptionSpec) -> bool {
+        self.value(spec).source == Source::CommandLine
+    }
+
     /// A variable that is no option's.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str)

@@ -28,6 +28,8 @@ pub struct LaunchOptions {
     pub local_addr: Option<String>,
     /// How many failures of the program are forgiven; nodes that are lost or join cost nothing.
     pub max_restarts: u32,
+    /// What the user wrote of what a master may have another mind about.
+    pub said: Said,
     /// What the processes are called.
     pub role: String,
     /// Where what they print goes.
@@ -40,6 +42,18 @@ pub struct LaunchOptions {
     pub virtual_local_rank: bool,
     /// What is launched.
     pub program: Program,
+}
+
+/// What stands on the command line, so that whoever wrote it hears when it does not hold. What comes from the environment
+/// is set for torchrun in every pod, and does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said {
+    /// `--nnodes`.
+    pub nodes: bool,
+    /// `--max-restarts`.
+    pub max_restarts: bool,
+    /// `--rdzv-id`.
+    pub run: bool,
 }
 
 /// How many nodes a world may have: `1 ≤ min ≤ max`.
@@ -74,6 +88,11 @@ impl LaunchOptions {
             rendezvous_conf: rendezvous_conf?,
             local_addr: Some(given.value(&table::LOCAL_ADDR).text).filter(|text| !text.is_empty()),
             max_restarts: max_restarts?,
+            said: Said {
+                nodes: given.is_written(&table::NNODES),
+                max_restarts: given.is_written(&table::MAX_RESTARTS),
+                run: given.is_written(&table::RDZV_ID),
+            },
             role: given.value(&table::ROLE).text,
             output: output?,
             signals: signals?,

@@ -18,11 +18,13 @@ pub struct RendezvousConf {
     /// How long a first world waits for more nodes than it needs (`last_call_timeout`; dlrover-run's
     /// `lastcall_timeout`).
     pub last_call: Option<Duration>,
-    /// Whether this node serves the rendezvous (`is_host`); where it is not said, the node whose address it is does.
+    /// Whether this node serves the rendezvous (`is_host`); where it is not said it does not, whatever address it has.
     pub is_host: Option<bool>,
+    /// How long processes that outlive a change of the world have to leave it (`change_timeout`; ours alone).
+    pub change_timeout: Option<Duration>,
 }
 
-const MEANT: [&str; 4] = ["join_timeout", "last_call_timeout", "lastcall_timeout", "is_host"];
+const MEANT: [&str; 5] = ["join_timeout", "last_call_timeout", "lastcall_timeout", "is_host", "change_timeout"];
 
 /// Settings of torchrun's and dlrover-run's own machinery.
 const WITHOUT_EFFECT: [(&str, &str); 10] = [
@@ -63,6 +65,7 @@ impl RendezvousConf {
         match key {
             "join_timeout" => self.join_timeout = Some(seconds(key, value)?),
             "last_call_timeout" | "lastcall_timeout" => self.last_call = Some(seconds(key, value)?),
+            "change_timeout" => self.change_timeout = Some(seconds(key, value)?),
             "is_host" => self.is_host = Some(truth(key, value)?),
             "store_type" if value.eq_ignore_ascii_case("tcp") => {}
             "store_type" => {

@@ -189,7 +189,8 @@ impl Rendezvous {
             .map(|(name, (life, member))| {
                 let id = MemberId::new(Arc::clone(name), *life);
                 let last_rank = last_ranks.get(&id).copied().filter(|_| member.survivor);
-                Candidate { id, last_rank, spare: member.place == Place::Spare, since: member.since }
+                let (survives, spare) = (member.processes.survive, member.place == Place::Spare);
+                Candidate { id, last_rank, survives, spare, since: member.since }
             })
             .collect()
     }

@@ -1,9 +1,9 @@
 //! Everything a rendezvous can decide: the closed list of what a journal keeps and an executor acts on.
 
-use flexor_model::{Rank, Round};
+use flexor_model::Round;
 use serde::{Deserialize, Serialize};
 
-use super::MemberId;
+use super::{MemberId, Processes};
 use crate::Because;
 
 /// Something that was decided. Applying the facts in order to an empty rendezvous gives the same rendezvous again.
@@ -16,6 +16,9 @@ pub enum Fact {
         id: MemberId,
         /// Whether it was not known before, so that the world grows or is replaced rather than restarted.
         newcomer: bool,
+        /// What it brings.
+        #[serde(default)]
+        processes: Processes,
     },
     /// A member waits until there is a place.
     Spared {
@@ -23,6 +26,16 @@ pub enum Fact {
         id: MemberId,
         /// Why there is none.
         because: Because,
+        /// What it brings.
+        #[serde(default)]
+        processes: Processes,
+    },
+    /// A member that waits brings something else than it said.
+    Brings {
+        /// Who.
+        id: MemberId,
+        /// What.
+        processes: Processes,
     },
     /// A member left its place and is expected to join again.
     Left {
@@ -69,21 +82,4 @@ pub enum Fact {
         /// How many.
         nodes: Option<u32>,
     },
-}
-
-/// A complete world.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct World {
-    /// The number of its round.
-    pub round: Round,
-    /// Everyone in it, by rank from 0, those that were lost or left since included.
-    pub members: Vec<MemberId>,
-}
-
-impl World {
-    /// The rank of a member.
-    pub fn rank_of(&self, id: &MemberId) -> Option<Rank> {
-        let index = self.members.iter().position(|member| member == id)?;
-        u32::try_from(index).ok().map(Rank)
-    }
 }

@@ -25,6 +25,12 @@ pub fn broken(rendezvous: &Rendezvous) -> Option<String> {
     if distinct.len() != world.members.len() {
         return Some("a node has two ranks".to_owned());
     }
+    if world.processes.len() != world.members.len() {
+        return Some("it is not known what some of the world brought".to_owned());
+    }
+    if world.processes.iter().any(|processes| processes.survive) && !world.processes[0].survive {
+        return Some("rank 0 has learnt nothing, though others have".to_owned());
+    }
     let outsider = rendezvous.members().find(|(id, place)| *place == Place::World && !distinct.contains(id));
     if let Some((id, _)) = outsider {
         return Some(format!("{id} stands in the world but has no rank"));

@@ -25,12 +25,12 @@ impl Rendezvous {
         self.leases_hold_until = earliest;
         for (id, lease) in lost {
             let because = match lease {
-                Lease::Heard | Lease::SidecarLost | Lease::Restored if self.closed.is_some() => ended(),
+                Lease::Heard | Lease::ConnectionLost | Lease::Restored if self.closed.is_some() => ended(),
                 Lease::Heard => {
                     Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
                 }
-                Lease::SidecarLost => {
-                    Because::new(Reason::SidecarLost, "its connection was lost and did not come back")
+                Lease::ConnectionLost => {
+                    Because::new(Reason::ConnectionLost, "its connection was lost and did not come back")
                 }
                 Lease::Restored => {
                     let grace = self.settings.reconnect_grace;
@@ -59,7 +59,7 @@ impl Rendezvous {
             let Some((life, _)) = self.members.get(&name) else { continue };
             let id = MemberId::new(name, *life);
             let because =
-                Because::new(Reason::SidecarLost, "its connection was lost, and all others of its world met again");
+                Because::new(Reason::ConnectionLost, "its connection was lost, and all others of its world met again");
             self.decide(Fact::Dropped { id, because }, facts);
         }
     }
@@ -82,7 +82,7 @@ impl Rendezvous {
             && until < member.lease_until
         {
             member.lease_until = until;
-            member.lease = Lease::SidecarLost;
+            member.lease = Lease::ConnectionLost;
             self.cut_off.insert(Arc::clone(&id.name));
             self.leases_hold_until = self.leases_hold_until.min(until);
         }

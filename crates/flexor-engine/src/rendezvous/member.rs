@@ -47,6 +47,22 @@ impl fmt::Display for MemberId {
     }
 }
 
+/// What a node brings to a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// How many processes it starts, or has.
+    pub count: u32,
+    /// It has them already, and they keep what they have learnt.
+    pub survive: bool,
+}
+
+impl Default for Processes {
+    /// One that is started: all there is to know of a node that says nothing.
+    fn default() -> Self {
+        Self { count: 1, survive: false }
+    }
+}
+
 /// Where a live member stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,6 +88,11 @@ pub(super) struct Member {
     /// Its program has done its work.
     #[serde(default)]
     pub(super) finished: bool,
+    #[serde(default)]
+    pub(super) processes: Processes,
+    /// Its processes outlive changes. It says so again over every session.
+    #[serde(skip)]
+    pub(super) opted_in: bool,
     /// Until when it counts as alive without being heard.
     #[serde(skip)]
     pub(super) lease_until: Duration,
@@ -86,7 +107,7 @@ pub(super) enum Lease {
     /// It was heard, and may be silent for a while.
     Heard,
     /// Its sidecar was lost and has a moment to come back.
-    SidecarLost,
+    ConnectionLost,
     /// The master was started again and has not heard it since.
     #[default]
     Restored,

@@ -1,9 +1,10 @@
 //! Who is in the next world, and with which rank.
 //!
 //! Ranks are stable: whoever was in the last world keeps its rank if that rank still exists. Rank 0 always goes to
-//! someone of the last world if anyone of it is left, because that is where a program expects the state of training to
-//! come from; it is the one case in which a survivor moves although it need not. Free ranks are filled in the natural
-//! order of names, so that a first world is ordered like its pods.
+//! someone whose processes live on, if there is one, or else to someone of the last world, if anyone of it is left,
+//! because that is where a program expects the state of training to come from; it is the one case in which a survivor
+//! moves although it need not. Free ranks are filled in the natural order of names, so that a first world is ordered
+//! like its pods.
 
 use super::MemberId;
 
@@ -13,6 +14,8 @@ pub(super) struct Candidate {
     pub(super) id: MemberId,
     /// The rank in the last world.
     pub(super) last_rank: Option<u32>,
+    /// Its processes live on.
+    pub(super) survives: bool,
     /// Waits as a spare rather than for this round.
     pub(super) spare: bool,
     pub(super) since: u64,
@@ -22,6 +25,8 @@ pub(super) struct Candidate {
 pub(super) fn assign(mut candidates: Vec<Candidate>, size: usize) -> Vec<MemberId> {
     candidates.sort_by_key(|candidate| (candidate.last_rank.is_none(), candidate.spare, candidate.since));
     candidates.truncate(size);
+    let live_on: Vec<MemberId> =
+        candidates.iter().filter(|candidate| candidate.survives).map(|candidate| candidate.id.clone()).collect();
 
     let mut seats: Vec<Option<MemberId>> = vec![None; candidates.len()];
     let mut rest = Vec::new();
@@ -35,7 +40,12 @@ pub(super) fn assign(mut candidates: Vec<Candidate>, size: usize) -> Vec<MemberI
     give_rank_zero_to_a_survivor(&mut seats, &mut rest);
 
     let mut rest = rest.into_iter();
-    seats.into_iter().filter_map(|seat| seat.or_else(|| rest.next().map(|candidate| candidate.id))).collect()
+    let mut ranked: Vec<MemberId> =
+        seats.into_iter().filter_map(|seat| seat.or_else(|| rest.next().map(|candidate| candidate.id))).collect();
+    if let Some(first) = ranked.iter().position(|id| live_on.contains(id)) {
+        ranked.swap(0, first);
+    }
+    ranked
 }
 
 /// If nobody kept rank 0: the survivor that has to move anyway comes first in `rest`; if there is none, the survivor
@@ -55,7 +65,7 @@ mod tests {
     use super::*;
 
     fn candidate(name: &str, last_rank: Option<u32>) -> Candidate {
-        Candidate { id: MemberId::new(name, 0), last_rank, spare: false, since: 0 }
+        Candidate { id: MemberId::new(name, 0), last_rank, survives: false, spare: false, since: 0 }
     }
 
     fn names(members: &[MemberId]) -> Vec<&str> {
@@ -84,6 +94,13 @@ mod tests {
     fn rank_zero_is_never_a_newcomer_while_a_survivor_is_there() {
         let candidates = vec![candidate("a-new", None), candidate("b", Some(1)), candidate("c", Some(2))];
         assert_eq!(names(&assign(candidates, 3)), ["b", "a-new", "c"]);
+    }
+
+    #[test]
+    fn rank_zero_is_one_whose_processes_live_on() {
+        let lives_on = Candidate { survives: true, ..candidate("c", Some(2)) };
+        let candidates = vec![candidate("a", Some(0)), candidate("b", Some(1)), lives_on];
+        assert_eq!(names(&assign(candidates, 3)), ["c", "b", "a"]);
     }
 
     #[test]

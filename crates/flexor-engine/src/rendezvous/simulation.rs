@@ -7,18 +7,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::dice::Dice;
 
-/// SplitMix64: small, seeded, good enough to choose with.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % sides
-    }
+/// How many processes a node starts.
+fn processes_of(name: &str) -> u32 {
+    u32::from(name.bytes().last().unwrap_or(0) % 4) + 1
 }
 
 /// What an agent is doing, as far as it knows itself.
@@ -79,6 +72,10 @@ impl Simulation {
                 for member in members {
                     assert_eq!(self.machine.place_of(member), Some(Place::World), "{member} is counted but not there");
                 }
+                let world = self.machine.world().expect("a round has completed");
+                for (member, processes) in world.members.iter().zip(&world.processes) {
+                    assert_eq!(processes.count, processes_of(&member.name), "{member} brought more or less");
+                }
             }
             self.journal.push(fact);
         }
@@ -130,7 +127,8 @@ impl Simulation {
             };
             self.agents.insert(name, next);
             if next == Agent::Outside {
-                let join = Event::Join { id: id.clone() };
+                let processes = Processes { count: processes_of(&id.name), survive: self.dice.roll(3) == 0 };
+                let join = Event::Join { id: id.clone(), processes };
                 if reliable {
                     self.feed(join);
                 } else {
@@ -179,7 +177,7 @@ impl Simulation {
             }
             9 => {
                 if let Some(name) = some_agent(self) {
-                    self.feed(Event::SidecarLost { id: MemberId::new(name, 0), grace: Duration::from_secs(1) });
+                    self.feed(Event::ConnectionLost { id: MemberId::new(name, 0), grace: Duration::from_secs(1) });
                 }
             }
             10 => {

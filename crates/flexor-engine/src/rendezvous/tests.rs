@@ -26,7 +26,7 @@ impl Story {
     fn join(&mut self, names: &[&str]) -> Option<World> {
         let before = self.rendezvous.world().cloned();
         for name in names {
-            self.tell(Event::Join { id: id(name) });
+            self.tell(Event::Join { id: id(name), processes: Processes::default() });
         }
         self.rendezvous.world().cloned().filter(|world| Some(world) != before.as_ref())
     }
@@ -304,13 +304,13 @@ fn a_lost_sidecar_has_a_moment_to_come_back() {
     let mut story = Story::of(2, 2);
     story.join(&["a", "b"]);
     let second = Duration::from_secs(1);
-    story.tell(Event::SidecarLost { id: id("a"), grace: second });
+    story.tell(Event::ConnectionLost { id: id("a"), grace: second });
     story.now += Duration::from_millis(900);
     story.tell(Event::Heard { id: id("a") });
     assert_eq!(story.wait(2, &["b"]), [], "it came back");
-    story.tell(Event::SidecarLost { id: id("a"), grace: second });
+    story.tell(Event::ConnectionLost { id: id("a"), grace: second });
     let facts = story.wait(1, &["b"]);
-    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::SidecarLost));
+    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::ConnectionLost));
 }
 
 #[test]
@@ -343,9 +343,13 @@ fn after_a_restart_nobody_is_lost_before_the_grace_is_over() {
 fn the_later_life_of_a_node_ends_the_earlier_one() {
     let mut story = Story::of(2, 2);
     story.join(&["a", "b"]);
-    let facts = story.tell(Event::Join { id: MemberId::new("a", 2) });
+    let facts = story.tell(Event::Join { id: MemberId::new("a", 2), processes: Processes::default() });
     assert!(matches!(&facts[0], Fact::Dropped { because, .. } if because.reason == Reason::NodeReplaced));
-    assert_eq!(story.tell(Event::Join { id: MemberId::new("a", 1) }), [], "a life that was overtaken");
+    assert_eq!(
+        story.tell(Event::Join { id: MemberId::new("a", 1), processes: Processes::default() }),
+        [],
+        "a life that was overtaken"
+    );
     assert!(story.leave_and_join(&["b"]).is_some());
 }
 
@@ -411,7 +415,7 @@ fn who_has_finished_meets_again_when_others_have_to() {
 fn a_sidecar_that_is_lost_while_all_others_meet_again_is_not_waited_for() {
     let mut story = Story::of(2, 3);
     story.join(&["a", "b", "c"]);
-    story.tell(Event::SidecarLost { id: id("c"), grace: Duration::from_secs(1) });
+    story.tell(Event::ConnectionLost { id: id("c"), grace: Duration::from_secs(1) });
     assert_eq!(story.wanted(), None, "it has a moment to come back");
     assert_eq!(story.leave_and_join(&["a"]), None, "b may stand");
     let world = story.leave_and_join(&["b"]).expect("both meet at once");
@@ -423,7 +427,7 @@ fn a_sidecar_that_is_lost_while_all_others_meet_again_is_not_waited_for() {
 fn a_sidecar_that_came_back_is_waited_for() {
     let mut story = Story::of(2, 3);
     story.join(&["a", "b", "c"]);
-    story.tell(Event::SidecarLost { id: id("c"), grace: Duration::from_secs(1) });
+    story.tell(Event::ConnectionLost { id: id("c"), grace: Duration::from_secs(1) });
     story.tell(Event::Heard { id: id("c") });
     assert_eq!(story.leave_and_join(&["a", "b"]), None, "c is on its way");
     assert!(story.leave_and_join(&["c"]).is_some());

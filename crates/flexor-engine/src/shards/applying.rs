@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::Shards;
 use super::fact::Fact;
 use super::grant::{Grant, GrantId};
 use super::passes::Dataset;
 use super::ranges::{Batches, Ranges};
 use super::worker::Worker;
-use super::{REMEMBERED, Shards};
 
 impl Shards {
     pub(super) fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
@@ -34,6 +34,7 @@ impl Shards {
                 known.grant(*batches);
                 // The next epoch can begin.
                 self.stirs += u64::from(known.available(all) == 0);
+                self.stealable.insert(*grant);
                 let unleased = Ranges::from(vec![*batches]);
                 let held = Grant {
                     worker: worker.clone(),
@@ -59,6 +60,9 @@ impl Shards {
             Fact::Accounted { grant, batches } => {
                 let Some(held) = self.grants.get_mut(grant) else { return };
                 let taken = held.withdraw(*batches);
+                if held.unleased.is_empty() {
+                    self.stealable.remove(grant);
+                }
                 taken.iter().for_each(|batches| held.accounted.insert(batches));
                 let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
                 let was_alone = held.alone;
@@ -66,17 +70,20 @@ impl Shards {
                     known.account(number, &taken);
                     self.stirs += u64::from(was_alone || !known.epochs.contains_key(&number) || known.has_suspects());
                 }
-                if self.forget_if_done(*grant) {
-                    self.done.insert(*grant);
-                    if self.done.len() > REMEMBERED {
-                        self.done.pop_first();
-                    }
+                if let Some(done) = self.forget_if_done(*grant)
+                    && let Some(worker) = self.workers.get_mut(&done.worker.name)
+                    && worker.incarnation == done.worker.incarnation
+                {
+                    worker.has_done(*grant);
                 }
             }
             Fact::Returned { grant, batches, repeated, suspects, .. } => {
                 self.stirs += 1;
                 let Some(held) = self.grants.get_mut(grant) else { return };
                 let taken = held.withdraw(*batches);
+                if held.unleased.is_empty() {
+                    self.stealable.remove(grant);
+                }
                 let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
                 // Who was alone with a batch and lost it for another reason has not cleared it.
                 let suspects = *suspects || held.alone;
@@ -85,6 +92,13 @@ impl Shards {
                     known.repeated += repeated;
                 }
                 self.forget_if_done(*grant);
+            }
+            Fact::Failed { worker, round } => self.failed.push((worker.clone(), *round)),
+            Fact::Judged { worker } => self.failed.retain(|(known, _)| known != worker),
+            Fact::Paced { dataset, batch_time } => {
+                if let Some(known) = self.datasets.get_mut(dataset) {
+                    known.batch_time = Some(*batch_time);
+                }
             }
             Fact::Charged { dataset, epoch, batch } => {
                 if let Some(known) = self.datasets.get_mut(dataset) {
@@ -104,13 +118,12 @@ impl Shards {
         }
     }
 
-    /// Forgets a grant of which nothing is left. Whether it has.
-    fn forget_if_done(&mut self, grant: GrantId) -> bool {
-        let Some(held) = self.grants.get(&grant).filter(|held| held.outstanding() == 0) else { return false };
+    /// Forgets a grant of which nothing is left, and gives it.
+    fn forget_if_done(&mut self, grant: GrantId) -> Option<Grant> {
+        let held = self.grants.get(&grant).filter(|held| held.outstanding() == 0)?;
         if let Some(worker) = self.workers.get_mut(&held.worker.name) {
             worker.grants.remove(&grant);
         }
-        self.grants.remove(&grant);
-        true
+        self.grants.remove(&grant)
     }
 }

@@ -1,7 +1,9 @@
 //! Everything the ledger of the shards can decide: the closed list of what a journal keeps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use flexor_model::Round;
 use serde::{Deserialize, Serialize};
 
 use super::dataset::DatasetSpec;
@@ -64,6 +66,25 @@ pub enum Fact {
         /// Why.
         because: Because,
     },
+    /// The program of a worker failed in a round; whose fault it was is not known yet.
+    Failed {
+        /// Who.
+        worker: WorkerId,
+        /// In which round.
+        round: Round,
+    },
+    /// Whose fault the end of a worker was is known: what has followed from it was decided with this.
+    Judged {
+        /// Who.
+        worker: WorkerId,
+    },
+    /// The slowest worker needs about this long for a batch.
+    Paced {
+        /// Of which dataset.
+        dataset: Arc<str>,
+        /// How long.
+        batch_time: Duration,
+    },
     /// The program has failed of this batch and nothing else, once more.
     Charged {
         /// Of which dataset.
@@ -97,7 +118,13 @@ impl Fact {
         match self {
             Fact::Registered { .. } | Fact::Granted { .. } | Fact::Quarantined { .. } | Fact::Rewound { .. } => true,
             // A worker that can replay says these again; for others the service waits anyway.
-            Fact::Begun { .. } | Fact::Accounted { .. } | Fact::Returned { .. } | Fact::Charged { .. } => false,
+            Fact::Begun { .. }
+            | Fact::Accounted { .. }
+            | Fact::Returned { .. }
+            | Fact::Failed { .. }
+            | Fact::Judged { .. }
+            | Fact::Paced { .. }
+            | Fact::Charged { .. } => false,
         }
     }
 }

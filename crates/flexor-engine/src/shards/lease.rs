@@ -74,11 +74,11 @@ impl Shards {
         facts: &mut Vec<Fact>,
     ) -> Result<Leased, Because> {
         self.advance(now);
-        self.admit(worker, facts)?;
         if !self.datasets.contains_key(&asked.dataset) {
             let detail = format!("there is no dataset {}; register it first", asked.dataset);
             return Err(Because::new(Reason::UnknownDataset, detail));
         }
+        self.admit(worker, facts)?;
         if self.grants_of(worker).any(|grant| self.grants[&grant].in_doubt) {
             let detail = format!("the master was started again; {worker} has to say what it holds");
             return Err(Because::new(Reason::WorkerInDoubt, detail));
@@ -108,6 +108,9 @@ impl Shards {
         let held = self.grants.get_mut(&grant)?;
         let batches = held.unleased.first(most)?;
         held.unleased.remove(batches);
+        if held.unleased.is_empty() {
+            self.stealable.remove(&grant);
+        }
         held.leased.insert(batches);
         held.progress_at = self.now;
         Some(Lease { grant, dataset: Arc::clone(&held.dataset), epoch: held.epoch, batches })
@@ -162,8 +165,9 @@ impl Shards {
                 && !held.alone
                 && asked.epoch.is_none_or(|epoch| epoch == held.epoch)
         };
-        let candidates = self.grants.iter().filter(|(_, held)| fits(held) && !held.unleased.is_empty());
-        let (&grant, held) = candidates.max_by_key(|(_, held)| held.unleased.count())?;
+        let candidates =
+            self.stealable.iter().map(|grant| (*grant, &self.grants[grant])).filter(|(_, held)| fits(held));
+        let (grant, held) = candidates.max_by_key(|(_, held)| held.unleased.count())?;
         let (epoch, half) = (held.epoch, held.unleased.count().div_ceil(2));
         let batches = held.unleased.last(half)?;
         let because =

@@ -1,11 +1,13 @@
 //! One dataset: what has become of each of its epochs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::dataset::DatasetSpec;
 use super::epoch::{Blame, Epoch};
+use super::order::Order;
 use super::position::EpochPosition;
 use super::ranges::{Batches, Ranges};
 
@@ -22,6 +24,9 @@ pub(super) struct Dataset {
     pub(super) quarantined: u64,
     pub(super) repeated: u64,
     pub(super) rewound: u64,
+    /// What the slowest worker needs for a batch, roughly; known also to a master that was started again.
+    #[serde(default)]
+    pub(super) batch_time: Option<Duration>,
 }
 
 impl Dataset {
@@ -35,15 +40,34 @@ impl Dataset {
             quarantined: 0,
             repeated: 0,
             rewound: 0,
+            batch_time: None,
         }
     }
 
     /// An epoch begins, with what is held against its batches from before the ledger was wound back.
     pub(super) fn begin(&mut self, number: u32) {
         self.begun = self.begun.max(number + 1);
+        self.carry_over_blame(number);
         let epoch = Epoch::at(&EpochPosition::default(), &self.spec, self.blame.get(&number));
         self.epochs.insert(number, epoch);
         self.finish(number);
+    }
+
+    /// Where the order is the same in every epoch, what was taken out of one is taken out of the next: a program need not
+    /// fail of it again for that.
+    fn carry_over_blame(&mut self, number: u32) {
+        let last = self.blame.values().next_back().filter(|blame| !blame.quarantined.is_empty());
+        if self.spec.order == Order::Sequential
+            && let Some(last) = last.cloned()
+        {
+            let failures = last
+                .failures
+                .into_iter()
+                .filter(|(batch, _)| !last.quarantined.within(Batches::new(*batch, 1)).is_empty());
+            let blame =
+                Blame { failures: failures.collect(), quarantined: last.quarantined.clone(), ..Blame::default() };
+            self.blame.entry(number).or_insert(blame);
+        }
     }
 
     pub(super) fn account(&mut self, number: u32, batches: &Ranges) {
@@ -82,6 +106,13 @@ impl Dataset {
         blame.suspected.remove(batch);
         blame.quarantined.insert(batch);
         self.finish(number);
+    }
+
+    /// What was taken out of the epochs that are finished.
+    pub(super) fn quarantined_of_finished(&self) -> BTreeMap<u32, Ranges> {
+        let is_finished = |number: &u32| *number < self.begun && !self.epochs.contains_key(number);
+        let finished = self.blame.iter().filter(|(number, blame)| is_finished(number) && !blame.quarantined.is_empty());
+        finished.map(|(number, blame)| (*number, blame.quarantined.clone())).collect()
     }
 
     /// Whether some of its batches are leased only to who has nothing else.

@@ -26,6 +26,9 @@ pub struct DatasetPosition {
     pub accounted: u64,
     /// How many of them were quarantined.
     pub quarantined: u64,
+    /// Which batches those were, by epoch.
+    #[serde(default)]
+    pub quarantined_batches: BTreeMap<u32, Ranges>,
     /// Those that had begun and were not finished.
     pub epochs: BTreeMap<u32, EpochPosition>,
 }
@@ -33,7 +36,18 @@ pub struct DatasetPosition {
 impl DatasetPosition {
     /// Where a dataset stands at first.
     pub(super) fn start(spec: &DatasetSpec) -> Self {
-        Self { spec: spec.clone(), begun: 0, accounted: 0, quarantined: 0, epochs: BTreeMap::new() }
+        Self {
+            spec: spec.clone(),
+            begun: 0,
+            accounted: 0,
+            quarantined: 0,
+            quarantined_batches: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn has_finished(&self, epoch: u32) -> bool {
+        epoch < self.begun && !self.epochs.contains_key(&epoch)
     }
 
     /// Whether it can be true: a token may come from anywhere.
@@ -48,7 +62,16 @@ impl DatasetPosition {
             let inside = epoch.open.end().max(epoch.quarantined.end()) <= epoch.fresh && epoch.fresh <= batches;
             *number < self.begun && apart && inside
         });
-        epochs_exist && epochs_are_possible && finished_records.is_some() && told == finished_records
+        let named_are_possible =
+            self.quarantined_batches.iter().all(|(number, named)| self.has_finished(*number) && named.end() <= batches);
+        let named = self.quarantined_batches.values().flat_map(Ranges::iter).map(|named| self.spec.records_in(named));
+        let names_add_up = named.fold(0, u64::saturating_add) == self.quarantined;
+        epochs_exist
+            && epochs_are_possible
+            && named_are_possible
+            && names_add_up
+            && finished_records.is_some()
+            && told == finished_records
     }
 }
 

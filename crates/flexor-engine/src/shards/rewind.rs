@@ -27,6 +27,7 @@ impl Shards {
                 begun: dataset.begun,
                 accounted: dataset.accounted,
                 quarantined: dataset.quarantined,
+                quarantined_batches: dataset.quarantined_of_finished(),
                 epochs: epochs.collect(),
             };
             (Arc::clone(name), position)
@@ -76,6 +77,18 @@ impl Shards {
             let before = accounted(dataset);
             dataset.begun = at.begun;
             (dataset.accounted, dataset.quarantined) = (at.accounted, at.quarantined);
+            // What was taken out elsewhere is named here, too.
+            for (number, epoch) in at.epochs.iter().filter(|(_, epoch)| !epoch.quarantined.is_empty()) {
+                let blame = dataset.blame.entry(*number).or_default();
+                epoch.quarantined.iter().for_each(|batches| blame.quarantined.insert(batches));
+            }
+            // Of a finished epoch the position tells all.
+            for (number, blame) in dataset.blame.iter_mut().filter(|(number, _)| at.has_finished(**number)) {
+                blame.quarantined = at.quarantined_batches.get(number).cloned().unwrap_or_default();
+            }
+            for (number, batches) in &at.quarantined_batches {
+                dataset.blame.entry(*number).or_default().quarantined.clone_from(batches);
+            }
             dataset.epochs = at
                 .epochs
                 .iter()
@@ -87,9 +100,10 @@ impl Shards {
             numbers.into_iter().for_each(|number| dataset.finish(number));
         }
         self.grants.clear();
-        self.done.clear();
+        self.stealable.clear();
         for worker in self.workers.values_mut() {
             worker.grants.clear();
+            worker.done.clear();
             worker.pace.busy_since = None;
         }
         self.check_at = Duration::MAX;

@@ -7,18 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % sides
-    }
-}
+use crate::dice::Dice;
 
 /// A process, and what it remembers.
 #[derive(Debug, Clone)]
@@ -59,6 +48,10 @@ struct Simulation {
     accepted: BTreeMap<(u32, u64), u32>,
     /// Acknowledged to somebody who will not say it again: no crash may forget these.
     promised: BTreeSet<(u32, u64)>,
+    round: Round,
+    failed_rounds: BTreeSet<Round>,
+    /// Nodes whose loss nobody has noticed.
+    unnoticed: BTreeSet<Arc<str>>,
 }
 
 impl Simulation {
@@ -81,6 +74,9 @@ impl Simulation {
             master: 0,
             accepted: BTreeMap::new(),
             promised: BTreeSet::new(),
+            round: Round(0),
+            failed_rounds: BTreeSet::new(),
+            unnoticed: BTreeSet::new(),
         };
         simulation.shards.register(spec, &mut simulation.journal).unwrap();
         simulation.flush();
@@ -96,10 +92,12 @@ impl Simulation {
     }
 
     fn start(&mut self) {
-        let name: Arc<str> = format!("w{}", self.dice.roll(4)).into();
+        let node: Arc<str> = format!("n{}", self.dice.roll(4)).into();
+        let name: Arc<str> = format!("{node}/0").into();
         if self.processes.contains_key(&name) {
             return;
         }
+        self.unnoticed.remove(&node);
         let life = self.lives.entry(Arc::clone(&name)).or_default();
         *life += 1;
         let id = WorkerId::new(Arc::clone(&name), *life);
@@ -179,13 +177,27 @@ impl Simulation {
 
     /// The program fails in one process, and the others of its world end with it.
     fn fail(&mut self, name: &Arc<str>) {
-        let all: Vec<Process> = std::mem::take(&mut self.processes).into_values().collect();
-        let root = all.iter().filter(|process| process.id.name == *name);
-        for process in root {
-            self.shards.ended(&process.id, Ending::Failed, self.now, &mut self.journal);
-        }
-        for process in all.iter().filter(|process| process.id.name != *name) {
-            self.shards.ended(&process.id, Ending::Lost, self.now, &mut self.journal);
+        let mut all: Vec<Process> = std::mem::take(&mut self.processes).into_values().collect();
+        all.sort_by_key(|process| process.id.name != *name);
+        if self.dice.roll(2) == 0 {
+            let endings = std::iter::once(Ending::Failed).chain(std::iter::repeat(Ending::Lost));
+            for (process, ending) in all.iter().zip(endings) {
+                self.shards.ended(&process.id, ending, self.now, &mut self.journal);
+            }
+        } else {
+            // Their launchers cannot tell who began it. A master that forgot what they said is told again.
+            for again in [self.dice.roll(4) == 0, false] {
+                for process in &all {
+                    self.shards.failed(&process.id, self.round, self.now, &mut self.journal);
+                }
+                if again {
+                    self.crash();
+                }
+            }
+            self.failed_rounds.insert(self.round);
+            self.round = self.round.next();
+            self.unnoticed.extend(all.iter().filter_map(|process| process.id.node()).map(Arc::from));
+            self.follow();
         }
         // The launcher waits for that.
         self.flush();
@@ -213,9 +225,23 @@ impl Simulation {
 
     fn kill(&mut self, name: &Arc<str>) {
         let Some(process) = self.processes.remove(name) else { return };
-        if self.dice.roll(3) > 0 {
-            self.shards.ended(&process.id, Ending::Lost, self.now, &mut self.journal);
+        match self.dice.roll(3) {
+            0 => self.unnoticed.extend(process.id.node().map(Arc::from)),
+            1 => self.shards.ended(&process.id, Ending::Lost, self.now, &mut self.journal),
+            _ => self.follow(),
         }
+    }
+
+    /// The ledger hears how the nodes stand.
+    fn follow(&mut self) {
+        let of_processes = self.processes.values().filter_map(|process| process.id.node()).map(Arc::from);
+        let nodes = Nodes {
+            alive: of_processes.chain(self.unnoticed.iter().cloned()).collect(),
+            round: Some(self.round),
+            failed_rounds: self.failed_rounds.clone(),
+            closed: false,
+        };
+        self.shards.follow(&nodes, self.now, &mut self.journal);
     }
 
     /// The master loses everything behind some fact that is not durable, and is started again.
@@ -303,6 +329,7 @@ impl Simulation {
             8 => self.tokens.push(self.shards.position()),
             9 if self.dice.roll(8) == 0 && !self.tokens.is_empty() => self.restore(),
             10 => self.now += Duration::from_secs(self.dice.roll(2000)),
+            11 => self.follow(),
             _ => {}
         }
     }

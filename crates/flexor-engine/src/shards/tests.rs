@@ -56,6 +56,14 @@ impl Story {
         done.map_err(|because| because.reason)
     }
 
+    /// Seconds pass, each with its tick.
+    fn pass(&mut self, seconds_more: u64) {
+        for _ in 0..seconds_more {
+            self.now += seconds(1);
+            self.shards.tick(self.now, &mut self.journal);
+        }
+    }
+
     fn end(&mut self, name: &str, ending: Ending) {
         self.shards.ended(&worker(name), ending, self.now, &mut self.journal);
     }
@@ -71,6 +79,17 @@ impl Story {
         self.journal.iter().for_each(|fact| shards.replay(fact));
         self.shards = shards.resume(Settings::default(), self.now);
     }
+}
+
+#[test]
+fn an_acknowledgement_said_again_is_known_from_its_worker_and_refused_from_others() {
+    let mut story = Story::of(95, None);
+    let (done, open) = (story.lease("a", 1), story.lease("b", 1));
+    assert_eq!(story.acknowledge("a", &done), Ok(BATCH));
+    assert_eq!(story.acknowledge("a", &done), Ok(0));
+    assert_eq!(story.acknowledge("b", &done), Err(Reason::LeaseVoid));
+    assert_eq!(story.acknowledge("a", &open), Err(Reason::LeaseVoid));
+    assert_eq!(story.totals().accounted, BATCH);
 }
 
 #[test]
@@ -199,17 +218,159 @@ fn what_a_worker_may_hold_is_in_doubt_after_a_restart_until_it_comes_back() {
 }
 
 #[test]
-fn in_doubt_ranges_wait_for_their_holder_however_long_and_are_free_when_it_is_gone() {
+fn in_doubt_ranges_wait_for_their_holder_and_are_free_when_it_is_given_up() {
     let mut story = Story::of(20, Some(1));
     story.lease("a", 2);
     story.restart(story.journal.len());
-    for _ in 0..3600 {
-        story.now += seconds(1);
-        story.shards.tick(story.now, &mut story.journal);
-    }
+    story.pass(59);
     assert_eq!(story.waits("b"), Reason::OthersHoldTheRest);
-    story.end("a", Ending::Lost);
+    story.pass(1);
     assert_eq!(story.lease("b", 2).batches, Batches::new(0, 2));
+}
+
+#[test]
+fn a_worker_whose_session_broke_has_a_moment_to_come_back_and_more_while_the_master_is_away() {
+    let mut story = Story::of(20, Some(1));
+    story.lease("a", 2);
+    story.shards.is_away(&worker("a"), story.now);
+    story.pass(4);
+    story.now += seconds(1000);
+    story.shards.tick(story.now, &mut story.journal);
+    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "nobody could be heard meanwhile");
+    story.shards.is_here(&worker("a"));
+    story.pass(60);
+    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "it has come back");
+    story.shards.is_away(&worker("a"), story.now);
+    story.pass(5);
+    assert_eq!(story.lease("b", 2).batches, Batches::new(0, 2));
+}
+
+#[test]
+fn a_worker_that_acknowledges_keeps_all_its_leases() {
+    let mut story = Story::of(2000, Some(1));
+    let (many, one) = (story.lease("a", 100), story.lease("a", 1));
+    for batch in 0..100 {
+        story.pass(1);
+        let one = Batches::new(many.batches.first + batch, 1);
+        let done = story.shards.acknowledge(&worker("a"), many.grant, one, story.now, &mut story.journal);
+        assert_eq!(done, Ok(BATCH), "after {batch} s");
+    }
+    assert_eq!(story.acknowledge("a", &one), Ok(BATCH));
+}
+
+#[test]
+fn a_worker_that_has_become_slower_gets_longer_each_time() {
+    let mut story = Story::of(100, Some(1));
+    let quick = story.lease("a", 1);
+    story.acknowledge("a", &quick).unwrap();
+    let slow = story.lease("a", 1);
+    story.pass(13);
+    assert_eq!(story.acknowledge("a", &slow), Err(Reason::LeaseVoid));
+    let again = story.lease("a", 1);
+    story.pass(13);
+    assert_eq!(story.acknowledge("a", &again), Ok(BATCH));
+}
+
+#[test]
+fn how_long_a_batch_takes_is_known_to_a_master_that_was_started_again() {
+    let mut story = Story::of(40, Some(1));
+    let first = story.lease("a", 1);
+    story.pass(2);
+    story.acknowledge("a", &first).unwrap();
+    let Leased::Lease(_) = story.ask("curl", 3, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    story.restart(story.journal.len());
+    story.pass(17);
+    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "three batches may take three times 2 s each");
+    story.pass(1);
+    story.lease("b", 1);
+}
+
+#[test]
+fn a_life_that_has_ended_is_granted_nothing_more() {
+    let mut story = Story::of(20, Some(1));
+    let life = WorkerId::new("n/0", 7);
+    let asked = Asked { dataset: "d".into(), batches: 1, epoch: None, promise: Promise::Forgets };
+    story.shards.lease(&life, &asked, story.now, &mut story.journal).unwrap();
+    story.shards.ended(&life, Ending::Lost, story.now, &mut story.journal);
+    let refused = story.shards.lease(&life, &asked, story.now, &mut story.journal).unwrap_err();
+    assert_eq!(refused.reason, Reason::WorkerEnded);
+    let next = WorkerId::new("n/0", 8);
+    assert!(matches!(story.shards.lease(&next, &asked, story.now, &mut story.journal), Ok(Leased::Lease(_))));
+}
+
+/// Nodes of these names that have met in this round.
+fn nodes(names: &[&str], round: u64) -> Nodes {
+    let alive = names.iter().map(|name| Arc::from(*name)).collect();
+    Nodes { alive, round: Some(Round(round)), failed_rounds: BTreeSet::new(), closed: false }
+}
+
+#[test]
+fn workers_are_lost_with_their_node_and_only_with_it() {
+    let mut story = Story::of(100, Some(1));
+    story.shards.follow(&nodes(&["n", "m"], 0), story.now, &mut story.journal);
+    for name in ["n/0", "m/0", "curl", "by/hand"] {
+        story.lease(name, 1);
+    }
+    story.shards.follow(&nodes(&["m"], 1), story.now, &mut story.journal);
+    let left: Vec<String> = story.shards.workers().map(|worker| worker.to_string()).collect();
+    assert_eq!(left, ["by/hand", "curl", "m/0"], "no node has ever been called `by`");
+    assert_eq!(story.totals().repeated_at_most, BATCH);
+}
+
+#[test]
+fn a_node_that_was_lost_while_the_master_was_is_noticed_by_the_next() {
+    let mut story = Story::of(100, Some(1));
+    let Leased::Lease(_) = story.ask("n/0", 1, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    story.restart(story.journal.len());
+    story.shards.follow(&nodes(&["m"], 1), story.now, &mut story.journal);
+    assert_eq!(story.totals().granted, 0);
+}
+
+#[test]
+fn of_those_who_fail_in_a_round_the_first_is_to_blame_if_the_program_was() {
+    for program_failed in [true, false] {
+        let mut story = Story::of(100, Some(1));
+        story.shards.follow(&nodes(&["n", "m"], 4), story.now, &mut story.journal);
+        let leases = ["n/0", "m/0"].map(|name| story.ask(name, 1, None, Promise::Forgets).unwrap());
+        let [_, Leased::Lease(bad)] = leases else { panic!("nothing") };
+        for name in ["m/0", "n/0", "m/0"] {
+            story.shards.failed(&worker(name), Round(4), story.now, &mut story.journal);
+        }
+        story.restart(story.journal.len());
+        let mut met = nodes(&["n", "m"], 4);
+        story.shards.follow(&met, story.now, &mut story.journal);
+        assert_eq!(story.totals().outstanding, 100, "nothing is known yet");
+        met.round = Some(Round(5));
+        met.failed_rounds.extend(program_failed.then_some(Round(4)));
+        story.shards.follow(&met, story.now, &mut story.journal);
+        let charged = |fact: &Fact| matches!(fact, Fact::Charged { batch, .. } if *batch == bad.batches.first);
+        assert_eq!(story.journal.iter().filter(|fact| charged(fact)).count(), usize::from(program_failed));
+        assert_eq!(story.totals().granted, 0, "both are for others");
+    }
+}
+
+#[test]
+fn what_was_taken_out_of_an_epoch_is_taken_out_of_the_next_and_named_elsewhere() {
+    let mut story = Story::of(30, Some(2));
+    for _ in 0..2 {
+        let bad = story.lease("a", 1);
+        assert_eq!(bad.batches.first, 0);
+        story.end("a", Ending::Failed);
+    }
+    let mut leased = Vec::new();
+    while let Leased::Lease(lease) = story.ask("a", 1, None, Promise::Replays).unwrap() {
+        leased.push((lease.epoch, lease.batches.first));
+        story.acknowledge("a", &lease).unwrap();
+    }
+    assert_eq!(leased, [(0, 1), (0, 2), (1, 1), (1, 2)]);
+    let named = [(0, 0, 2), (1, 0, 2)];
+    assert_eq!(story.shards.quarantined("d"), named);
+    let position = story.shards.position();
+    let mut elsewhere = Story::of(30, Some(2));
+    elsewhere.shards.restore(position.clone(), elsewhere.now, &mut elsewhere.journal).unwrap();
+    let named: Vec<_> = elsewhere.shards.quarantined("d").iter().map(|(epoch, batch, _)| (*epoch, *batch)).collect();
+    assert_eq!(named, [(0, 0), (1, 0)]);
+    assert_eq!(elsewhere.shards.position(), position);
 }
 
 #[test]

@@ -14,8 +14,7 @@ const VERSION: &str = "v1.";
 const MAX: usize = 8 << 20;
 
 pub(super) fn encode(position: &Position) -> String {
-    // A position is plain data with string keys; serialising it cannot fail.
-    let json = serde_json::to_vec(position).unwrap_or_default();
+    let json = serde_json::to_vec(position).expect("a position is plain data with text for keys");
     let mut bytes = crc32fast::hash(&json).to_le_bytes().to_vec();
     bytes.extend(json);
     format!("{VERSION}{}", BASE64.encode(bytes))

@@ -208,14 +208,15 @@ impl Held {
 
 async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
+    job.data().is_of(GrantId(body.lease), &name)?;
     let (records, _) = job.data().acknowledge(&worker, body.batches(), true).await?;
-    tracing::trace!(dataset = name, %worker, records, "acknowledged");
     Ok(Json(json!({ "records": records })))
 }
 
-async fn give_back(State(job): State<Job>, Body(body): Body<Held>) -> Answer {
+async fn give_back(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    job.data().give_back(&worker, body.batches()).await?;
+    job.data().is_of(GrantId(body.lease), &name)?;
+    job.data().give_back(&worker, body.batches(), true).await?;
     Ok(Json(json!({})))
 }
 

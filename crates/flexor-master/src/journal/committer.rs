@@ -132,6 +132,10 @@ impl Committer {
         Ok(lsn)
     }
 
+    pub(super) fn last(&self) -> Lsn {
+        self.desk().tail.last()
+    }
+
     pub(super) fn flush(&self) -> Result<(), JournalError> {
         let mut desk = self.desk();
         if let Some(error) = desk.ended.as_ref().or(desk.refusal.as_ref()) {

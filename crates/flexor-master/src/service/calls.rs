@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Event, MemberId, Place};
+use flexor_engine::Because;
+use flexor_engine::rendezvous::{Event, MemberId, Processes};
 use flexor_engine::shards::WorkerId;
-use flexor_model::Reason;
+use flexor_model::{Reason, Round};
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::service::{ConnId, Outbox, Service};
 use flexor_wire::master::v1 as wire;
@@ -18,6 +19,8 @@ use crate::job::{Job, NodeEvent};
 /// Nobody waits longer than this in one call.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const MAX_NAME: usize = 253;
+/// More processes than any node has; so that their numbers can be counted.
+const MAX_PROCESSES: u32 = 1 << 16;
 
 /// The keys of the native API stand apart from those of TCPStore's clients.
 const KEY_PREFIX: &str = "flexor/";
@@ -37,19 +40,6 @@ pub(super) fn reply(job: &Job, id: u64, result: Answer) -> wire::Reply {
         durable_seq: job.durable_mark(),
         result: Some(result),
         durable_lsn: job.data().durable_lsn(),
-    }
-}
-
-/// Whether the answer may have to wait for something to happen.
-pub(super) fn may_wait(request: &wire::Request) -> bool {
-    match &request.op {
-        Some(Op::Poll(poll)) => poll.wait_ms > 0,
-        Some(Op::Wait(wait)) => wait.wait_ms > 0,
-        Some(Op::Set(set)) => set.durable,
-        Some(Op::Acknowledge(acknowledge)) => acknowledge.durable,
-        // What is decided about the data is answered when it is durable.
-        Some(Op::Lease(_) | Op::Register(_) | Op::ComeBack(_) | Op::Restore(_) | Op::Ended(_)) => true,
-        Some(_) | None => false,
     }
 }
 
@@ -86,9 +76,9 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
     match request.op.ok_or_else(|| refusal("the request asks for nothing that this version knows"))? {
         Op::Join(join) => {
             let id = member?;
-            job.will_start(&id, join.processes, join.survives);
+            let processes = Processes { count: join.processes.clamp(1, MAX_PROCESSES), survive: join.survives };
             let fenced = job.with(|store, now, out| {
-                store.tell(job.run(), Event::Join { id: id.clone() }, now, out);
+                store.tell(job.run(), Event::Join { id: id.clone(), processes }, now, out);
                 store.machine(job.run()).is_some_and(|run| run.closed().is_none() && run.place_of(&id).is_none())
             });
             if fenced {
@@ -105,6 +95,17 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Finish(_) => {
             let id = member?;
             job.with(|store, now, out| store.tell(job.run(), Event::Finish { id }, now, out));
+            Ok(done)
+        }
+        Op::Depart(depart) => {
+            let id = member?;
+            let because = Because::new(Reason::LauncherGaveUp, depart.detail);
+            job.with(|store, now, out| store.tell(job.run(), Event::Gone { id, because }, now, out));
+            Ok(done)
+        }
+        Op::OptIn(_) => {
+            let id = member?;
+            job.with(|store, now, out| store.tell(job.run(), Event::OptIn { id }, now, out));
             Ok(done)
         }
         Op::Beat(_) => {
@@ -161,18 +162,12 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Position(_) => Ok(data_calls::position(job)),
         Op::Restore(restore) => data_calls::restore(job, &restore).await,
         Op::Ended(ended) => {
-            let id = life_of(ended.worker.as_ref())?;
-            // Whose fault it was is known when the nodes of the world have met again.
-            let in_world = member.is_ok_and(|launcher| {
-                job.with(|store, _, _| {
-                    store.machine(job.run()).is_some_and(|run| run.place_of(&launcher) == Some(Place::World))
-                })
-            });
-            if in_world && !ended.certain && ended.ending() == wire::worker_ended::Ending::Failed {
-                job.data().failed_in_world(&worker(id));
-                return Ok(done);
+            let round = ended.round.map(Round);
+            for one in &ended.workers {
+                let worker = worker(life_of(one.worker.as_ref())?);
+                data_calls::ended(job, &worker, one.ending, round).await?;
             }
-            data_calls::ended(job, &worker(id), ended.ending).await
+            Ok(done)
         }
     }
 }

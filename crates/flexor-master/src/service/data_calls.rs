@@ -6,7 +6,7 @@ use flexor_engine::Because;
 use flexor_engine::shards::{
     Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId,
 };
-use flexor_model::Reason;
+use flexor_model::{Reason, Round};
 use flexor_wire::master::v1 as wire;
 use wire::reply::Result as Answer;
 
@@ -51,7 +51,7 @@ pub(super) async fn acknowledge(
 }
 
 pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) -> Result<Answer, wire::Refusal> {
-    job.data().give_back(worker, held(&back)).await.map_err(|because| refusal(&because))?;
+    job.data().give_back(worker, held(&back), false).await.map_err(|because| refusal(&because))?;
     Ok(Answer::Done(wire::Done {}))
 }
 
@@ -76,19 +76,23 @@ pub(super) async fn restore(job: &Job, restore: &wire::RestorePosition) -> Resul
     Ok(Answer::Rewound(wire::Rewound { records }))
 }
 
-pub(super) async fn ended(job: &Job, worker: &WorkerId, ending: i32) -> Result<Answer, wire::Refusal> {
+pub(super) async fn ended(
+    job: &Job,
+    worker: &WorkerId,
+    ending: i32,
+    round: Option<Round>,
+) -> Result<Answer, wire::Refusal> {
     use wire::worker_ended::Ending as Said;
-    let ending = match Said::try_from(ending) {
-        Ok(Said::Lost) => Ending::Lost,
-        Ok(Said::Failed) => Ending::Failed,
-        Ok(Said::Finished) => Ending::Finished,
-        Ok(Said::Unspecified) | Err(_) => {
-            let because = Because::new(Reason::ProtocolViolation, "how the worker ended is not said");
-            return Err(refusal(&because));
+    let told = match (Said::try_from(ending), round) {
+        (Ok(Said::Failed), Some(round)) => job.data().failed(worker, round).await,
+        (Ok(Said::Failed), None) => job.data().ended(worker, Ending::Failed).await,
+        (Ok(Said::Lost), _) => job.data().ended(worker, Ending::Lost).await,
+        (Ok(Said::Finished), _) => job.data().ended(worker, Ending::Finished).await,
+        (Ok(Said::Unspecified) | Err(_), _) => {
+            Err(Because::new(Reason::ProtocolViolation, "how the worker ended is not said"))
         }
     };
-    job.data().ended(worker, ending).await.map_err(|because| refusal(&because))?;
-    Ok(Answer::Done(wire::Done {}))
+    told.map(|()| Answer::Done(wire::Done {})).map_err(|because| refusal(&because))
 }
 
 fn held(held: &wire::Held) -> (GrantId, Batches) {

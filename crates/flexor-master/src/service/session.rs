@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -125,12 +126,17 @@ impl Session {
             self.job.data().session_begun(&worker);
             self.worker = Some(worker);
         }
-        if calls::may_wait(&request) {
-            let job = self.job.clone();
-            self.waiting.push(async move { calls::answer(&job, request).await }.boxed());
-            return None;
+        // Everything is decided when it is first looked at, so in the order in which it was asked for; what has to wait
+        // is only the answer.
+        let job = self.job.clone();
+        let mut answer = async move { calls::answer(&job, request).await }.boxed();
+        match futures::poll!(&mut answer) {
+            Poll::Ready(reply) => Some(reply),
+            Poll::Pending => {
+                self.waiting.push(answer);
+                None
+            }
         }
-        Some(calls::answer(&self.job, request).await)
     }
 
     /// Where the owner stands, if that is something else than it was told last.
@@ -161,7 +167,7 @@ impl Drop for Session {
         if let Some(id) = self.owner.take()
             && self.job.session_ended(&id, self.number)
         {
-            let event = Event::SidecarLost { id, grace: GRACE };
+            let event = Event::ConnectionLost { id, grace: GRACE };
             self.job.with(|store, now, out| store.tell(self.job.run(), event, now, out));
         }
     }

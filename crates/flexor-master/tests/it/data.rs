@@ -19,6 +19,12 @@ fn acknowledge(held: wire::Held, durable: bool) -> Op {
     Op::Acknowledge(wire::AcknowledgeBatches { done: Some(held), durable })
 }
 
+/// The program has failed in a worker, perhaps only because the round came to an end.
+fn failed(worker: Option<wire::Node>, round: Option<u64>) -> Op {
+    let ended = wire::WorkerEnded { worker, ending: wire::worker_ended::Ending::Failed.into() };
+    Op::Ended(wire::WorkersEnded { workers: vec![ended], round })
+}
+
 async fn leased(worker: &mut Node, batches: u64) -> wire::Lease {
     match worker.ask(lease(batches)).await {
         Answer::Lease(lease) => lease,
@@ -171,9 +177,7 @@ async fn a_batch_that_the_program_fails_of_is_named() {
         let mut worker = Node::connect(&serving, "w", life).await;
         assert_eq!(leased(&mut worker, 1).await.held.unwrap().first, 0);
         let node = Some(wire::Node { name: "w".to_owned(), incarnation: life });
-        let ended =
-            wire::WorkerEnded { worker: node, ending: wire::worker_ended::Ending::Failed.into(), certain: false };
-        assert!(matches!(launcher.ask(Op::Ended(ended)).await, Answer::Done(_)));
+        assert!(matches!(launcher.ask(failed(node, None)).await, Answer::Done(_)));
     }
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets HTTP/1.1").await;
     let all: Value = serde_json::from_str(&text).unwrap();
@@ -194,7 +198,7 @@ async fn a_lease_whose_answer_was_lost_goes_to_whoever_asks_next() {
     let held = json!([{ "lease": again["lease"], "first": again["first"], "count": again["count"] }]);
     let more = post(&serving, "/api/datasets/d/lease", ask(held)).await.1;
     assert_eq!((&again["first"], &more["first"]), (&json!(0), &json!(1)), "what it holds stays its own");
-    assert_eq!(totals(&serving).await["repeatedAtMost"], 0);
+    assert_eq!(totals(&serving).await["repeatedAtMost"], 10, "an earlier process of that name may have heard of it");
 }
 
 #[tokio::test]
@@ -224,8 +228,7 @@ async fn lease_in_round(serving: &Serving, node: &str, round: u64) -> wire::Held
 
 async fn report_failure(launcher: &mut Node, node: &str, round: u64) {
     let worker = Some(wire::Node { name: format!("{node}/0"), incarnation: round });
-    let ended = wire::WorkerEnded { worker, ending: wire::worker_ended::Ending::Failed.into(), certain: false };
-    assert!(matches!(launcher.ask(Op::Ended(ended)).await, Answer::Done(_)));
+    assert!(matches!(launcher.ask(failed(worker, Some(round))).await, Answer::Done(_)));
 }
 
 async fn await_totals(serving: &Serving, what: &str, holds: impl Fn(&Value) -> bool) {
@@ -294,4 +297,22 @@ async fn a_dataset_that_cannot_be_counted_is_refused() {
     assert_eq!(post(&serving, "/api/datasets", most).await.0, 200);
     let (code, answer) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
     assert_eq!((code, &answer["count"]), (200, &json!(1)), "{answer}");
+}
+
+#[tokio::test]
+async fn a_lease_is_acknowledged_under_the_name_of_its_own_dataset() {
+    let serving = Serving::start(1, 1).await;
+    for name in ["d", "other"] {
+        assert_eq!(post(&serving, "/api/datasets", json!({ "name": name, "records": 10, "batch": 10 })).await.0, 200);
+    }
+    let (_, lease) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
+    let held = json!({ "worker": "w", "lease": lease["lease"], "first": lease["first"] });
+    for act in ["acknowledge", "give-back"] {
+        let (code, refused) = post(&serving, &format!("/api/datasets/other/{act}"), held.clone()).await;
+        assert_eq!((code, &refused["reason"]), (409, &json!("LeaseVoid")), "{refused}");
+        let (code, refused) = post(&serving, &format!("/api/datasets/none/{act}"), held.clone()).await;
+        assert_eq!((code, &refused["reason"]), (404, &json!("UnknownDataset")), "{refused}");
+    }
+    assert_eq!(totals(&serving).await["accounted"], 0);
+    assert_eq!(post(&serving, "/api/datasets/d/acknowledge", held).await.1["records"], 10);
 }

@@ -54,3 +54,13 @@ async fn without_the_token_nothing_of_ours_answers() {
     let status = serving.client().await.call(request).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::Unauthenticated);
 }
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_said_not_to() {
+    let serving = Serving::start(1, 1).await;
+    for path in ["/", "/api", "/api/dataset", "/api/datasets/a/b/c"] {
+        let (code, text) = Serving::http(serving.grpc, &format!("GET {path} HTTP/1.1")).await;
+        assert_eq!(code, 404, "{path}: {text}");
+        assert!(text.contains("/api/status"), "{text}");
+    }
+}

@@ -108,6 +108,11 @@ impl Node {
         self.say(wire::request::Op::Join(wire::Join::default())).await;
     }
 
+    /// Joins with so many processes.
+    pub(crate) async fn join_with(&self, processes: u32) {
+        self.say(wire::request::Op::Join(wire::Join { processes, survives: false })).await;
+    }
+
     /// The next message about the world that satisfies `wanted`.
     pub(crate) async fn world(&mut self, wanted: impl Fn(&wire::World) -> bool) -> wire::World {
         let found = async {

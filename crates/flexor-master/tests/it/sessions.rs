@@ -112,3 +112,37 @@ async fn nonsense_is_refused_with_a_reason() {
         assert!(matches!(reply.result, Some(Answer::Refusal(_))), "{request:?} got {reply:?}");
     }
 }
+
+#[tokio::test]
+async fn a_life_that_departs_leaves_the_later_one_alone() {
+    let serving = Serving::start(1, 1).await;
+    let mut earlier = Node::connect(&serving, "a", 1).await;
+    earlier.join().await;
+    earlier.complete().await;
+    let mut later = Node::connect(&serving, "a", 2).await;
+    later.join().await;
+    let world = later.complete().await;
+    earlier.ask(Op::Depart(wire::Depart { detail: "its launcher has ended".to_owned() })).await;
+    let Answer::World(still) = later.ask(Op::Poll(wire::Poll::default())).await else { panic!("no world") };
+    assert_eq!((still.place(), still.round, &*still.restart), (wire::world::Place::InWorld, world.round, ""));
+    later.ask(Op::Depart(wire::Depart { detail: "its launcher has ended".to_owned() })).await;
+    let Answer::World(gone) = later.ask(Op::Poll(wire::Poll::default())).await else { panic!("no world") };
+    assert_eq!(gone.place(), wire::world::Place::Outside);
+}
+
+#[tokio::test]
+async fn newcomers_hear_that_the_world_outlives_changes() {
+    let serving = Serving::start(1, 2).await;
+    let mut a = Node::connect(&serving, "a", 1).await;
+    a.ask(Op::Join(wire::Join::default())).await;
+    call(&serving, Op::Poll(wire::Poll::default())).await;
+    let outlives = async || match call(&serving, Op::Poll(wire::Poll::default())).await {
+        Answer::World(world) => world.outlives,
+        other => panic!("{other:?}"),
+    };
+    Serving::http(serving.grpc, "POST /api/expected HTTP/1.1\nContent-Type: application/json\n\n{\"nodes\":1}").await;
+    a.complete().await;
+    assert!(!outlives().await);
+    a.ask(Op::OptIn(wire::OptIn {})).await;
+    assert!(outlives().await);
+}

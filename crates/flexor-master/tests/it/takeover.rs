@@ -43,3 +43,24 @@ async fn of_two_masters_the_older_one_ends() {
     node.join().await;
     node.complete().await;
 }
+
+#[tokio::test]
+async fn the_next_master_knows_how_many_processes_a_node_starts_that_joined_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::with(2, 2, Some(folder.path()), None).await.unwrap();
+    let mut a = Node::connect(&first, "a", 1).await;
+    a.join_with(2).await;
+    a.world(|world| world.place() == wire::world::Place::Joined).await;
+    call(&first, Op::Set(wire::SetKey { key: "k".to_owned(), value: "v".into(), durable: true })).await;
+    drop((first, a));
+
+    let second = Serving::with(2, 2, Some(folder.path()), None).await.unwrap();
+    let mut b = Node::connect(&second, "b", 1).await;
+    b.join_with(3).await;
+    let world = b.complete().await;
+    assert_eq!((world.first_process, world.processes), (2, 5));
+    let mut a = Node::connect(&second, "a", 1).await;
+    a.say(Op::Poll(wire::Poll::default())).await;
+    let world = a.complete().await;
+    assert_eq!((world.first_process, world.processes), (0, 5));
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, Event, Fact, MemberId, Place, Rendezvous};
+use flexor_engine::rendezvous::{Because, Event, Fact, MemberId, Place, Processes, Rendezvous};
 use flexor_model::Reason;
 
 use super::facts::{RunId, StoreFact};
@@ -150,7 +150,9 @@ impl AwareStore {
             }
         }
         match wish {
-            Meaning::Join | Meaning::Succeed => self.feed(run, Event::Join { id: id.clone() }, now, out),
+            Meaning::Join | Meaning::Succeed => {
+                self.feed(run, Event::Join { id: id.clone(), processes: Processes::default() }, now, out);
+            }
             Meaning::Leave => self.feed(run, Event::Leave { id: id.clone() }, now, out),
             Meaning::Nothing => self.feed(run, Event::Heard { id: id.clone() }, now, out),
         }
@@ -219,6 +221,7 @@ impl AwareStore {
                 }
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
+                | Fact::Brings { .. }
                 | Fact::Left { .. }
                 | Fact::Finished { .. }
                 | Fact::Closed { .. }

@@ -47,6 +47,7 @@ fn moves_somebody_who_waits(fact: &Fact) -> bool {
         Fact::Completed { .. } | Fact::Closed { .. } | Fact::Reopened { .. } | Fact::Dropped { .. } => true,
         Fact::Joined { .. }
         | Fact::Spared { .. }
+        | Fact::Brings { .. }
         | Fact::Left { .. }
         | Fact::Finished { .. }
         | Fact::Expected { .. } => false,
@@ -97,7 +98,10 @@ impl Run {
     }
 
     fn count_epoch(&mut self, facts: &[Fact]) {
-        let news = |fact: &Fact| matches!(fact, Fact::Completed { .. } | Fact::Closed { .. } | Fact::Reopened { .. });
+        // Who is dropped while it waits has to hear of it: it would wait for ever.
+        let news = |fact: &Fact| {
+            matches!(fact, Fact::Completed { .. } | Fact::Closed { .. } | Fact::Reopened { .. } | Fact::Dropped { .. })
+        };
         let restart = self.machine.restart_wanted().is_some();
         if facts.iter().any(news) || restart != self.restart_told {
             self.epoch += 1;

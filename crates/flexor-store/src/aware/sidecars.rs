@@ -140,7 +140,7 @@ impl AwareStore {
         for conn in conns {
             for (run, id) in self.members_of(&[*conn]) {
                 if self.speaks_for(*conn, &run, &id) {
-                    self.feed(&run, Event::SidecarLost { id, grace: SIDECAR_GRACE }, now, out);
+                    self.feed(&run, Event::ConnectionLost { id, grace: SIDECAR_GRACE }, now, out);
                 }
             }
         }

@@ -74,13 +74,17 @@ pub(super) fn log(run: &Run, fact: &Fact) {
     let id = &run.id;
     let of_node = |node: &MemberId| tracing::info_span!("node", name = %node).entered();
     match fact {
-        Fact::Joined { id: node, newcomer } => {
+        Fact::Joined { id: node, newcomer, .. } => {
             let _span = of_node(node);
             tracing::info!(run = %id, newcomer, "joined");
         }
-        Fact::Spared { id: node, because } => {
+        Fact::Spared { id: node, because, .. } => {
             let _span = of_node(node);
             tracing::info!(run = %id, %because, "kept as a spare");
+        }
+        Fact::Brings { id: node, processes } => {
+            let _span = of_node(node);
+            tracing::debug!(run = %id, ?processes, "brings something else");
         }
         Fact::Left { id: node } => {
             let _span = of_node(node);

@@ -96,3 +96,12 @@ fn only_the_newest_environments_of_the_same_name_stay() {
     assert!(used.exists() && before.exists() && stranger.exists());
     assert!(!old.exists() && !killed.exists());
 }
+
+#[test]
+fn recipes_pin_every_package_and_are_called_by_the_one_they_are_for() {
+    for recipe in [crate::torch::RECIPE, crate::torchft::RECIPE, crate::dlrover::RECIPE, crate::grpc::RECIPE] {
+        let packages: Vec<&str> = recipe.requirements.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(packages.iter().all(|line| line.matches("==").count() == 1), "{packages:?}");
+        assert!(packages.contains(&&*format!("{}=={}", recipe.name, recipe.version)), "{packages:?}");
+    }
+}

@@ -3,7 +3,10 @@
 //! Alone, on free ports of this machine; for others, where torchrun's first node would serve: `--rdzv-conf is_host=true`,
 //! or rank 0 of a static rendezvous.
 
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,11 +15,14 @@ use flexor_engine::rendezvous::Settings;
 use flexor_master::faults::Faults;
 use flexor_master::job::Job;
 use flexor_master::{Config, Master, MasterError, Ports};
-use flexor_model::JobUid;
+use flexor_model::{JobUid, env};
+use tempfile::NamedTempFile;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinHandle;
 
-/// What its job is called.
+use crate::master::read_token;
+
+/// What its job is called where nobody says.
 pub const JOB: &str = "standalone";
 
 /// How long the others have to hear that the run is over.
@@ -27,30 +33,51 @@ pub struct OwnMaster {
     address: SocketAddr,
     job: Job,
     task: JoinHandle<Result<(), MasterError>>,
+    /// With a token that only this launch and its workers know.
+    token_file: Option<NamedTempFile>,
 }
 
 impl OwnMaster {
-    /// A master for this launch alone.
-    pub async fn start(options: &LaunchOptions) -> anyhow::Result<Self> {
+    /// A master for this launch alone. Without a token of the user's it makes one, because others on this machine can
+    /// reach it, too.
+    pub async fn start(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self::serve(options, Nodes { min: 1, max: 1 }, here).await
+        let made = if token_file.is_none() { Some(make_token().context("cannot make a token")?) } else { None };
+        let token = token_file.or(made.as_ref().map(NamedTempFile::path));
+        let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, here, token).await?;
+        own.token_file = made;
+        Ok(own)
     }
 
-    /// A master for all nodes of the job, at an address of this machine.
-    pub async fn start_for_all(options: &LaunchOptions, at: &Address, nodes: Nodes) -> anyhow::Result<Self> {
+    /// A master for all nodes of the job, at an address of this machine. All show the user's token, if there is one.
+    pub async fn start_for_all(
+        options: &LaunchOptions,
+        id: &str,
+        at: &Address,
+        nodes: Nodes,
+        token_file: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let host = &at.host;
         let mut found = lookup_host((host.as_str(), at.port)).await.with_context(|| format!("{host} is not known"))?;
         let known = found.next().with_context(|| format!("{host} has no address"))?;
         let ip = if known.ip().is_loopback() { known.ip() } else { IpAddr::from(Ipv4Addr::UNSPECIFIED) };
-        if !ip.is_loopback() {
+        if !ip.is_loopback() && token_file.is_none() {
             tracing::warn!(
-                "this node serves the rendezvous without a token, as torchrun does: let only the job's nodes reach it"
+                "this node serves the rendezvous without a token, as torchrun does: let only the job's nodes reach it, \
+                 or give all of them {}",
+                env::TOKEN_FILE.name
             );
         }
-        Self::serve(options, nodes, SocketAddr::new(ip, at.port)).await
+        Self::serve(options, id, nodes, SocketAddr::new(ip, at.port), token_file).await
     }
 
-    async fn serve(options: &LaunchOptions, nodes: Nodes, at: SocketAddr) -> anyhow::Result<Self> {
+    async fn serve(
+        options: &LaunchOptions,
+        id: &str,
+        nodes: Nodes,
+        at: SocketAddr,
+        token_file: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let grpc = TcpListener::bind(at).await.with_context(|| format!("{at} cannot be listened on"))?;
         let address = grpc.local_addr()?;
@@ -60,22 +87,30 @@ impl OwnMaster {
         if let Some(last_call) = options.rendezvous_conf.last_call {
             settings.last_call = last_call;
         }
+        // torchrun takes any text for the name of a run, and "none" where there is none.
+        let job = id.parse().ok().filter(|_| id != "none");
         let config = Config {
-            job: JOB.parse().context("the name of the job")?,
+            job: job.map_or_else(|| JOB.parse().context("the name of the job"), Ok)?,
             uid: JobUid::from(JOB),
             settings,
             state: None,
-            token: None,
+            token: token_file.map(read_token).transpose()?,
             plain_store: false,
         };
         let master = Master::open(config, ports, &Faults::off())?;
         let job = master.job().clone();
-        Ok(Self { address, job, task: tokio::spawn(master.serve(std::future::pending())) })
+        let task = tokio::spawn(master.serve(std::future::pending()));
+        Ok(Self { address, job, task, token_file: None })
     }
 
     /// Where it serves.
     pub fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    /// The token that it has made for itself, if it has.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_ref().map(NamedTempFile::path)
     }
 
     /// Waits until it has ended, which it does not do by itself.
@@ -99,6 +134,15 @@ impl OwnMaster {
             tracing::warn!("some nodes did not leave in time; they find no master any more");
         }
     }
+}
+
+/// A token that nobody can guess, in a file that only this user can read.
+fn make_token() -> io::Result<NamedTempFile> {
+    let mut random = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let mut file = tempfile::Builder::new().prefix("flexor-token-").tempfile()?;
+    writeln!(file, "{:032x}", u128::from_ne_bytes(random))?;
+    Ok(file)
 }
 
 impl Drop for OwnMaster {

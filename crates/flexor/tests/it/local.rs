@@ -1,7 +1,7 @@
 //! The program by itself, on this machine.
 
 mod crd;
-mod data;
+pub mod data;
 mod documents;
 mod exit_codes;
 pub mod faults;

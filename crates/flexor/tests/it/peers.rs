@@ -1,8 +1,10 @@
-//! Stock PyTorch as a client: its torchrun loses and gains nodes, its TCPStore client speaks to our store.
+//! Stock PyTorch as a client: its torchrun loses and gains nodes, its TCPStore client speaks to our store, its programs
+//! lease their data from our master.
 //!
-//! The first seven tell what happens to a job when its nodes, its network, its master or its program fail; `bench
+//! Those of torchrun tell what happens to a job when its nodes, its network, its master or its program fail; `bench
 //! recovery` measures how long each takes. Deadlines here only keep a failing test from waiting for ever.
 
+mod data;
 mod endings;
 mod hangs;
 mod job;

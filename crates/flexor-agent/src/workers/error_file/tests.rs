@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::exit::Outcome;
 use super::super::worker::{GlobalRank, LocalRank};
 use super::*;
+use crate::processes::Outcome;
 
 const RECORDED: &str = r#"{"message": {"message": "ValueError: no such layer", "extraInfo": {"py_callstack":
     "Traceback (most recent call last):\n  File \"train.py\", line 3, in main\nValueError: no such layer\n",

@@ -5,7 +5,7 @@ use super::LogOptions;
 
 /// One of the two streams that a program writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::workers) enum Stream {
+pub(super) enum Stream {
     Stdout,
     Stderr,
 }
@@ -51,7 +51,11 @@ impl Destination {
 
 #[cfg(test)]
 mod tests {
+    use super::super::streams::{StreamChoice, Streams};
     use super::*;
+
+    const OUT: Streams = Streams { stdout: true, stderr: false };
+    const BOTH: Streams = Streams { stdout: true, stderr: true };
 
     fn choose(options: &LogOptions, worker: u32) -> [Destination; 2] {
         [Stream::Stdout, Stream::Stderr].map(|stream| Destination::choose(options, stream, LocalRank(worker), true))
@@ -64,8 +68,8 @@ mod tests {
 
     #[test]
     fn tee_is_redirect_with_a_console() {
-        let options =
-            LogOptions { redirects: "3".parse().unwrap(), tee: "0:1".parse().unwrap(), ..LogOptions::default() };
+        let tee = StreamChoice::ByLocalRank([(LocalRank(0), OUT)].into());
+        let options = LogOptions { redirects: StreamChoice::All(BOTH), tee, ..LogOptions::default() };
         assert_eq!(choose(&options, 0), [Destination::FileAndConsole, Destination::File]);
         assert_eq!(choose(&options, 1), [Destination::File; 2]);
     }
@@ -73,7 +77,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_not_shown_writes_only_to_its_files() {
         let shown = Some([LocalRank(1)].into());
-        let options = LogOptions { tee: "1".parse().unwrap(), shown, ..LogOptions::default() };
+        let options = LogOptions { tee: StreamChoice::All(OUT), shown, ..LogOptions::default() };
         assert_eq!(choose(&options, 0), [Destination::File, Destination::Nowhere]);
         assert_eq!(choose(&options, 1), [Destination::FileAndConsole, Destination::Launcher]);
     }
@@ -81,7 +85,7 @@ mod tests {
     #[test]
     fn without_a_folder_nothing_is_lost() {
         let options =
-            LogOptions { redirects: "3".parse().unwrap(), tee: "1".parse().unwrap(), ..LogOptions::default() };
+            LogOptions { redirects: StreamChoice::All(BOTH), tee: StreamChoice::All(OUT), ..LogOptions::default() };
         let chosen =
             [Stream::Stdout, Stream::Stderr].map(|stream| Destination::choose(&options, stream, LocalRank(0), false));
         assert_eq!(chosen, [Destination::Console, Destination::Launcher]);

@@ -52,7 +52,7 @@ impl RunFolder {
             LogFolder::Unnamed | LogFolder::Null => format!("flexor_{}_", file_name(run_id)),
         };
         let made = Builder::new().prefix(&prefix).disable_cleanup(kept).tempdir_in(&parent);
-        let folder = made.map_err(|source| LogError::Folder { path: parent.join(format!("{prefix}*")), source })?;
+        let folder = made.map_err(|cause| LogError::Folder { path: parent.join(format!("{prefix}*")), cause })?;
         Ok(Self { folder, takes_logs })
     }
 
@@ -109,7 +109,9 @@ mod tests {
     fn a_file_in_the_way_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let below = LogFolder::Below(file.path().to_owned());
-        let error = RunFolder::make(&below, "none", true).unwrap_err().to_string();
+        let error = RunFolder::make(&below, "none", true).unwrap_err();
+        assert!(std::error::Error::source(&error).is_none(), "its text has the cause already");
+        let error = error.to_string();
         assert!(error.starts_with(&format!("cannot make the log folder '{}'", file.path().display())), "{error}");
         assert!(error.ends_with("choose another with --log-dir"), "{error}");
     }

@@ -65,9 +65,9 @@ fn value(name: &str, worker: &WorkerSpec) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::environment::EnvironmentChanges;
     use super::super::super::worker::{GlobalRank, LocalRank};
     use super::*;
+    use crate::processes::EnvironmentChanges;
 
     fn prefix(template: &str) -> String {
         LinePrefix::new(template).of(&worker())

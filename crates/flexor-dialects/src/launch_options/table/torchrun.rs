@@ -25,7 +25,7 @@ pub(in crate::launch_options) const RDZV_CONF: OptionSpec = OptionSpec::text(
     "--rdzv-conf",
     "K1=V1[,K2=V2…]",
     "",
-    "How the nodes meet, in detail: join_timeout and last_call_timeout in seconds, is_host",
+    "How the nodes meet, in detail: join_timeout, last_call_timeout and change_timeout in seconds, is_host",
 );
 
 pub(in crate::launch_options) const STANDALONE: OptionSpec =

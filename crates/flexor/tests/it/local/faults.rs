@@ -8,7 +8,7 @@ mod clock_jumps;
 mod floods;
 mod full_disk;
 mod garbage;
-mod http;
+pub mod http;
 mod killed_master;
 mod killed_nodes;
 mod log_volume;

@@ -1,8 +1,8 @@
 //! The socket over which workers outlive a change of the world, with a worker that speaks its protocol by hand.
 //!
-//! Training with it is the peers tier's `survive`. That a worker which does not answer is restarted after a while is not
-//! tried here: the while is as long as a test may take.
+//! Training with it is the peers tier's `survive`.
 
+mod outside;
 mod told;
 
 use std::collections::BTreeSet;
@@ -38,10 +38,14 @@ fn one_more(job: &Job, had: usize, script: &str) -> Launcher {
     job.node(1, script)
 }
 
+fn has_python() -> bool {
+    let version = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
 macro_rules! python_or_skip {
     () => {
-        let mut python = Command::new("python3");
-        if !python.arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        if !has_python() {
             skip!("there is no python3");
         }
     };
@@ -154,4 +158,41 @@ fn nobody_waits_for_the_start_of_a_worker_that_died_while_it_was_asked_to_meet()
     assert!(second.iter().all(|told| told.world.world_size == 2), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
+}
+
+/// A node with one worker that has a second for each change.
+fn hasty_node(job: &Job, script: &str) -> Launcher {
+    let one = ["--nproc-per-node=1", "--rdzv-conf=change_timeout=1", "sh", "-c", script];
+    Launcher::start(job.command().args(one))
+}
+
+#[test]
+fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
+    python_or_skip!();
+    let job = job(1);
+    let mut nodes = vec![hasty_node(&job, &worker("stays"))];
+    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    nodes.push(one_more(&job, 1, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    assert_eq!(job.folder.lines("asked"), [first.pid.to_string()]);
+    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    job.folder.let_go();
+    end_well(nodes);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+#[test]
+fn a_worker_that_does_not_come_into_the_world_it_was_told_is_restarted() {
+    python_or_skip!();
+    let job = job(1);
+    let mut nodes = vec![hasty_node(&job, &worker("never-joins"))];
+    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    nodes.push(one_more(&job, 1, &worker("")));
+    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    told::assert_world(&second, &BTreeSet::from([first.pid]));
+    let is_replaced = |world: &[Told]| world.len() == 2 && world.iter().all(|told| told.pid != first.pid);
+    told::await_world(&job.folder, is_replaced);
+    job.folder.let_go();
+    end_well(nodes);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }

@@ -11,7 +11,7 @@ fn a_node_that_hangs_is_left_behind_and_joins_as_a_newcomer_when_it_wakes() {
     let hanging = job.take(1);
     hanging.stop();
     job.await_one_new_world(2, &old);
-    job.await_decision("SidecarLost");
+    job.await_decision("ConnectionLost");
     let round = job.status().round;
 
     let old = job.workers();

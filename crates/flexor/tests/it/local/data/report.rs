@@ -38,11 +38,16 @@ pub struct Quarantined {
 }
 
 impl Report {
-    /// Asks a master about the dataset of the examples; nothing before somebody has registered it.
+    /// Asks a master about the dataset of `examples/any-program`.
+    pub fn ask(master: SocketAddr) -> Option<Self> {
+        Self::of("numbers", master)
+    }
+
+    /// Asks a master about a dataset; nothing before somebody has registered it.
     ///
     /// Whenever it is asked, the records add up.
-    pub fn ask(master: SocketAddr) -> Option<Self> {
-        let (status, said) = api::get(master, "datasets/numbers");
+    pub fn of(dataset: &str, master: SocketAddr) -> Option<Self> {
+        let (status, said) = api::get(master, &format!("datasets/{dataset}"));
         if status == 404 {
             return None;
         }

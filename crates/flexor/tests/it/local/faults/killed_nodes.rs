@@ -57,7 +57,7 @@ fn a_killed_sidecar_takes_its_node_along_within_seconds() {
     // It has a second to come back; the rest is for a busy machine.
     assert!((1.0..6.0).contains(&start.elapsed().as_secs_f32()), "{:?}", start.elapsed());
     assert!(scene.nodes[0].error().is_some(), "its agent knows");
-    scene.master.await_log("SidecarLost");
+    scene.master.await_log("ConnectionLost");
 }
 
 #[test]

@@ -122,3 +122,14 @@ fn a_python_script_or_module_is_run_with_the_python_that_is_named() {
     let named = Launcher::start(launch(&folder, ["--standalone", "train.py"]).env("PYTHON_EXEC", "echo")).wait_for(0);
     assert_eq!(named.stdout, "-u train.py\n");
 }
+
+#[test]
+fn a_long_path_for_temporary_files_stops_nobody() {
+    let folder = Folder::new();
+    let long = folder.path().join("x".repeat(120));
+    std::fs::create_dir(&long).unwrap();
+    let script = "[ -S $FLEXOR_WORLD_SOCKET ] && echo socket $(stat -c %a $(dirname $FLEXOR_WORLD_SOCKET))";
+    let mut command = launch(&folder, ["--standalone", "sh", "-c", script]);
+    let ended = Launcher::start(command.env("TMPDIR", &long)).wait_for(0);
+    assert_eq!(ended.stdout, "socket 700\n", "{}", ended.stderr);
+}

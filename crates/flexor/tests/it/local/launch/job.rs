@@ -2,7 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::Command;
+
+use flexor_model::env;
 
 use super::super::faults::master::{JOB, Master, Ports};
 use super::super::faults::process::server;
@@ -46,14 +49,24 @@ impl Job {
 
     /// Tells the master how many nodes will come.
     pub fn expect(&self, nodes: usize) {
-        let body = format!(r#"{{"nodes":{nodes}}}"#);
-        let head = "POST /api/expected HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json";
+        self.post("/api/expected", &format!(r#"{{"nodes":{nodes}}}"#));
+    }
+
+    /// Asks the master for something; what it answers.
+    pub fn post(&self, path: &str, body: &str) -> String {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json");
         let mut socket = TcpStream::connect(self.master.ports.grpc).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(socket, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut answer = String::new();
         socket.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+        answer
+    }
+
+    /// The file that names the faults which the master suffers.
+    pub fn faults(&self) -> PathBuf {
+        faults(&self.folder)
     }
 
     /// The state of its run, as `/api/status` tells it.
@@ -68,6 +81,10 @@ fn master(folder: &Folder, ports: Ports, sizes: &str, restarts: &str) -> Command
     for (option, address) in [("--grpc", ports.grpc), ("--store", ports.store), ("--http", ports.http)] {
         command.arg(option).arg(address.to_string());
     }
-    command.arg("--state").arg(folder.path().join("state"));
+    command.arg("--state").arg(folder.path().join("state")).env(env::FAULTS.name, faults(folder));
     command
+}
+
+fn faults(folder: &Folder) -> PathBuf {
+    folder.path().join("faults.json")
 }

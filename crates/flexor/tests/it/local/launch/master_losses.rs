@@ -1,6 +1,7 @@
 //! Masters that are gone: launchers wait for them, and programs do not notice.
 
-use std::time::Duration;
+use std::fs;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -39,6 +40,48 @@ fn a_program_that_ends_while_the_master_is_away_has_ended() {
     job.start_master_again();
     end_well(nodes);
     assert_eq!(job.folder.lines("starts").len(), 2, "nobody was started again");
+}
+
+#[test]
+fn a_launcher_that_is_told_to_end_does_not_wait_for_a_master_that_is_away() {
+    let mut job = Job::start("1", "0");
+    let script = format!("trap 'exit 0' TERM; echo start >> starts; {WAIT}");
+    let node = job.node(4, &script);
+    job.folder.await_lines("starts", 4);
+    job.master.end_with(Signal::SIGKILL);
+    node.await_stderr("dialling again until a master answers");
+    let told = Instant::now();
+    node.signal(Signal::SIGTERM);
+    node.wait_for(130);
+    // A second for the last words, and the workers' own time.
+    assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
+}
+
+#[test]
+fn how_a_worker_ended_is_told_again_until_a_master_has_written_it_down() {
+    let mut job = Job::start("1", "0");
+    job.post("/api/datasets", r#"{"name":"numbers","records":1,"batch":1}"#);
+    let lease = |who: &str| job.post("/api/datasets/numbers/lease", &format!("{{{who},\"waitMs\":1000}}"));
+    let leave = "until [ -e leave ]; do sleep 0.05; done; exit 0";
+    let who = r#"printf '"worker":"%s","incarnation":%s\n' $FLEXOR_WORKER $FLEXOR_INCARNATION > who"#;
+    let node = job.node(2, &format!("if [ $RANK = 0 ]; then {who}; {leave}; fi; {WAIT}"));
+    let first = lease(&job.folder.await_lines("who", 1)[0]);
+    assert!(first.contains(r#""batches":"#), "{first}");
+    fs::write(job.faults(), r#"{"write_error": "ENOSPC"}"#).unwrap();
+    job.master.await_log("write_error: Some(NoSpace)");
+    fs::write(job.folder.path().join("leave"), "").unwrap();
+    eventually("a master that cannot write it down", || (job.master.ready().0 == 503).then_some(()));
+    // It has not answered, and goes before it can.
+    job.master.end_with(Signal::SIGKILL);
+    fs::remove_file(job.faults()).unwrap();
+    job.start_master_again();
+    let lease = |who: &str| job.post("/api/datasets/numbers/lease", &format!("{{{who},\"waitMs\":1000}}"));
+    // As long as the worker that has it is not known to have ended, nobody else gets the batch.
+    eventually("the batch for another worker", || {
+        lease(r#""worker":"other","incarnation":0"#).contains(r#""batches":"#).then_some(())
+    });
+    job.folder.let_go();
+    end_well([node]);
 }
 
 #[test]

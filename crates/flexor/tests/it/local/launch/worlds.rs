@@ -125,3 +125,28 @@ fn a_newcomer_restarts_the_others_and_costs_nothing() {
     end_well([first, second]);
     assert_eq!(job.run()["programFailures"], 0);
 }
+
+#[test]
+fn limits_that_the_master_has_another_mind_about_are_told() {
+    let job = Job::start("1", "2");
+    let other = ["--nnodes=1:7", "--max-restarts=5"];
+    let script = "echo $TORCHELASTIC_MAX_RESTARTS > restarts";
+    let ended = Launcher::start(job.command().args(other).args(["--nproc-per-node=1", "sh", "-c", script])).wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for unheeded in ["--nnodes 1:7, the job has 1:1", "--max-restarts 5, the job has 2"] {
+        assert!(ended.stderr.contains(unheeded), "{}", ended.stderr);
+    }
+    assert_eq!(job.folder.lines("restarts"), ["2"], "programs see what holds");
+}
+
+#[test]
+fn limits_that_are_set_for_torchrun_in_every_pod_are_not_complained_about() {
+    let job = Job::start("1", "2");
+    let mut command = launch(&job.folder, ["--nproc-per-node=1"]);
+    let endpoint = job.master.ports.grpc.to_string();
+    for (name, value) in flexor_dialects::torchrun_env::variables("1:7", "another", &endpoint) {
+        command.env(name, value);
+    }
+    let ended = Launcher::start(command.args(["sh", "-c", "exit 0"])).wait_for(0);
+    assert!(!ended.stderr.contains("not heeded"), "{}", ended.stderr);
+}

@@ -1,8 +1,12 @@
 """A worker that speaks the protocol of the world's socket by hand and writes down in `told` every world that it is told.
 
-Usage: worker.py [odd | hangs-up | loses-peers | dies]   `odd` first says on other connections what nobody should say, and
-writes down in `refused` what was refused; `hangs-up` closes its connection once it is in its first world, and works on;
-`loses-peers` leaves its first world by itself once there is a file `lost`; `dies` is dead once it is asked to meet.
+Usage: worker.py [odd | hangs-up | loses-peers | dies | stays | never-joins | quits]
+
+`odd` first says on other connections what nobody should say, and writes down in `refused` what was refused; `hangs-up`
+closes its connection once it is in its first world, and works on; `loses-peers` leaves its first world by itself once
+there is a file `lost`; `dies` is dead once it is asked to meet; `stays` does not leave its world when it is asked to;
+`never-joins` does not say that it is in a second one; `quits` leaves its world when it is asked to and then ends with the
+code that is in a file `quit`.
 """
 
 import json
@@ -71,11 +75,15 @@ def main():
     say(connection, {"ready": True})
     lines = connection.makefile("rb")
     end = time.monotonic() + LIFETIME
+    worlds = 0
+    waits = False
     has_peers = behaviour == "loses-peers"
     while not os.path.exists("go") and time.monotonic() < end:
         if has_peers and os.path.exists("lost"):
             has_peers = False
             say(connection, {"ready": True})
+        if waits and behaviour == "quits" and os.path.exists("quit"):
+            sys.exit(int(open("quit").read()))
         # Who has hung up waits for nothing but the end.
         heard = [] if connection is None else [connection]
         if not select.select(heard, [], [], 0.05)[0]:
@@ -83,11 +91,16 @@ def main():
         message = json.loads(lines.readline())
         if "meet" in message and behaviour == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
+        elif "meet" in message and behaviour == "stays":
+            write_down("asked", os.getpid())
         elif "meet" in message:
             say(connection, {"ready": True})
+            waits = True
         else:
             write_down("told", {"pid": os.getpid(), "world": message["world"]})
-            say(connection, {"joined": message["world"]["round"]})
+            worlds += 1
+            if behaviour != "never-joins" or worlds == 1:
+                say(connection, {"joined": message["world"]["round"]})
             if behaviour == "hangs-up":
                 lines.close()
                 connection.close()

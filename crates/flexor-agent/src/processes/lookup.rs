@@ -1,7 +1,7 @@
 //! Which file a command names, found before anything is started.
 //!
 //! The rules are those of `execvp`: a name with a slash is a path, any other is looked for in the folders of `PATH`.
-//! Looking first means that a misspelt command is one clear error, not a failure of every worker.
+//! Looking first means that a misspelt command is one clear error, not a failure of every process.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -41,7 +41,7 @@ pub enum ProgramError {
     NoSuchFile {
         /// The path as it was given.
         path: PathBuf,
-        /// The current folder.
+        /// The folder that it would run in.
         here: PathBuf,
     },
     /// The path is that of a folder.
@@ -61,12 +61,14 @@ pub enum ProgramError {
     },
 }
 
-/// Finds the file that `program` names, where `path` is the value of `PATH`.
+/// Finds the file that `program` names, where `path` is the value of `PATH` and `folder` where it would run, if not here.
+/// A relative path is relative to that folder, and so is what is found by it.
 ///
 /// # Errors
 ///
 /// There is none that could be executed.
-pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
+pub fn find_program(program: &OsStr, path: Option<&OsStr>, folder: Option<&Path>) -> Result<PathBuf, ProgramError> {
+    let look = |path: &Path| look(&folder.map_or_else(|| path.to_owned(), |folder| folder.join(path)));
     if program.is_empty() {
         return Err(ProgramError::Empty);
     }
@@ -74,7 +76,10 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, Pr
         let path = PathBuf::from(program);
         return match look(&path) {
             Found::Program => Ok(path),
-            Found::Nothing => Err(ProgramError::NoSuchFile { path, here: env::current_dir().unwrap_or_default() }),
+            Found::Nothing => {
+                let here = folder.map_or_else(|| env::current_dir().unwrap_or_default(), Path::to_owned);
+                Err(ProgramError::NoSuchFile { path, here })
+            }
             Found::Folder => Err(ProgramError::Folder { path }),
             Found::NotExecutable => Err(ProgramError::NotExecutable { path }),
         };
@@ -132,18 +137,33 @@ mod tests {
         let path = env::join_paths([first.path(), second.path()]).unwrap();
         fs::create_dir(first.path().join("train")).unwrap();
         let program = file(second.path(), "train", 0o755);
-        assert_eq!(find_program(OsStr::new("train"), Some(&path)), Ok(program), "a folder of that name is passed over");
+        assert_eq!(
+            find_program(OsStr::new("train"), Some(&path), None),
+            Ok(program),
+            "a folder of that name is passed over"
+        );
         let earlier = file(first.path(), "eval", 0o755);
         file(second.path(), "eval", 0o755);
-        assert_eq!(find_program(OsStr::new("eval"), Some(&path)), Ok(earlier));
-        assert!(find_program(OsStr::new("sh"), None).is_ok(), "without PATH the system's folders count");
+        assert_eq!(find_program(OsStr::new("eval"), Some(&path), None), Ok(earlier));
+        assert!(find_program(OsStr::new("sh"), None, None).is_ok(), "without PATH the system's folders count");
+    }
+
+    #[test]
+    fn a_relative_path_starts_where_the_program_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        file(folder.path(), "train", 0o755);
+        let there = find_program(OsStr::new("./train"), None, Some(folder.path()));
+        assert_eq!(there, Ok(PathBuf::from("./train")));
+        let here = find_program(OsStr::new("./train"), None, None);
+        assert!(matches!(here, Err(ProgramError::NoSuchFile { .. })), "{here:?}");
     }
 
     #[test]
     fn each_way_to_fail_says_what_to_try() {
         let folder = tempfile::tempdir().unwrap();
         let script = file(folder.path(), "train.py", 0o644);
-        let fails = |program: &OsStr| find_program(program, Some(folder.path().as_os_str())).unwrap_err().to_string();
+        let fails =
+            |program: &OsStr| find_program(program, Some(folder.path().as_os_str()), None).unwrap_err().to_string();
         assert_eq!(fails(OsStr::new("")), "the command is empty; name the program to start");
         assert_eq!(
             fails(OsStr::new("no-such-command")),

@@ -1,8 +1,8 @@
-//! Bytes of a worker as lines for the console, each with its prefix.
+//! Bytes of a program as lines for the console, each with its prefix.
 //!
-//! Only whole lines go out, so that those of different workers do not mix; a line that gets too long goes out in
+//! Only whole lines go out, so that those of different programs do not mix; a line that gets too long goes out in
 //! pieces, so that memory is bounded. A carriage return ends a line too, as in torchrun: a progress bar is many lines
-//! here and one in the log file, whose bytes are the worker's own.
+//! here and one in the log file, whose bytes are the program's own.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ const LONGEST: usize = 8 << 10;
 
 /// The console's view of one stream.
 #[derive(Debug)]
-pub(in crate::workers) struct ConsoleLines {
+pub(super) struct ConsoleLines {
     prefix: Vec<u8>,
     /// What came since the last line ended; shorter than [`LONGEST`].
     begun: Vec<u8>,

@@ -1,16 +1,18 @@
-//! The workers of this node in a world, and the store they find each other in.
+//! The crew: the workers of this node that live and die together, with the store they find each other in.
 //!
-//! Workers that have opted in ([`super::world_socket`]) may outlive a world: then the same group goes on in the next one,
-//! with another store.
+//! Workers that have opted in ([`super::world_socket`]) may outlive a world: then the same crew goes on in the next one,
+//! with another store; or it is started outside and waits for its first world.
 
 use std::env;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::time::Instant;
 
-use super::membership::World;
+use super::lives::Life;
 use super::outcome::LaunchError;
+use super::place::World;
 use super::store::{self, RoundStore};
 use super::world_socket::{ToldWorld, WorldSocket};
 use super::{Launch, Signals, signal};
@@ -19,7 +21,7 @@ use crate::workers::{EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEn
 /// What a second signal leaves.
 const AT_ONCE: Ladder = Ladder { signal: Signal::SIGKILL, grace: Duration::ZERO };
 
-pub(super) struct Round {
+pub(super) struct Crew {
     pub(super) group: WorkerGroup,
     pub(super) socket: WorldSocket,
     /// What the workers are told of the world they are in; nothing before the first.
@@ -28,17 +30,18 @@ pub(super) struct Round {
     pub(super) incarnation: u64,
     /// All of them have connected to the socket at some time.
     pub(super) opted_in: bool,
+    /// Since when they live.
+    pub(super) started: Instant,
     /// After the group, which uses it.
     store: Option<RoundStore>,
 }
 
-impl Round {
+impl Crew {
     /// Starts the workers in a world.
-    pub(super) async fn begin(launch: &Launch, world: &World, attempt: u32) -> Result<Self, LaunchError> {
+    pub(super) async fn begin(launch: &Launch, world: &World, life: Life) -> Result<Self, LaunchError> {
         let store = open_store(launch, world).await?;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
-        // A worker that is started again is started in another round.
-        let incarnation = world.round;
+        let Life { incarnation, attempt } = life;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
             .map(|local| spec(launch, local, ranked(launch, world, &store, local), incarnation, &socket))
             .collect();
@@ -47,18 +50,20 @@ impl Round {
         let ranks = format_args!("{first}-{last}");
         tracing::info!(round = world.round, nodes = world.size, processes = world.processes, %ranks, "started");
         let told = told(launch, world, &store);
-        Ok(Self { group, socket, told, incarnation, opted_in: false, store: Some(store) })
+        Ok(Self { group, socket, told, incarnation, opted_in: false, started: Instant::now(), store: Some(store) })
     }
 
     /// Starts workers that wait for a world: they opted in before, so that those who are left need not wait for them.
-    pub(super) fn begin_outside(launch: &Launch, incarnation: u64, attempt: u32) -> Result<Self, LaunchError> {
+    pub(super) fn begin_outside(launch: &Launch, life: Life) -> Result<Self, LaunchError> {
+        let Life { incarnation, attempt } = life;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
             .map(|local| spec(launch, local, unranked(launch, local), incarnation, &socket))
             .collect();
         let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         tracing::info!("started, to join when ready");
-        Ok(Self { group, socket, told: Vec::new(), incarnation, opted_in: true, store: None })
+        let (told, started) = (Vec::new(), Instant::now());
+        Ok(Self { group, socket, told, incarnation, opted_in: true, started, store: None })
     }
 
     /// Takes the workers over into another world.
@@ -78,6 +83,18 @@ impl Round {
         let worlds: Vec<ToldWorld> =
             self.told.iter().filter(|world| untold.contains(&world.local_rank)).cloned().collect();
         self.socket.tell(&worlds);
+    }
+
+    /// The round of the world that its workers are in, or were last.
+    pub(super) fn round(&self) -> Option<u64> {
+        self.told.first().map(|world| world.round)
+    }
+
+    /// Whether all of `count` workers that have not ended take part in no world.
+    pub(super) fn all_left_are_ready(&self, count: u32) -> bool {
+        let ready = self.socket.ready();
+        let has_ended = |local: u32| self.group.exits().iter().any(|exit| exit.local_rank.0 == local);
+        (0..count).all(|local| has_ended(local) || ready.contains(&local))
     }
 
     /// Whether its workers have been in a world.
@@ -116,7 +133,7 @@ pub(super) fn worker_name(node: &str, local_rank: u32) -> String {
 
 async fn open_store(launch: &Launch, world: &World) -> Result<RoundStore, LaunchError> {
     let (node, _) = &launch.node;
-    Ok(RoundStore::begin(launch.master.clone(), node, &world.run, world.round).await?)
+    RoundStore::begin(launch.master.clone(), node, &world.run, world.round).await.map_err(LaunchError::Store)
 }
 
 fn told(launch: &Launch, world: &World, store: &RoundStore) -> Vec<ToldWorld> {
@@ -148,7 +165,7 @@ fn ranked(launch: &Launch, world: &World, store: &RoundStore, local: u32) -> (u3
         master_addr: store.address().ip().to_string(),
         master_port: store.address().port(),
         restart_count: world.program_failures,
-        max_restarts: launch.max_restarts,
+        max_restarts: world.limits.max_restarts,
         run_id: launch.run.clone(),
         use_agent_store: true,
     };
@@ -183,6 +200,9 @@ fn spec(
 ) -> WorkerSpec {
     let (node, _) = &launch.node;
     environment.set(flexor_model::env::MASTER.name, launch.master_address.clone());
+    if let Some(file) = &launch.token_file {
+        environment.set(flexor_model::env::TOKEN_FILE.name, file);
+    }
     environment.set(flexor_model::env::WORKER.name, worker_name(node, local));
     environment.set(flexor_model::env::INCARNATION.name, incarnation.to_string());
     environment.set(flexor_model::env::WORLD_SOCKET.name, socket.path());

@@ -1,18 +1,16 @@
-//! Which processes descend from this one, read from `/proc`.
+//! Processes and what descends from them, read from `/proc`.
 //!
-//! The launcher adopts orphans (it is a child subreaper), so whatever its workers started, in sessions of their own and
-//! forked twice or not, has a chain of parents that leads here. This module only reads; who gets which signal is
-//! [`super::ending`]'s concern.
+//! Only the processes in question are read, by the lists of children that the kernel keeps for each thread
+//! (`/proc/PID/task/*/children`), never all of the machine. Who belongs to whom among our own children is
+//! [`super::look`]'s concern, and who gets which signal [`super::ending`]'s.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 
 /// A process that was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// Its id.
     pub pid: i32,
@@ -20,16 +18,21 @@ pub struct Process {
     pub started: u64,
     /// The name of its program, as `ps` shows it; cut by the kernel after 15 bytes.
     pub name: String,
-    #[serde(skip)]
     parent: i32,
-    #[serde(skip)]
     group: i32,
     /// Dead, but not yet waited for.
-    #[serde(skip)]
     zombie: bool,
 }
 
+/// What no other process ever has: the id and the time of its start.
+pub(super) type Identity = (i32, u64);
+
 impl Process {
+    /// Reads one process; `None` where it is gone.
+    pub(super) fn read(pid: i32) -> Option<Self> {
+        parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
     pub(super) fn id(&self) -> Pid {
         Pid::from_raw(self.pid)
     }
@@ -39,59 +42,57 @@ impl Process {
         Pid::from_raw(self.group)
     }
 
-    /// What no other process ever has.
-    pub(super) fn identity(&self) -> (i32, u64) {
+    pub(super) fn identity(&self) -> Identity {
         (self.pid, self.started)
     }
 
-    /// Whether this process (the launcher) is its parent.
+    /// Whether this process (ours) is its parent.
     pub(super) fn is_child(&self) -> bool {
-        u32::try_from(self.parent) == Ok(std::process::id())
+        self.parent == own_pid()
+    }
+
+    pub(super) fn lives(&self) -> bool {
+        !self.zombie
+    }
+
+    /// This process and all that descend from it, parents before their children.
+    pub(super) fn with_descendants(self) -> Vec<Self> {
+        let mut found = vec![self];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).map(|process| process.pid) {
+            // Those that end meanwhile have no children that would not be found elsewhere: they have become ours.
+            let children = children(parent).unwrap_or_default().into_iter().filter_map(Self::read);
+            found.extend(children.filter(|child| child.parent == parent));
+            next += 1;
+        }
+        found
     }
 }
 
-/// Children that were there before any worker was: a shell's background jobs outlive `exec flexor launch`. They and what
-/// descends from them are nobody's to end. An orphan of theirs that is adopted later cannot be told from a worker's.
-#[derive(Debug, Default)]
-pub(super) struct Bystanders(BTreeSet<(i32, u64)>);
+/// The children of this process, dead ones that were not waited for included.
+///
+/// # Errors
+///
+/// There is no `/proc`, or the kernel keeps no such lists in it.
+pub(super) fn own_children() -> io::Result<Vec<i32>> {
+    let own = own_pid();
+    fs::metadata(format!("/proc/{own}/task/{own}/children"))?;
+    children(own)
+}
 
-impl Bystanders {
-    /// The children that this process has at the moment.
-    pub(super) fn of_now() -> io::Result<Self> {
-        let children = Self::default().others()?.into_iter().filter(Process::is_child);
-        Ok(Self(children.map(|process| process.identity()).collect()))
-    }
+fn own_pid() -> i32 {
+    Pid::this().as_raw()
+}
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+fn children(parent: i32) -> io::Result<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{parent}/task"))? {
+        // A thread that has ended since has left its children to another one, or to us.
+        let list = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
-
-    /// All living processes that descend from this one and not from a bystander, parents before their children.
-    pub(super) fn others(&self) -> io::Result<Vec<Process>> {
-        let mut children = BTreeMap::<i32, Vec<Process>>::new();
-        for entry in fs::read_dir("/proc")? {
-            let name = entry?.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-            // A process may end between the listing and the look at it.
-            let Some(process) = fs::read(format!("/proc/{pid}/stat")).ok().and_then(|stat| parse(&stat)) else {
-                continue;
-            };
-            children.entry(process.parent).or_default().push(process);
-        }
-        let mut found = Vec::new();
-        let mut parents = Vec::from([i32::try_from(std::process::id()).unwrap_or(i32::MAX)]);
-        while let Some(parent) = parents.pop() {
-            for process in children.remove(&parent).unwrap_or_default() {
-                if !self.0.contains(&process.identity()) {
-                    parents.push(process.pid);
-                    found.push(process);
-                }
-            }
-        }
-        found.retain(|process| !process.zombie);
-        Ok(found)
-    }
+    children.sort_unstable();
+    Ok(children)
 }
 
 /// Reads a line of `/proc/PID/stat`. The name in it stands in parentheses and may itself hold any byte.

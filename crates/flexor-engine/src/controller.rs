@@ -1,0 +1,111 @@
+//! The controller: what is to be done about a job's pods, services and plans, given what is there.
+//!
+//! [`plan`] looks at everything that is observed of one job and says what to do; it has no memory of its own. What must
+//! not be forgotten is in [`JobStatus`], which is written *before* anything that depends on it is done: the first action
+//! that fails ends the turn, and the next one begins from what is then observed. So a turn may end between any two of its
+//! actions, be repeated, or be made by another process, and the job comes to the same state.
+//!
+//! It is *not* for talking to a cluster or to processes: whoever owns the job's objects carries the actions out, on
+//! Kubernetes or on a laptop.
+
+mod action;
+mod ending;
+mod observed;
+mod outcome;
+mod plans;
+mod seats;
+mod services;
+mod status;
+mod targets;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use action::{Action, Event, PodWish, ServiceWish};
+pub use observed::{ObservedJob, PlanSeen, PodPhase, PodSeen};
+pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SeatEnd, SeatRecord, SetBy, Target};
+
+use crate::Because;
+
+/// What is to be done now, and when to look again if nothing changes until then.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Turn {
+    /// In this order; the first that fails ends the turn.
+    pub actions: Vec<Action>,
+    /// Since the Unix epoch, as all times here.
+    pub look_again_at: Option<Duration>,
+}
+
+/// Decides about a job.
+pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
+    let mut turn = Draft::new(observed, now);
+    if observed.deleting {
+        turn.remove_everything(&Because::new(flexor_model::Reason::JobDeleted, "the job was deleted"));
+    } else if turn.status.phase.is_over() {
+        turn.clean_up();
+    } else {
+        turn.begin();
+        turn.take_over_sizes();
+        turn.run_plans();
+        if observed.job.suspended {
+            turn.suspend();
+        } else {
+            turn.make_services();
+            turn.fill_seats();
+            turn.judge();
+        }
+    }
+    turn.finish()
+}
+
+/// A turn that is being thought out.
+struct Draft<'a> {
+    observed: &'a ObservedJob<'a>,
+    now: Duration,
+    /// What the status will be.
+    status: JobStatus,
+    actions: Vec<Action>,
+    look_again_at: Option<Duration>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(observed: &'a ObservedJob<'a>, now: Duration) -> Self {
+        let status = observed.status.clone();
+        Self { observed, now, status, actions: Vec::new(), look_again_at: None }
+    }
+
+    fn begin(&mut self) {
+        if self.status.created_at.is_none() {
+            self.status.created_at = Some(self.now);
+            self.tell(Because::new(flexor_model::Reason::JobCreated, "the job is taken up"));
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// Something about the job that people should see.
+    fn tell(&mut self, because: Because) {
+        self.act(Action::Record(Event { pod: None, because }));
+    }
+
+    /// Something about a pod of it.
+    fn tell_of(&mut self, pod: &str, because: Because) {
+        self.act(Action::Record(Event { pod: Some(pod.to_owned()), because }));
+    }
+
+    fn wake(&mut self, at: Duration) {
+        self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
+    }
+
+    /// What was decided is written down before anything is done.
+    fn finish(self) -> Turn {
+        let mut actions = self.actions;
+        if self.status != *self.observed.status {
+            actions.insert(0, Action::SetStatus(Box::new(self.status)));
+        }
+        Turn { actions, look_again_at: self.look_again_at }
+    }
+}

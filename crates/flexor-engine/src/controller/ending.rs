@@ -1,0 +1,73 @@
+//! The end of a job, and its pauses: what is taken away, and what stays to be looked at.
+
+use std::time::Duration;
+
+use flexor_model::{CleanPods, Reason, RoleKind};
+
+use super::status::Phase;
+use super::{Action, Draft, PodSeen};
+use crate::Because;
+
+impl Draft<'_> {
+    /// The job is over: servers are ended, and what the job says is removed is removed.
+    pub(super) fn clean_up(&mut self) {
+        let observed = self.observed;
+        let clean = observed.job.end.clean_pods;
+        for pod in observed.pods.iter().filter(|pod| !pod.deleting) {
+            let goes = match clean {
+                CleanPods::All => true,
+                CleanPods::Running => !pod.has_ended(),
+                CleanPods::None => !pod.has_ended() && (self.is_server(pod) || self.status.phase == Phase::Failed),
+            };
+            if goes {
+                self.delete(pod, Because::new(Reason::JobOver, format!("the job is over, pods to remove: {clean:?}")));
+            }
+        }
+        for name in observed.services {
+            self.act(Action::DeleteService { name: name.clone() });
+        }
+        let after = observed.job.end.remove_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        if let Some(at) = after.and_then(|after| Some(self.status.finished_at? + after)) {
+            if at <= self.now {
+                self.act(Action::DeleteJob { because: Because::new(Reason::JobOver, "it was to be removed by now") });
+            } else {
+                self.wake(at);
+            }
+        }
+    }
+
+    /// The job waits: nothing of it runs, and what was counted stays counted.
+    pub(super) fn suspend(&mut self) {
+        let because = Because::new(Reason::JobSuspended, "its description says that it is suspended");
+        for pod in self.observed.pods.iter().filter(|pod| !pod.deleting && !pod.has_ended()) {
+            self.delete(pod, because.clone());
+        }
+        for seats in self.status.roles.values_mut() {
+            for seat in seats.seats.values_mut().filter(|seat| seat.end.is_none()) {
+                (seat.seen, seat.not_before) = (false, None);
+            }
+        }
+        if self.status.phase != Phase::Suspended {
+            self.tell(because.clone());
+            self.enter(Phase::Suspended, because);
+        }
+    }
+
+    pub(super) fn remove_everything(&mut self, because: &Because) {
+        let observed = self.observed;
+        for pod in observed.pods.iter().filter(|pod| !pod.deleting) {
+            self.delete(pod, because.clone());
+        }
+        for name in observed.services {
+            self.act(Action::DeleteService { name: name.clone() });
+        }
+        if observed.pods.is_empty() && observed.services.is_empty() {
+            self.act(Action::DeleteJob { because: because.clone() });
+        }
+    }
+
+    fn is_server(&self, pod: &PodSeen) -> bool {
+        let role = self.observed.job.roles.iter().find(|role| role.name == pod.role);
+        role.is_some_and(|role| matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer))
+    }
+}

@@ -1,0 +1,63 @@
+//! The services of a job: made before the pods that are told their names, and kept until the job is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flexor_model::{NodeId, Rank, Role, Seat, ServiceScope};
+
+use super::{Action, Draft, ServiceWish};
+
+impl Draft<'_> {
+    pub(super) fn make_services(&mut self) {
+        let observed = self.observed;
+        let mut wanted = BTreeSet::new();
+        for role in &observed.job.roles {
+            let Some(rule) = &role.service else { continue };
+            let ranks = match rule.scope {
+                ServiceScope::Role => 1,
+                ServiceScope::Rank | ServiceScope::Pod => self.replicas(role),
+            };
+            for rank in (0..ranks).map(Rank) {
+                let id = self.status.roles.get(&role.name).and_then(|seats| seats.seats.get(&rank)).map(|seat| seat.id);
+                let replicas = self.all_replicas();
+                let seat = self.seat(role, id.unwrap_or(NodeId(rank.0)), rank, 0, &replicas);
+                let name = rule.name.fill(&seat);
+                let selector = rule.selector.iter().filter_map(|key| Some((key.clone(), role.naming.labels.get(key)?)));
+                let selector: BTreeMap<String, String> =
+                    selector.map(|(key, pattern)| (key, pattern.fill(&seat))).collect();
+                if !observed.services.contains(&name) {
+                    let role = role.name.clone();
+                    self.act(Action::CreateService(ServiceWish { name: name.clone(), role, selector }));
+                }
+                wanted.insert(name);
+            }
+        }
+        for name in observed.services.difference(&wanted) {
+            self.act(Action::DeleteService { name: name.clone() });
+        }
+    }
+
+    pub(super) fn all_replicas(&self) -> BTreeMap<flexor_model::RoleName, u32> {
+        self.status.targets.iter().map(|(role, target)| (role.clone(), target.replicas)).collect()
+    }
+
+    pub(super) fn seat<'b>(
+        &'b self,
+        role: &'b Role,
+        id: NodeId,
+        rank: Rank,
+        relaunches: u32,
+        replicas: &'b BTreeMap<flexor_model::RoleName, u32>,
+    ) -> Seat<'b> {
+        let observed = self.observed;
+        Seat {
+            job: &observed.job.name,
+            namespace: observed.namespace,
+            uid: observed.uid,
+            role: &role.name,
+            id,
+            rank,
+            relaunches,
+            replicas,
+        }
+    }
+}

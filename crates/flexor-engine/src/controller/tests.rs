@@ -1,0 +1,5 @@
+//! Stories about the controller, each with the name of what it claims, in a world that does as it is told.
+
+mod crashes;
+mod stories;
+mod world;

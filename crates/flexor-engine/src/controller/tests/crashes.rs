@@ -1,0 +1,105 @@
+//! The controller is killed after every action of every turn; the job comes to the same end.
+
+use flexor_model::IdRule;
+
+use super::super::*;
+use super::world::World;
+use crate::dice::Dice;
+
+/// What a story leaves: the same however often the controller was killed.
+#[derive(Debug, PartialEq)]
+struct Left {
+    pods: Vec<(String, PodPhase)>,
+    phase: Phase,
+    targets: Vec<u32>,
+    plans: Vec<PlanPhase>,
+    counted: Vec<u32>,
+}
+
+fn left(world: &World) -> Left {
+    let mut pods: Vec<_> = world.pods.iter().map(|pod| (pod.name.clone(), pod.phase)).collect();
+    pods.sort();
+    let seats = world.status.roles.values().flat_map(|role| role.seats.values());
+    Left {
+        pods,
+        phase: world.status.phase,
+        targets: world.status.targets.values().map(|target| target.replicas).collect(),
+        plans: world.plans.iter().map(|plan| plan.status.phase).collect(),
+        counted: seats.map(|seat| seat.history.counted).collect(),
+    }
+}
+
+/// A history of a job. Before its `turn`-th act the controller is killed after so many actions.
+fn history(seed: u64, ids: IdRule, kill: Option<(usize, usize)>) -> (World, usize) {
+    let mut dice = Dice(seed);
+    let mut world = World::of(1 + u32::try_from(dice.roll(3)).unwrap(), ids);
+    let mut acts = 0;
+    for number in 0..12 {
+        act(&mut world, &mut dice, number);
+        let turn = world.look();
+        acts = acts.max(turn.actions.len());
+        if let Some((at, after)) = kill
+            && at == number
+        {
+            world.killed_after = Some(after);
+        }
+        world.settle();
+        world.pass(1 + dice.roll(4));
+    }
+    world.pass(700);
+    (world, acts)
+}
+
+fn act(world: &mut World, dice: &mut Dice, number: usize) {
+    let mut names: Vec<String> = world.running().into_iter().map(str::to_owned).collect();
+    names.sort();
+    let pick = usize::try_from(dice.roll(names.len().max(1) as u64)).unwrap();
+    let (act, size) = (dice.roll(8), 1 + u32::try_from(dice.roll(5)).unwrap());
+    let Some(pod) = names.get(pick) else { return };
+    if world.status.phase.is_over() {
+        return;
+    }
+    match act {
+        0 | 1 => world.vanishes(pod),
+        2 => world.exits(pod, 1),
+        3 => world.exits(pod, 137),
+        4 => world.wish_for(&format!("plan-{number}"), size),
+        5 => world.edit(size),
+        6 => world.job.suspended ^= true,
+        _ => {}
+    }
+}
+
+#[test]
+fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
+    for seed in 0..60 {
+        for ids in [IdRule::Rank, IdRule::Increasing] {
+            let (undisturbed, most) = history(seed, ids, None);
+            for number in 0..12 {
+                for after in 0..most {
+                    let (disturbed, _) = history(seed, ids, Some((number, after)));
+                    let at = format!("seed {seed}, {ids:?}, killed in turn {number} after {after} actions");
+                    assert_eq!(left(&disturbed), left(&undisturbed), "{at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_no_place_has_two_pods_and_none_is_left_empty() {
+    for seed in 0..400 {
+        let ids = if seed % 2 == 0 { IdRule::Rank } else { IdRule::Increasing };
+        let (world, _) = history(seed, ids, None);
+        if world.status.phase != Phase::Running {
+            continue;
+        }
+        for role in &world.job.roles {
+            for rank in 0..world.status.targets[&role.name].replicas {
+                let seat = &world.status.roles[&role.name].seats[&flexor_model::Rank(rank)];
+                let here = world.pods.iter().filter(|pod| pod.role == role.name && pod.rank.0 == rank).count();
+                assert_eq!(here, 1, "seed {seed}: {} {rank}: {seat:?}", role.name);
+            }
+        }
+    }
+}

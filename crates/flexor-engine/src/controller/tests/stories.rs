@@ -1,0 +1,249 @@
+use std::time::Duration;
+
+use flexor_model::{CleanPods, IdRule, Reason};
+
+use super::super::*;
+use super::world::{World, name};
+
+#[test]
+fn a_job_gets_its_pods_and_keeps_them() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-1"]);
+    assert_eq!(world.status.phase, Phase::Running);
+    assert_eq!(world.look(), Turn::default(), "nothing is left to do");
+}
+
+#[test]
+fn a_deleted_worker_comes_back_under_its_name_and_costs_nothing() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.vanishes("j-worker-1");
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-1"]);
+    assert_eq!((world.seat(1).relaunches, world.seat(1).history.counted), (1, 0));
+}
+
+#[test]
+fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.pod("j-worker-1").deleting = true;
+    world.settle();
+    assert_eq!(world.pods.iter().filter(|pod| pod.name == "j-worker-1").count(), 1);
+    world.vanishes("j-worker-1");
+    world.settle();
+    assert_eq!(world.running().len(), 3);
+    assert_eq!(world.seat(1).relaunches, 1, "one loss is one loss");
+}
+
+#[test]
+fn where_numbers_only_grow_a_replacement_has_the_next_one_and_the_rank() {
+    let mut world = World::of(2, IdRule::Increasing);
+    world.settle();
+    world.vanishes("j-worker-0");
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-1", "j-worker-2"]);
+    assert_eq!(world.pod("j-worker-2").rank.0, 0);
+    world.exits("j-worker-2", 137);
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-1", "j-worker-3"]);
+}
+
+#[test]
+fn failures_are_counted_once_retried_after_a_pause_and_then_the_place_is_given_up() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    for failure in 1..=2 {
+        world.exits("j-worker-1", 1);
+        world.settle();
+        assert_eq!(world.seat(1).history.counted, failure);
+        assert!(world.look().look_again_at.is_some_and(|at| at > world.now), "it waits");
+        world.pass(5);
+        assert_eq!(world.running().len(), 3, "after failure {failure}");
+    }
+    world.exits("j-worker-1", 1);
+    world.pass(600);
+    let end = world.seat(1).end.clone().unwrap();
+    assert_eq!((end.succeeded, end.because.reason), (false, Reason::RetriesExhausted));
+    assert_eq!(world.status.phase, Phase::Running, "the other goes on");
+    world.exits("j-worker-0", 0);
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Succeeded, "one is enough for this job");
+}
+
+#[test]
+fn a_job_whose_workers_have_all_failed_for_good_fails_with_the_cause() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    for _ in 0..3 {
+        world.exits("j-worker-0", 3);
+        world.pass(10);
+    }
+    assert_eq!(world.status.phase, Phase::Failed);
+    let because = world.status.because.clone().unwrap();
+    assert_eq!(because.reason, Reason::TooFewLeft);
+    assert!(because.detail.contains("exit code 3"), "{because}");
+    assert_eq!(world.running(), Vec::<&str>::new(), "its master is ended");
+}
+
+#[test]
+fn a_worker_that_runs_out_of_memory_gets_twice_as_much() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    world.pod("j-worker-0").end.container_reason = Some("OOMKilled".to_owned());
+    world.exits("j-worker-0", 137);
+    world.pass(5);
+    assert_eq!(world.seat(0).history.memory.unwrap().to_string(), "2Gi");
+}
+
+#[test]
+fn a_master_is_always_started_again() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    for code in [0, 1, 137] {
+        world.exits("j-master-0", code);
+        world.pass(10);
+        assert_eq!(world.running(), ["j-master-0", "j-worker-0"], "after exit code {code}");
+    }
+}
+
+#[test]
+fn when_all_workers_have_ended_well_the_job_has_and_its_master_goes() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.exits("j-worker-0", 0);
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Running);
+    world.exits("j-worker-1", 0);
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Succeeded);
+    assert_eq!(world.pods.len(), 2, "the workers stay to be looked at");
+    world.job.end.clean_pods = CleanPods::All;
+    world.settle();
+    assert_eq!(world.pods, []);
+}
+
+#[test]
+fn an_edit_makes_the_job_larger_and_smaller_from_the_end() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.edit(4);
+    world.settle();
+    assert_eq!(world.running().len(), 5);
+    world.edit(1);
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-0"]);
+    assert!(world.status.roles[&name("worker")].seats.len() == 1);
+}
+
+#[test]
+fn plans_are_carried_out_one_after_the_other_and_the_latest_word_counts() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    world.starts = false;
+    world.wish_for("b", 3);
+    world.wish_for("a", 2);
+    world.settle();
+    let phases = |world: &World| world.plans.iter().map(|plan| plan.status.phase).collect::<Vec<_>>();
+    assert_eq!(phases(&world), [PlanPhase::Pending, PlanPhase::Scaling], "of the same moment, the first by name");
+    world.pod("j-worker-1").phase = PodPhase::Running;
+    world.settle();
+    assert_eq!(phases(&world), [PlanPhase::Scaling, PlanPhase::Succeeded]);
+    world.pod("j-worker-2").phase = PodPhase::Running;
+    world.settle();
+    assert_eq!(phases(&world), [PlanPhase::Succeeded, PlanPhase::Succeeded]);
+    let target = &world.status.targets[&name("worker")];
+    assert_eq!((target.replicas, &target.set_by), (3, &SetBy::Plan("b".to_owned())));
+    world.edit(2);
+    world.settle();
+    let target = &world.status.targets[&name("worker")];
+    assert_eq!((target.replicas, &target.set_by), (2, &SetBy::Spec));
+}
+
+#[test]
+fn a_plan_that_cannot_be_changes_nothing_and_says_why() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    world.wish_for("p", 6);
+    world.settle();
+    let status = &world.plans[0].status;
+    assert_eq!((status.phase, status.because.clone().unwrap().reason), (PlanPhase::Failed, Reason::PlanRefused));
+    assert_eq!(world.running().len(), 2);
+}
+
+#[test]
+fn a_suspended_job_has_no_pods_and_goes_on_where_it_was() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.exits("j-worker-1", 1);
+    world.pass(5);
+    world.job.suspended = true;
+    world.settle();
+    assert_eq!((world.running(), world.status.phase), (vec![], Phase::Suspended));
+    world.job.suspended = false;
+    world.settle();
+    assert_eq!((world.running().len(), world.status.phase), (3, Phase::Running));
+    assert_eq!(world.seat(1).history.counted, 1, "what was counted stays counted");
+    assert_eq!(world.seat(0).relaunches, 0, "a pause is no loss");
+}
+
+#[test]
+fn a_job_that_is_not_done_in_time_fails() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.job.end.deadline_seconds = Some(60);
+    world.settle();
+    world.pass(59);
+    assert_eq!(world.status.phase, Phase::Running);
+    world.pass(1);
+    assert_eq!(world.status.because.clone().unwrap().reason, Reason::JobDeadlineExceeded);
+    assert_eq!(world.running(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_finished_job_is_removed_when_it_is_time() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.job.end.remove_after_seconds = Some(100);
+    world.settle();
+    world.exits("j-worker-0", 0);
+    world.settle();
+    assert_eq!(world.look().look_again_at, Some(world.now + Duration::from_secs(100)));
+}
+
+#[test]
+fn a_deleted_job_takes_everything_with_it() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.deleting = true;
+    for action in world.look().actions {
+        assert!(matches!(action, Action::DeletePod { .. } | Action::DeleteService { .. }), "{action:?}");
+    }
+}
+
+#[test]
+fn pods_that_are_there_are_taken_over() {
+    let mut world = World::of(2, IdRule::Increasing);
+    world.settle();
+    world.vanishes("j-worker-1");
+    world.settle();
+    world.status = JobStatus::default();
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-2"]);
+    world.vanishes("j-worker-0");
+    world.settle();
+    assert_eq!(world.running(), ["j-master-0", "j-worker-2", "j-worker-3"], "no number is used twice");
+}
+
+#[test]
+fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    world.exits("j-worker-0", 1);
+    world.pass(5);
+    world.exits("j-worker-0", 0);
+    world.settle();
+    let reasons = world.reasons();
+    for expected in [Reason::JobCreated, Reason::ProgramError, Reason::ProgramSucceeded, Reason::JobSucceeded] {
+        assert!(reasons.contains(&expected), "{expected} in {reasons:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A world of pods that does at once what the controller says, and lets the story do the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use flexor_model::{
+    CleanPods, CriticalNodes, DnsLabel, EndPolicy, FailureBudget, IdRule, Job, JobUid, Pattern, Plan, PlanOrigin,
+    PodTemplate, Program, Rank, ReplicaRange, Resources, Role, RoleChange, RoleKind, RoleName, RoleNaming,
+    RolePriority, RoleSize, Sizing, Strategy,
+};
+use serde_json::json;
+
+use super::super::*;
+use crate::nodes::{self, ProgramExit};
+
+/// The world of one job.
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) job: Job,
+    pub(super) generation: u64,
+    pub(super) deleting: bool,
+    pub(super) status: JobStatus,
+    pub(super) pods: Vec<PodSeen>,
+    pub(super) services: BTreeSet<String>,
+    pub(super) plans: Vec<PlanSeen>,
+    pub(super) events: Vec<Event>,
+    pub(super) now: Duration,
+    pub(super) job_is_gone: bool,
+    uids: u64,
+    /// Pods begin to run by themselves.
+    pub(super) starts: bool,
+    /// How many actions the controller carries out before it is killed.
+    pub(super) killed_after: Option<usize>,
+}
+
+pub(super) fn name(role: &str) -> RoleName {
+    role.parse().unwrap()
+}
+
+fn role(kind: RoleKind, role: &str, size: RoleSize, ids: IdRule) -> Role {
+    let template = json!({ "spec": { "containers": [{ "name": "main", "command": ["train"],
+        "resources": { "requests": { "memory": "1Gi" } } }] } });
+    Role {
+        name: name(role),
+        kind,
+        size,
+        program: if kind == RoleKind::Master { Program::FlexorMaster } else { Program::Template },
+        template: PodTemplate::new(template, "main").unwrap(),
+        priority: RolePriority::FromTemplate,
+        failures: FailureBudget::PerNode(2),
+        critical: CriticalNodes::Usual,
+        naming: RoleNaming {
+            pod: Pattern::of("{job}-{role}-{id}"),
+            ids,
+            labels: BTreeMap::from([("rank".to_owned(), Pattern::of("{rank}"))]),
+        },
+        service: None,
+        ports: Vec::new(),
+        env: Vec::new(),
+    }
+}
+
+impl World {
+    /// A job of so many workers, one to five, under a master.
+    pub(super) fn of(workers: u32, ids: IdRule) -> Self {
+        let one_to_five = ReplicaRange::new(1, 5).unwrap();
+        let job = Job {
+            name: "j".parse().unwrap(),
+            namespace: None,
+            dialect: "test".to_owned(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            strategy: if ids == IdRule::Rank { Strategy::AllReduce } else { Strategy::Custom },
+            roles: vec![
+                role(RoleKind::Master, "master", RoleSize::fixed(1), IdRule::Rank),
+                role(RoleKind::Worker, "worker", RoleSize::manual(workers, one_to_five).unwrap(), ids),
+            ],
+            sizing: Sizing::Manual,
+            ceiling: Resources::default(),
+            end: EndPolicy { clean_pods: CleanPods::None, ..EndPolicy::default() },
+            suspended: false,
+        };
+        Self {
+            job,
+            generation: 1,
+            deleting: false,
+            status: JobStatus::default(),
+            pods: Vec::new(),
+            services: BTreeSet::new(),
+            plans: Vec::new(),
+            events: Vec::new(),
+            now: Duration::from_secs(1_000_000),
+            job_is_gone: false,
+            uids: 0,
+            starts: true,
+            killed_after: None,
+        }
+    }
+
+    /// Lets the controller work until it has nothing to do. Pods that it deletes are gone at once.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..100 {
+            let turn = self.look();
+            if turn.actions.is_empty() {
+                return;
+            }
+            let most = self.killed_after.take().unwrap_or(usize::MAX);
+            for action in turn.actions.into_iter().take(most) {
+                self.carry_out(action);
+            }
+        }
+        panic!("the controller does not come to rest: {:?}", self.look().actions);
+    }
+
+    /// So much time passes, with whatever the controller does meanwhile.
+    pub(super) fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now += Duration::from_secs(1);
+            self.settle();
+        }
+    }
+
+    pub(super) fn look(&self) -> Turn {
+        let (uid, namespace): (JobUid, DnsLabel) = ("u".into(), "default".parse().unwrap());
+        let observed = ObservedJob {
+            job: &self.job,
+            generation: self.generation,
+            uid: &uid,
+            namespace: &namespace,
+            deleting: self.deleting,
+            status: &self.status,
+            pods: &self.pods,
+            services: &self.services,
+            plans: &self.plans,
+        };
+        plan(&observed, self.now)
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::SetStatus(status) => self.status = *status,
+            Action::SetPlanStatus { plan, status } => {
+                self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
+            }
+            Action::CreatePod(wish) => {
+                assert!(self.pods.iter().all(|pod| pod.name != wish.name), "{} is there already", wish.name);
+                self.uids += 1;
+                self.pods.push(PodSeen {
+                    name: wish.name,
+                    uid: format!("pod-{}", self.uids),
+                    role: wish.role,
+                    id: wish.id,
+                    rank: wish.rank,
+                    phase: if self.starts { PodPhase::Running } else { PodPhase::Pending },
+                    deleting: false,
+                    end: nodes::Observed::default(),
+                    started_at: Some(self.now),
+                    finished_at: None,
+                });
+            }
+            Action::DeletePod { name, uid, .. } => self.pods.retain(|pod| (&pod.name, &pod.uid) != (&name, &uid)),
+            Action::CreateService(wish) => assert!(self.services.insert(wish.name)),
+            Action::DeleteService { name } => assert!(self.services.remove(&name)),
+            Action::Record(event) => self.events.push(event),
+            Action::DeleteJob { .. } => self.job_is_gone = true,
+        }
+    }
+
+    pub(super) fn pod(&mut self, name: &str) -> &mut PodSeen {
+        let all: Vec<String> = self.pods.iter().map(|pod| pod.name.clone()).collect();
+        self.pods.iter_mut().find(|pod| pod.name == name).unwrap_or_else(|| panic!("no {name} in {all:?}"))
+    }
+
+    /// The program of a pod ends with this code.
+    pub(super) fn exits(&mut self, name: &str, code: i32) {
+        let now = self.now;
+        let pod = self.pod(name);
+        pod.phase = if code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
+        pod.end.exit = Some(ProgramExit::Code(code));
+        pod.finished_at = Some(now);
+    }
+
+    /// Somebody deletes a pod; it is gone when the controller next looks.
+    pub(super) fn vanishes(&mut self, name: &str) {
+        self.pod(name);
+        self.pods.retain(|pod| pod.name != name);
+    }
+
+    /// A plan for the workers is made.
+    pub(super) fn wish_for(&mut self, plan: &str, workers: u32) {
+        let change = RoleChange { replicas: Some(workers), resources: Resources::default() };
+        let plan = Plan {
+            name: plan.parse().unwrap(),
+            namespace: None,
+            job: "j".parse().unwrap(),
+            origin: PlanOrigin::Manual,
+            roles: BTreeMap::from([(name("worker"), change)]),
+            create: Vec::new(),
+            remove: Vec::new(),
+            migrate: Vec::new(),
+            server_addresses: Vec::new(),
+        };
+        self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+    }
+
+    /// The description asks for another number of workers.
+    pub(super) fn edit(&mut self, workers: u32) {
+        let allowed = self.job.roles[1].size.allowed();
+        self.job.roles[1].size = RoleSize::manual(workers, allowed).unwrap();
+        self.generation += 1;
+    }
+
+    /// The names of the pods that have not ended.
+    pub(super) fn running(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.pods.iter().filter(|pod| !pod.has_ended()).map(|pod| &*pod.name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(super) fn seat(&self, rank: u32) -> &SeatRecord {
+        &self.status.roles[&name("worker")].seats[&Rank(rank)]
+    }
+
+    pub(super) fn reasons(&self) -> Vec<flexor_model::Reason> {
+        self.events.iter().map(|event| event.because.reason).collect()
+    }
+}

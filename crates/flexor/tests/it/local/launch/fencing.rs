@@ -1,0 +1,62 @@
+//! Nodes that are taken for lost, or replaced, while they live.
+
+use nix::sys::signal::Signal;
+
+use super::super::faults::waiting::eventually;
+use super::folder::WAIT;
+use super::job::Job;
+use super::launcher::{Launcher, end_well};
+
+fn pod(job: &Job, name: &str, script: &str) -> Launcher {
+    Launcher::start(job.command().env("POD_NAME", name).args(["--nproc-per-node=1", "sh", "-c", script]))
+}
+
+fn telling() -> String {
+    format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}")
+}
+
+#[test]
+fn an_earlier_life_of_a_node_ends_and_leaves_the_later_one_alone() {
+    let job = Job::start("2", "0");
+    let other = pod(&job, "other", &telling());
+    let earlier = pod(&job, "same", &telling());
+    assert_eq!(job.folder.await_lines("told", 2), ["2 0"; 2]);
+    let later = pod(&job, "same", &telling());
+    let ended = earlier.wait_for(3);
+    assert!(ended.stderr.contains("NodeFenced"), "{}", ended.stderr);
+    let world = job.folder.await_lines("told", 4);
+    assert_eq!(world[2..], ["2 0"; 2], "the later life is in the next world");
+    job.folder.let_go();
+    end_well([other, later]);
+    assert_eq!(job.folder.lines("told").len(), 4, "and nobody met again after that");
+}
+
+#[test]
+fn an_earlier_life_that_wakes_up_and_is_told_to_end_leaves_the_later_one_alone() {
+    let job = Job::start("2", "0");
+    let other = pod(&job, "other", &telling());
+    let earlier = pod(&job, "same", &telling());
+    job.folder.await_lines("told", 2);
+    earlier.signal(Signal::SIGSTOP);
+    let later = pod(&job, "same", &telling());
+    job.folder.await_lines("told", 4);
+    earlier.signal(Signal::SIGTERM);
+    earlier.signal(Signal::SIGCONT);
+    earlier.wait();
+    job.folder.let_go();
+    end_well([other, later]);
+    assert_eq!(job.folder.lines("told").len(), 4, "nobody met again after that");
+}
+
+#[test]
+fn a_node_that_is_dropped_while_it_waits_joins_again() {
+    let job = Job::start("2", "0");
+    let waiting = pod(&job, "waiting", "echo started >> starts");
+    for _ in 0..3 {
+        eventually("the node at the master", || (job.master.members() == 1).then_some(()));
+        job.post("/api/gone/waiting", "");
+    }
+    let other = pod(&job, "other", "echo started >> starts");
+    end_well([waiting, other]);
+    assert_eq!(job.folder.lines("starts").len(), 2);
+}

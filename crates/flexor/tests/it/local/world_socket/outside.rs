@@ -1,0 +1,198 @@
+//! Nodes that stand aside: their worker died among others that go on, and the next one starts outside every world.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use flexor_testbed::skip;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::faults::waiting::{eventually, throughout};
+use super::super::launch::folder::WAIT;
+use super::super::launch::job::Job;
+use super::super::launch::launcher::{Launcher, end_well};
+use super::told::{self, Told};
+use super::{has_python, job, one_more, worker};
+
+/// A script that writes down that it was started, and does something else than the worker from the second time on.
+fn then(second: &str) -> String {
+    format!("echo $FLEXOR_INCARNATION >> starts; if [ $(wc -l < starts) -gt 1 ]; then {second}; fi; {}", worker(""))
+}
+
+fn kill_worker(worker: &Told) {
+    kill(Pid::from_raw(worker.pid), Signal::SIGKILL).unwrap();
+}
+
+/// Two nodes, and the worker of the second one killed: the first is alone in the next world.
+fn stands_aside(second: &str) -> (Job, Launcher, Launcher) {
+    let job = job(1);
+    let staying = job.node(1, &worker(""));
+    told::await_world(&job.folder, |world| world.len() == 1);
+    let aside = one_more(&job, 1, &then(second));
+    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    let killed = first.iter().find(|told| !first[0].world.survivors.contains(&told.world.rank)).unwrap();
+    kill_worker(killed);
+    told::await_world(&job.folder, |world| world[0].world.world_size == 1 && world[0].pid == first[0].pid);
+    (job, staying, aside)
+}
+
+macro_rules! python_or_skip {
+    () => {
+        if !has_python() {
+            skip!("there is no python3");
+        }
+    };
+}
+
+#[test]
+fn a_node_whose_next_worker_has_nothing_left_to_do_waits_for_the_end_of_the_run() {
+    python_or_skip!();
+    let (job, staying, mut aside) = stands_aside("exit 0");
+    aside.await_stderr("nothing left to do");
+    throughout(Duration::from_secs(2), || assert!(aside.is_running()));
+    job.folder.let_go();
+    end_well([staying, aside]);
+    assert_eq!(job.folder.lines("starts").len(), 2, "nothing was started any more");
+}
+
+#[test]
+fn a_node_that_nobody_can_do_without_joins_again_though_its_worker_has_nothing_left_to_do() {
+    python_or_skip!();
+    let job = job(1);
+    let node = job.node(1, &then("exit 0"));
+    kill_worker(&told::await_world(&job.folder, |world| world.len() == 1)[0]);
+    node.wait_for(0);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+#[test]
+fn a_worker_that_starts_outside_does_not_keep_its_node_from_hearing_that_the_run_is_closed() {
+    python_or_skip!();
+    let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    job.folder.await_lines("starts", 2);
+    job.folder.let_go();
+    end_well([staying, aside]);
+}
+
+#[test]
+fn a_signal_ends_a_node_that_stands_aside() {
+    python_or_skip!();
+    let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    job.folder.await_lines("starts", 2);
+    aside.signal(Signal::SIGTERM);
+    aside.wait_for(130);
+    job.folder.let_go();
+    end_well([staying]);
+}
+
+#[test]
+fn a_program_that_fails_outside_is_counted_and_the_others_go_on() {
+    python_or_skip!();
+    let (job, staying, aside) = stands_aside("exit 3");
+    let ended = aside.wait_for(1);
+    assert!(ended.stderr.contains("RestartsExhausted: the program failed 1 times on this node"), "{}", ended.stderr);
+    job.folder.let_go();
+    end_well([staying]);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+#[test]
+fn a_worker_that_is_killed_before_it_was_of_any_use_is_not_started_for_ever() {
+    python_or_skip!();
+    let began = Instant::now();
+    let (job, staying, aside) = stands_aside("kill -9 $$");
+    let ended = aside.wait_for(1);
+    assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
+    // The first kill is free, the next one is not.
+    assert_eq!(job.folder.lines("starts").len(), 2, "in {:?}", began.elapsed());
+    job.folder.let_go();
+    end_well([staying]);
+}
+
+#[test]
+fn a_node_with_a_worker_that_is_ready_and_one_that_has_ended_well_starts_both_again() {
+    python_or_skip!();
+    let job = job(1);
+    // Of the second life one worker has nothing to do, in the third both have.
+    let second = "case $LOCAL_RANK$(wc -l < starts) in 1[34]) exit 0;; esac";
+    let script = format!("echo $FLEXOR_INCARNATION >> starts; {second}; {}", worker(""));
+    let node = job.node(2, &script);
+    kill_worker(&told::await_world(&job.folder, |world| world.len() == 2)[0]);
+    let lines = job.folder.await_lines("starts", 6);
+    told::await_world(&job.folder, |world| world.len() == 2 && world[0].world.round > 0);
+    let lives: BTreeSet<&String> = lines.iter().collect();
+    assert_eq!(lives.len(), 3, "{lines:?}");
+    job.folder.let_go();
+    end_well([node]);
+}
+
+#[test]
+fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
+    python_or_skip!();
+    let (job, first, second) = stands_aside(":");
+    // In and out of worlds, with rounds that others complete in the meantime.
+    for _ in 0..2 {
+        let world = told::await_world(&job.folder, |world| world.len() == 2);
+        kill_worker(world.iter().find(|told| !world[0].world.survivors.contains(&told.world.rank)).unwrap());
+        told::await_world(&job.folder, |next| next[0].world.round > world[0].world.round + 1 && next.len() == 2);
+    }
+    job.folder.let_go();
+    end_well([first, second]);
+    let lives: Vec<u64> = job.folder.lines("starts").iter().map(|line| line.parse().unwrap()).collect();
+    assert!(lives.len() == 4 && lives.is_sorted_by(|earlier, later| earlier < later), "{lives:?}");
+}
+
+#[test]
+fn a_node_stands_aside_for_a_master_that_was_away_when_its_worker_died() {
+    python_or_skip!();
+    let mut job = job(1);
+    let staying = job.node(1, &worker("loses-peers"));
+    told::await_world(&job.folder, |world| world.len() == 1);
+    // The next worker takes its time.
+    let aside = one_more(&job, 1, &then(WAIT));
+    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    job.master.end_with(Signal::SIGKILL);
+    kill_worker(first.iter().find(|told| told.pid != first[0].pid).unwrap());
+    fs::write(job.folder.path().join("lost"), "").unwrap();
+    job.folder.await_lines("starts", 2);
+    job.start_master_again();
+    let second = told::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
+    assert_eq!((second[0].pid, second[0].world.world_size), (first[0].pid, 1), "it does not wait: {second:?}");
+    job.folder.let_go();
+    end_well([staying, aside]);
+}
+
+/// A node of a job for two, whose worker is in the world and is kept for the next one, which does not come.
+fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
+    let job = Job::start("2", "0");
+    let waiting = job.node(1, &worker("quits"));
+    let lost = job.node(1, &worker(""));
+    told::await_world(&job.folder, |world| world.len() == 2);
+    drop(lost);
+    let members = || job.run()["members"].as_array().cloned().unwrap_or_default();
+    eventually("the node that waits", || {
+        matches!(&members()[..], [member] if member["place"] == "joined").then_some(())
+    });
+    fs::write(job.folder.path().join("quit"), code.to_string()).unwrap();
+    (job, waiting)
+}
+
+#[test]
+fn a_worker_that_fails_while_it_is_kept_for_the_next_world_is_a_failure() {
+    python_or_skip!();
+    let (_job, waiting) = kept_worker_that_quits(3);
+    let ended = waiting.wait_for(1);
+    assert!(ended.stderr.contains("RestartsExhausted: the program failed 1 times on this node"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_worker_that_ends_well_while_it_is_kept_for_the_next_world_has_finished() {
+    python_or_skip!();
+    let (job, waiting) = kept_worker_that_quits(0);
+    waiting.await_stderr("a worker ended while it waited for a world");
+    job.folder.let_go();
+    let new = job.node(1, &worker(""));
+    end_well([new, waiting]);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}

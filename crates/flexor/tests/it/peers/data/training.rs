@@ -1,0 +1,121 @@
+//! `examples/torch-mnist` with `--shards`: model and data go back together, and the model at the end has learnt every
+//! sample once per epoch.
+
+use std::process::Command;
+
+use flexor_testbed::{Torch, torch_or_skip};
+use nix::sys::signal::{Signal, kill};
+
+use super::super::job::{DEADLINE, EXAMPLE};
+use crate::{
+    local::{
+        data::{kills::children, report::Report},
+        launch::{
+            folder::Folder,
+            job::Job,
+            launcher::{Ended, Launcher, launch},
+        },
+    },
+    program::root,
+};
+
+/// Two epochs of 6000 digits in batches of 96.
+const SAMPLES: u64 = 12_000;
+const BATCH: u64 = 96;
+const ALL_STEPS: u64 = 126;
+
+/// Starts the example with its data in shards: a checkpoint every ten steps, a line for each.
+fn start(command: &mut Command, torch: &Torch) -> Launcher {
+    command.env("PYTHON_EXEC", torch.python()).env("GLOO_SOCKET_IFNAME", "lo");
+    command.arg(root().join(EXAMPLE)).args(["--shards", "--checkpoint-every", "10", "--log-every", "1"]);
+    Launcher::start(command.args(["--sleep", "0.1"])).patient(DEADLINE)
+}
+
+/// The moment when its processes have made a step that no checkpoint has, for the first time.
+fn await_step(launcher: &Launcher, step: u64) {
+    launcher.await_stdout(&format!(" step {step} loss "), 1);
+}
+
+/// Every number that stands behind these words.
+fn numbers_after(printed: &str, words: &str) -> Vec<u64> {
+    let behind = printed.split(words).skip(1);
+    behind.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()).collect()
+}
+
+/// It was trained to the end, with every sample in the books, and has learnt something. What it says was gone through
+/// again since a checkpoint.
+///
+/// The last words count: now and then torch aborts a process that has done everything and ends, because of a thread of
+/// gloo's. It is started again, finds that nothing is left to do, and says so.
+fn assert_learnt(printed: &str) -> u64 {
+    let right = numbers_after(printed, &format!("done after {ALL_STEPS} steps: "));
+    assert!(right.last().is_some_and(|percent| *percent > 70), "{printed}");
+    let books = format!("samples: expected {SAMPLES} accounted {SAMPLES} quarantined 0 outstanding 0 rewound ");
+    *numbers_after(printed, &books).last().unwrap_or_else(|| panic!("no {books:?} in {printed}"))
+}
+
+/// How many samples the data went back by, as each start said.
+fn told_to_come_again(printed: &str) -> u64 {
+    numbers_after(printed, "the data is back where the checkpoint was written: ").iter().sum()
+}
+
+#[test]
+fn on_one_machine_a_killed_worker_costs_what_was_learnt_since_the_checkpoint() {
+    let torch = torch_or_skip!();
+    let folder = Folder::new();
+    let launcher = start(&mut launch(&folder, ["--standalone", "--nproc-per-node=2"]), &torch);
+    await_step(&launcher, 23);
+    kill(*children(launcher.id()).last().unwrap(), Signal::SIGKILL).unwrap();
+    let Ended { stdout, .. } = launcher.wait_for(0);
+    let rewound = assert_learnt(&stdout);
+    assert!(rewound > 0 && rewound.is_multiple_of(BATCH), "{stdout}");
+    assert_eq!(told_to_come_again(&stdout), rewound, "{stdout}");
+}
+
+/// Its master goes with it, and the next one begins where the checkpoint says.
+#[test]
+fn on_one_machine_a_killed_launcher_goes_on_from_the_checkpoint() {
+    let torch = torch_or_skip!();
+    let folder = Folder::new();
+    let again = || start(&mut launch(&folder, ["--standalone", "--nproc-per-node=2"]), &torch);
+    let launcher = again();
+    await_step(&launcher, 23);
+    launcher.signal(Signal::SIGKILL);
+    launcher.wait();
+    let Ended { stdout, .. } = again().wait_for(0);
+    assert_eq!(numbers_after(&stdout, " starts at step ")[..2], [20, 20], "{stdout}");
+    assert_eq!(assert_learnt(&stdout), 0, "the next master was never further: {stdout}");
+
+    let Ended { stdout, .. } = again().wait_for(0);
+    assert!(stdout.contains("checkpoint.pt is of a finished run"), "{stdout}");
+    assert_learnt(&stdout);
+}
+
+#[test]
+fn at_a_master_a_worker_the_master_and_a_launcher_are_killed_and_every_sample_is_accounted_for() {
+    let torch = torch_or_skip!();
+    let mut job = Job::start("1:2", "3");
+    job.expect(2);
+    let mut nodes = vec![start(&mut job.command(), &torch), start(&mut job.command(), &torch)];
+    await_step(&nodes[0], 23);
+    kill(children(nodes[1].id())[0], Signal::SIGKILL).unwrap();
+    await_step(&nodes[0], 43);
+    job.master.end_with(Signal::SIGKILL);
+    job.start_master_again();
+    await_step(&nodes[0], 63);
+    let killed = nodes.remove(1);
+    killed.signal(Signal::SIGKILL);
+    let mut printed = killed.wait().stdout;
+    nodes.push(start(&mut job.command(), &torch));
+    nodes.into_iter().for_each(|node| printed.push_str(&node.wait_for(0).stdout));
+
+    let rewound = assert_learnt(&printed);
+    assert!(rewound > 0 && rewound == told_to_come_again(&printed), "{printed}");
+    let report = Report::of("digits", job.master.ports.grpc).unwrap();
+    assert!(report.finished, "{report:?}");
+    let totals = report.totals;
+    assert_eq!((totals.expected, totals.accounted, totals.outstanding), (SAMPLES, SAMPLES, 0), "{report:?}");
+    assert_eq!(totals.rewound, rewound, "{report:?}");
+    // The batch that rank 0 was at; a launcher that goes and comes changes the world twice.
+    assert!(totals.repeated_at_most <= 3 * BATCH, "{report:?}");
+}
