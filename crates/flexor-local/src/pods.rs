@@ -1,0 +1,8 @@
+//! Pods as data: what one is to run, with everything in it a literal, and what has become of it.
+
+pub mod addresses;
+pub mod environment;
+pub mod expansion;
+pub mod folder;
+pub mod plan;
+pub mod status;

@@ -1,0 +1,165 @@
+//! The variables of a container, as Kubernetes puts them together: what we add, then `envFrom`, then `env`, each of which
+//! may refer to those before it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::expansion::expand;
+
+/// What the fields of a pod and the objects around it say.
+pub trait Surroundings {
+    /// A field of the pod, such as `status.podIP` or `metadata.labels['app']`.
+    fn pod_field(&self, path: &str) -> Option<String>;
+    /// A resource of a container, such as `limits.cpu`.
+    fn resource_field(&self, container: &Value, resource: &str) -> Option<String>;
+    /// The data of a ConfigMap.
+    fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>>;
+    /// The data of a Secret.
+    fn secret(&self, name: &str) -> Option<BTreeMap<String, String>>;
+}
+
+/// Why a container cannot have its variables.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EnvError {
+    /// Something that it refers to does not exist.
+    #[error("variable {variable} refers to {what}, which does not exist")]
+    Missing {
+        /// The variable.
+        variable: String,
+        /// What is missing.
+        what: String,
+    },
+}
+
+/// The variables of `container`, `injected` first.
+pub fn of_container(
+    container: &Value,
+    injected: Vec<(String, String)>,
+    surroundings: &dyn Surroundings,
+) -> Result<BTreeMap<String, String>, EnvError> {
+    let mut variables: BTreeMap<String, String> = injected.into_iter().collect();
+    for source in list(&container["envFrom"]) {
+        variables.extend(all_of(source, surroundings)?);
+    }
+    for variable in list(&container["env"]) {
+        let Some(name) = variable["name"].as_str() else { continue };
+        let value = match (variable["value"].as_str(), &variable["valueFrom"]) {
+            (Some(text), _) => Some(expand(text, |name| variables.get(name).cloned())),
+            (None, Value::Object(_)) => one_of(name, container, &variable["valueFrom"], surroundings)?,
+            (None, _) => Some(String::new()),
+        };
+        if let Some(value) = value {
+            variables.insert(name.to_owned(), value);
+        }
+    }
+    Ok(variables)
+}
+
+fn all_of(source: &Value, surroundings: &dyn Surroundings) -> Result<Vec<(String, String)>, EnvError> {
+    let prefix = source["prefix"].as_str().unwrap_or_default();
+    let (reference, kind, data) = if source["configMapRef"].is_object() {
+        let reference = &source["configMapRef"];
+        (reference, "ConfigMap", surroundings.config_map(reference["name"].as_str().unwrap_or_default()))
+    } else {
+        let reference = &source["secretRef"];
+        (reference, "Secret", surroundings.secret(reference["name"].as_str().unwrap_or_default()))
+    };
+    match data {
+        Some(data) => Ok(data.into_iter().map(|(key, value)| (format!("{prefix}{key}"), value)).collect()),
+        None if reference["optional"] == true => Ok(Vec::new()),
+        None => {
+            let what = format!("the {kind} {}", reference["name"].as_str().unwrap_or_default());
+            Err(EnvError::Missing { variable: "in envFrom".to_owned(), what })
+        }
+    }
+}
+
+fn one_of(
+    variable: &str,
+    container: &Value,
+    from: &Value,
+    surroundings: &dyn Surroundings,
+) -> Result<Option<String>, EnvError> {
+    let missing = |what: String| EnvError::Missing { variable: variable.to_owned(), what };
+    if let Some(path) = from["fieldRef"]["fieldPath"].as_str() {
+        let value = surroundings.pod_field(path);
+        return value.map(Some).ok_or_else(|| missing(format!("the field {path} of its pod")));
+    }
+    if let Some(resource) = from["resourceFieldRef"]["resource"].as_str() {
+        let value = surroundings.resource_field(container, resource);
+        return value.map(Some).ok_or_else(|| missing(format!("the resource {resource}")));
+    }
+    let (reference, kind) = if from["configMapKeyRef"].is_object() {
+        (&from["configMapKeyRef"], "ConfigMap")
+    } else {
+        (&from["secretKeyRef"], "Secret")
+    };
+    let name = reference["name"].as_str().unwrap_or_default();
+    let key = reference["key"].as_str().unwrap_or_default();
+    let data = if kind == "ConfigMap" { surroundings.config_map(name) } else { surroundings.secret(name) };
+    match data.and_then(|mut data| data.remove(key)) {
+        Some(value) => Ok(Some(value)),
+        None if reference["optional"] == true => Ok(None),
+        None => Err(missing(format!("key {key} of the {kind} {name}"))),
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Around;
+
+    impl Surroundings for Around {
+        fn pod_field(&self, path: &str) -> Option<String> {
+            (path == "metadata.name").then(|| "p".to_owned())
+        }
+        fn resource_field(&self, container: &Value, resource: &str) -> Option<String> {
+            container["resources"]["limits"][resource.strip_prefix("limits.")?].as_str().map(str::to_owned)
+        }
+        fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
+            (name == "c").then(|| BTreeMap::from([("k".to_owned(), "v".to_owned())]))
+        }
+        fn secret(&self, _: &str) -> Option<BTreeMap<String, String>> {
+            None
+        }
+    }
+
+    #[test]
+    fn later_ones_win_and_refer_to_earlier_ones() {
+        let container = json!({
+            "resources": { "limits": { "cpu": "2" } },
+            "envFrom": [{ "prefix": "C_", "configMapRef": { "name": "c" } },
+                        { "secretRef": { "name": "none", "optional": true } }],
+            "env": [
+                { "name": "A", "value": "mine" },
+                { "name": "B", "value": "$(A) $(C_k) $(OURS) $(D)" },
+                { "name": "D", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                { "name": "E", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu" } } },
+                { "name": "F", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } },
+                { "name": "G", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "x", "optional": true } } },
+                { "name": "H" },
+            ],
+        });
+        let injected = [("A", "ours"), ("OURS", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = of_container(&container, injected.into(), &Around).unwrap();
+        let texts: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(texts, ["A=mine", "B=mine v 1 $(D)", "C_k=v", "D=p", "E=2", "F=v", "H=", "OURS=1"]);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named() {
+        let container =
+            json!({ "env": [{ "name": "S", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }] });
+        let error = of_container(&container, Vec::new(), &Around).unwrap_err();
+        assert_eq!(error.to_string(), "variable S refers to key k of the Secret s, which does not exist");
+    }
+}
