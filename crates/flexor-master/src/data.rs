@@ -199,16 +199,18 @@ impl Data {
         self.settle(if durably { decided.durably() } else { decided }).await?
     }
 
-    /// A worker says what it holds and what it has acknowledged; gives what it does not hold.
+    /// A worker says what it holds and what it has acknowledged; gives what it does not hold, and what must be durable
+    /// for what it said to be safe.
     pub async fn come_back(
         &self,
         worker: &WorkerId,
         holds: &[(GrantId, Batches)],
         acknowledged: &[(GrantId, Batches)],
-    ) -> Result<Vec<(GrantId, Batches)>, Because> {
+    ) -> Result<(Vec<(GrantId, Batches)>, Lsn), Because> {
         let decided =
             self.decide(|ledger, now, facts| ledger.shards.come_back(worker, holds, acknowledged, now, facts))?;
-        self.settle(decided).await?
+        let lsn = decided.lsn;
+        Ok((self.settle(decided).await??, lsn))
     }
 
     /// Where the data stands, as a program keeps it in its checkpoint.

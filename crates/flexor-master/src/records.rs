@@ -171,4 +171,19 @@ mod tests {
     fn what_is_no_record_is_refused() {
         assert!(decode(b"\xff\xff\xff").is_err());
     }
+
+    #[test]
+    fn a_position_that_was_restored_is_read_back() {
+        let mut shards = Shards::default();
+        let mut facts = Vec::new();
+        shards.register(shards::DatasetSpec::new("d", 100, 10).unwrap(), &mut facts).unwrap();
+        let (worker, now) = (shards::WorkerId::new("w", 1), std::time::Duration::from_secs(1));
+        let asked = shards::Asked { dataset: "d".into(), batches: 1, epoch: None, promise: shards::Promise::Forgets };
+        shards.lease(&worker, &asked, now, &mut facts).unwrap();
+        let position = shards.position();
+        assert!(!position.datasets["d"].epochs.is_empty(), "an epoch stands in it under its number");
+        shards.restore(position, now, &mut facts).unwrap();
+        let read: Vec<JournalFact> = decode(&encode_data(&facts)).unwrap();
+        assert_eq!(read, facts.into_iter().map(JournalFact::Data).collect::<Vec<_>>());
+    }
 }

@@ -9,9 +9,9 @@ pub fn start() {
     start_with("info");
 }
 
-/// Starts it for a launcher: what it does is told, what its own master or its stores do only where something is wrong.
+/// Starts it for a launcher: what it does is told, of its own master only what has become of the data, of its stores what is wrong.
 pub fn start_for_launch() {
-    start_with("warn,flexor_agent=info");
+    start_with("warn,flexor_agent=info,flexor_master::master=info");
 }
 
 fn start_with(default: &str) {

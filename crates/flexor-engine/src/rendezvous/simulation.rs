@@ -198,7 +198,8 @@ impl Simulation {
             None => Rendezvous::new(settings.clone()),
         };
         for fact in &self.journal {
-            machine.replay(fact);
+            let written = serde_json::to_string(fact).unwrap();
+            machine.replay(&serde_json::from_str(&written).unwrap());
         }
         assert_eq!(machine.world(), self.machine.world());
         assert_eq!(machine.members().collect::<Vec<_>>(), self.machine.members().collect::<Vec<_>>());

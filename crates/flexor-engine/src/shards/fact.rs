@@ -15,7 +15,7 @@ use crate::Because;
 
 /// Something that was decided. Applying the facts in order to an empty ledger gives the same ledger again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fact", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub enum Fact {
     /// The job has this dataset.
     Registered {

@@ -250,7 +250,10 @@ impl Simulation {
         let kept = self.durable + usize::try_from(self.dice.roll(unsure as u64 + 1)).unwrap();
         self.journal.truncate(kept);
         let mut shards = Shards::new(Settings::default());
-        self.journal.iter().for_each(|fact| shards.replay(fact));
+        for fact in &self.journal {
+            let written = serde_json::to_string(fact).unwrap();
+            shards.replay(&serde_json::from_str(&written).unwrap());
+        }
         if self.dice.roll(2) == 0 {
             shards = serde_json::from_str(&serde_json::to_string(&shards).unwrap()).unwrap();
         }

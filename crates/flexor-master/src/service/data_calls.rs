@@ -58,13 +58,13 @@ pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) ->
 pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack) -> Result<Answer, wire::Refusal> {
     let list = |all: &[wire::Held]| all.iter().map(held).collect::<Vec<_>>();
     let void = job.data().come_back(worker, &list(&back.holds), &list(&back.acknowledged)).await;
-    let void = void.map_err(|because| refusal(&because))?;
+    let (void, lsn) = void.map_err(|because| refusal(&because))?;
     let void = void.into_iter().map(|(grant, batches)| wire::Held {
         lease: grant.0,
         first: batches.first,
         count: batches.count,
     });
-    Ok(Answer::Void(wire::Void { held: void.collect() }))
+    Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
 }
 
 pub(super) fn position(job: &Job) -> Answer {
