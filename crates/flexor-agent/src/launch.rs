@@ -10,9 +10,13 @@
 //! world and when to meet again; whether a failure of the program is forgiven is the master's to count, because a
 //! failure restarts everybody.
 
+mod belonging;
 mod crew;
 mod dialogue;
 mod errands;
+mod failing;
+mod joining;
+mod known;
 mod limits;
 mod lives;
 mod membership;
@@ -24,6 +28,7 @@ mod restarts;
 mod session;
 mod store;
 mod supervise;
+mod words;
 mod world_socket;
 
 use std::ffi::OsString;
@@ -33,9 +38,7 @@ use std::time::Duration;
 
 use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
-use nix::unistd::gethostname;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 use self::crew::Crew;
 pub use self::limits::{Asked, Limits};
@@ -45,12 +48,7 @@ pub use self::outcome::{LaunchError, Over};
 use self::place::{Place, World};
 use self::restarts::Restarts;
 use self::supervise::Event;
-use crate::workers::{
-    ERROR_FILE_VARIABLE, FailureReport, Ladder, RunLogs, Shim, WorkerExit, command_line, propagate, root_cause,
-};
-
-/// A node that waits so long for a world says so.
-const SILENCE: Duration = Duration::from_secs(3);
+use crate::workers::{Ladder, RunLogs, Shim, WorkerExit};
 
 /// What a node launches, and where it belongs.
 pub struct Launch {
@@ -104,6 +102,8 @@ struct Launcher<'a> {
 
 /// What a node does next.
 enum Then {
+    /// Waits for a master.
+    Arrive,
     /// Waits for a world, with these workers if they outlived the last.
     Join(Option<Box<Crew>>),
     /// Works in this one, with these workers or new ones.
@@ -123,7 +123,10 @@ impl Launch {
     ///
     /// The workers cannot be started, or their output has nowhere to go.
     pub async fn run(&mut self, signals: Signals) -> Result<Over, LaunchError> {
-        let membership = Membership::begin(self.master.clone(), self.node.clone(), self.processes);
+        if let Some(folder) = self.logs.folder_of_files() {
+            tracing::info!("writes the output of its workers to files in {}", folder.display());
+        }
+        let membership = Membership::begin(self);
         let (lives, restarts) = (Lives::begin(), Restarts::default());
         Launcher { launch: self, membership, signals, lives, restarts, world: None }.run().await
     }
@@ -131,9 +134,11 @@ impl Launch {
 
 impl Launcher<'_> {
     async fn run(mut self) -> Result<Over, LaunchError> {
-        let mut then = Ok(Then::Join(None));
+        let mut then = Ok(Then::Arrive);
         loop {
             then = match then {
+                Ok(next) if self.is_told_to_end() && !matches!(next, Then::End(_)) => Ok(self.end_instead(next).await),
+                Ok(Then::Arrive) => Ok(self.arrive().await),
                 Ok(Then::Join(kept)) => Ok(self.join(kept).await),
                 Ok(Then::Work(world, kept)) => self.work(world, kept).await,
                 Ok(Then::StartOutside(lived)) => self.start_outside(lived).await,
@@ -150,46 +155,10 @@ impl Launcher<'_> {
         }
     }
 
-    /// Waits for the next world that this node is in. Workers that are kept for it may end in the meantime.
-    async fn join(&mut self, mut kept: Option<Box<Crew>>) -> Then {
-        let survives = kept.as_ref().is_some_and(|crew| crew.has_told());
-        self.membership.join(survives);
-        let since = Instant::now();
-        let (silence, limit) = (since + SILENCE, self.launch.join_within);
-        let mut told = false;
-        let over = loop {
-            if let Some(crew) = kept.take_if(|crew| !crew.group.exits().is_empty()) {
-                tracing::warn!("a worker ended while it waited for a world");
-                self.membership.stand_aside();
-                let waited = outside::after_exit(&crew);
-                return self.after_waiting(*crew, waited).await;
-            }
-            tokio::select! {
-                place = self.membership.changed() => match place {
-                    Place::InWorld(world) => return Then::Work(world, kept),
-                    Place::Closed(because) if !self.lives.any() => break Over::before(because),
-                    Place::Closed(because) => break Over::closed(because),
-                    Place::Fenced(because) => break Over::Fenced(because),
-                    // The world that it waited for has ended before this node was in it.
-                    Place::Restart { .. } => self.membership.join(survives),
-                    Place::Waiting => {}
-                },
-                () = sleep_until(silence), if !told => {
-                    told = true;
-                    tracing::info!("waits for other nodes");
-                }
-                () = a_worker_ends(&mut kept) => {}
-                within = time_is_up(since, limit) => break Over::NoWorld(within),
-                signal = signal(&mut self.signals) => break Over::Signal(signal),
-            }
-        };
-        self.give_up(kept, &over).await;
-        Then::End(over)
-    }
-
     /// Works in a world until it ends for this node, with the workers it has or with new ones.
     async fn work(&mut self, world: World, kept: Option<Box<Crew>>) -> Result<Then, LaunchError> {
         self.membership.stay();
+        self.membership.outlives(kept.is_some());
         let joins = kept.is_some().then_some(world.round);
         let mut crew = match kept {
             Some(mut crew) => {
@@ -256,35 +225,6 @@ impl Launcher<'_> {
         Then::Join(None)
     }
 
-    /// A worker has failed, and all are ended. Among others that can go on without it the next ones start outside.
-    fn after_failure(&mut self, crew: Crew) -> Then {
-        self.tell_of_failure(&crew);
-        if crew.opted_in { self.replace_failed(&crew) } else { Then::Join(None) }
-    }
-
-    /// The program has failed on this node: the master hears of what and why.
-    fn tell_of_failure(&mut self, crew: &Crew) {
-        let exits = crew.group.exits();
-        let command = command_line(&self.launch.program, &self.launch.args);
-        let host = gethostname().map_or_else(|_| self.launch.node.0.to_string(), |name| name.to_string_lossy().into());
-        // The report names files in it.
-        self.launch.logs.keep();
-        if let Some(file) = std::env::var_os(ERROR_FILE_VARIABLE)
-            && let Some(exit) = root_cause(exits)
-            && let Err(error) = propagate(exit, file.as_ref())
-        {
-            tracing::warn!(?file, "the error file of the launcher cannot be written: {error}");
-        }
-        let Some(report) = FailureReport::new(command, host, exits.len(), exits) else {
-            self.membership.report(reports::all_ended(self.launch, crew));
-            return;
-        };
-        tracing::warn!("the program failed: {}", report.root_cause.message);
-        self.membership.report(reports::all_ended_by_failure(self.launch, crew, &report));
-        self.membership.report(reports::failure(&report));
-        self.membership.failed(report);
-    }
-
     /// The workers of this node have done their work; others may still be at it.
     async fn rest(&mut self) -> Then {
         self.membership.finish();
@@ -292,7 +232,7 @@ impl Launcher<'_> {
             tokio::select! {
                 place = self.membership.changed() => match place {
                     Place::Closed(because) => return Then::End(Over::closed(because)),
-                    Place::Fenced(because) => return Then::End(Over::Fenced(because)),
+                    Place::Barred(bar) => return Then::End(bar.into()),
                     Place::Restart { .. } => return Then::Join(None),
                     Place::InWorld(_) | Place::Waiting => {}
                 },
@@ -303,12 +243,29 @@ impl Launcher<'_> {
 
     /// Says what the master has another mind about than this node's command line.
     fn compare(&self, world: &World) {
-        for unheeded in self.launch.asked.unheeded(&world.run, &world.limits) {
+        for unheeded in self.launch.asked.unheeded(&world.limits) {
             tracing::warn!("not heeded, because the master decides: {unheeded}");
         }
     }
 
+    /// Whether a signal has told the launcher to end, also while something else was waited for.
+    fn is_told_to_end(&self) -> bool {
+        self.signals.borrow().is_some()
+    }
+
+    /// What was to be next is not.
+    async fn end_instead(&mut self, next: Then) -> Then {
+        let over = Over::Signal(signal(&mut self.signals).await);
+        let crew = match next {
+            Then::Join(kept) | Then::Work(_, kept) => kept,
+            Then::Arrive | Then::StartOutside(_) | Then::Watch | Then::End(_) => None,
+        };
+        self.give_up(crew, &over).await;
+        Then::End(over)
+    }
+
     async fn give_up(&mut self, crew: Option<Box<Crew>>, over: &Over) {
+        self.membership.begin_to_end();
         let Some(mut crew) = crew else { return };
         let mut ladder = self.ladder();
         if let Over::Signal(signal) = over {
@@ -326,25 +283,6 @@ impl Launcher<'_> {
 
     fn ladder(&self) -> Ladder {
         Ladder { grace: self.launch.grace, ..Ladder::default() }
-    }
-}
-
-/// Until a worker that is kept has ended. For ever, where none is kept.
-async fn a_worker_ends(kept: &mut Option<Box<Crew>>) {
-    match kept {
-        Some(crew) => drop(crew.group.next_exit().await),
-        None => std::future::pending().await,
-    }
-}
-
-/// Until a limit has passed, which it gives. For ever, where there is none.
-async fn time_is_up(since: Instant, limit: Option<Duration>) -> Duration {
-    match limit {
-        Some(limit) => {
-            sleep_until(since + limit).await;
-            limit
-        }
-        None => std::future::pending().await,
     }
 }
 

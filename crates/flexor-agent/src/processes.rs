@@ -23,7 +23,7 @@ mod tree;
 pub use ending::{Ending, Ladder};
 pub use environment::{Environment, EnvironmentChanges};
 pub use exit::{Outcome, ProcessExit};
-pub use keeper::{Keeper, keep};
+pub use keeper::{Keeper, keep, kill_what_it_left};
 pub use lookup::{ProgramError, find_program};
 pub use output::{LogFile, Output, Rotation};
 pub use program::{Input, Program};

@@ -16,11 +16,11 @@ mod shim;
 mod worker;
 
 pub use crate::processes::{EnvironmentChanges, Ladder, Outcome, Shim};
-pub use environment::WorkerEnvironment;
+pub use environment::{WorkerEnvironment, WorkerWorld};
 pub use error_file::{ERROR_FILE_VARIABLE, ErrorReport, propagate};
 pub use exit::WorkerExit;
 pub use group::{StartError, WorkerGroup};
 pub use logs::{AttemptLogs, LinePrefix, LogError, LogFolder, LogOptions, RunLogs, StreamChoice, Streams};
-pub use root_cause::{Failure, FailureReport, command_line, root_cause};
+pub use root_cause::{Failure, FailureReport, command_line, printable, root_cause};
 pub use shim::exec_shim;
 pub use worker::{GlobalRank, LocalRank, WorkerSpec};

@@ -51,6 +51,8 @@ pub struct Document {
     pub name: String,
     /// What became of it.
     pub verdict: Verdict,
+    /// The object as JSON, where it is one of ours and good.
+    pub object: serde_json::Value,
 }
 
 /// What became of a document.
@@ -137,9 +139,14 @@ fn unreadable_document(source: Source<'_>, finding: Finding) -> Document {
                 None => check_document(&node),
             }
         }
-        Ok(None) | Err(_) => {
-            Document { at: begin, api_version: String::new(), kind: String::new(), name: String::new(), verdict }
-        }
+        Ok(None) | Err(_) => Document {
+            at: begin,
+            api_version: String::new(),
+            kind: String::new(),
+            name: String::new(),
+            verdict,
+            object: serde_json::Value::Null,
+        },
     }
 }
 
@@ -167,7 +174,9 @@ fn check_document(node: &Node) -> Document {
         Ok(None) => Verdict::Skipped,
         Err(finding) => Verdict::Refused { dialect: None, findings: vec![finding] },
     };
+    let is_good = matches!(verdict, Verdict::Accepted { .. });
     Document {
+        object: if is_good { node.to_json() } else { serde_json::Value::Null },
         at: node.at,
         api_version: one_line(api_version, LONGEST_NAME),
         kind: one_line(kind, LONGEST_NAME),

@@ -2,7 +2,7 @@
 //!
 //! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone.
 
-use flexor_model::{EnvRule, Pattern, PortName, ReplicaRange, RoleName};
+use flexor_model::{EnvRule, PortName, ReplicaRange, RoleName};
 
 /// What torchrun is told wherever it meets at a master.
 const FIXED: [(&str, &str); 4] = [
@@ -34,17 +34,17 @@ pub(crate) enum Rendezvous<'a> {
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
     let least = nodes.min().max(1);
     let most = nodes.max().unwrap_or(least).max(least);
-    let mut env = vec![
-        EnvRule::literal("PET_NNODES", format!("{least}:{most}")),
-        // Not the job's name: a job made anew must not meet what its predecessor left behind.
-        EnvRule { name: "PET_RDZV_ID".to_owned(), value: flexor_model::EnvValue::Text(Pattern::of("{uid}")) },
-    ];
+    let mut env = vec![EnvRule::literal("PET_NNODES", format!("{least}:{most}"))];
     match rendezvous {
         Rendezvous::Master(role) => {
+            // A master serves one job, and knows its run by the job's name.
+            env.push(EnvRule::text("PET_RDZV_ID", "{job}"));
             env.push(EnvRule::address("PET_RDZV_ENDPOINT", role, store_port()));
             env.extend(FIXED.iter().map(|(name, value)| EnvRule::literal(name, *value)));
         }
         Rendezvous::Etcd(endpoint) => {
+            // Not the job's name: a job made anew must not meet what its predecessor left behind.
+            env.push(EnvRule::text("PET_RDZV_ID", "{uid}"));
             env.extend([EnvRule::literal("PET_RDZV_BACKEND", "etcd"), EnvRule::literal("PET_RDZV_ENDPOINT", endpoint)]);
         }
     }
@@ -64,5 +64,14 @@ mod tests {
         let first = |nodes| of(nodes, Rendezvous::Etcd("e:1")).remove(0);
         assert_eq!(first(ReplicaRange::exactly(0)), EnvRule::literal("PET_NNODES", "1:1"));
         assert_eq!(first(ReplicaRange::new(2, 4).unwrap()), EnvRule::literal("PET_NNODES", "2:4"));
+    }
+
+    #[test]
+    fn a_job_meets_its_own_master_by_name_and_in_a_shared_etcd_by_uid() {
+        let id =
+            |rendezvous| of(ReplicaRange::exactly(1), rendezvous).into_iter().find(|rule| rule.name == "PET_RDZV_ID");
+        let master = Rendezvous::Master("master".parse().unwrap());
+        assert_eq!(id(master), Some(EnvRule::text("PET_RDZV_ID", "{job}")));
+        assert_eq!(id(Rendezvous::Etcd("e:1")), Some(EnvRule::text("PET_RDZV_ID", "{uid}")));
     }
 }

@@ -7,5 +7,10 @@
 //! It is *not* a container runtime: programs see this machine's files and users, images are not looked at, and addresses
 //! tell pods apart without keeping them apart.
 
+pub mod api;
+pub mod cluster;
+pub mod home;
 pub mod parent;
 pub mod pods;
+pub mod proc;
+mod readiness;

@@ -5,20 +5,19 @@
 //! started again where the pod says so. SIGTERM ends the pod: containers first, sidecars last, all within its grace.
 
 mod containers;
+mod last_words;
 mod memory;
+mod wishes;
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-use flexor_agent::processes::{Ladder, Processes, Shim};
+use flexor_agent::processes::{Processes, Shim};
 use jiff::Timestamp;
-use nix::sys::signal::Signal;
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Duration, Instant};
 
 use self::containers::Containers;
+use self::wishes::{Wish, Wishes};
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{PodPlan, RestartPolicy};
 use crate::pods::status::{PodPhase, PodStatus};
@@ -42,14 +41,6 @@ pub struct ParentOptions {
     pub owner: Option<OwnedFd>,
 }
 
-/// Why a pod ends before its containers have.
-enum Cause {
-    /// Somebody deleted it.
-    Told,
-    /// Its owner is gone.
-    OwnerGone,
-}
-
 /// Runs a pod to its end.
 ///
 /// # Errors
@@ -59,26 +50,26 @@ pub async fn run(options: ParentOptions) -> io::Result<()> {
     let ParentOptions { folder, shim, sockets, owner } = options;
     let plan = folder.plan()?;
     let processes = Processes::new(shim)?;
+    let mut wishes = Wishes::hear(owner)?;
     let mut parent = Parent { containers: Containers::new(&plan, &folder, processes, sockets), plan, folder };
-    parent.write(PodPhase::Pending)?;
-    let mut term = signal(SignalKind::terminate())?;
-    let mut owner = owner.map(pipe::Receiver::from_owned_fd).transpose()?;
-    let ended = tokio::select! {
-        ended = parent.live() => ended?,
-        _ = term.recv() => { parent.end(&Cause::Told, &mut term).await?; return Ok(()) }
-        () = gone(&mut owner) => { parent.end(&Cause::OwnerGone, &mut term).await?; return Ok(()) }
+    parent.write(PodPhase::Pending, None)?;
+    let lived = tokio::select! {
+        phase = parent.live() => Ok(phase?),
+        wish = wishes.next() => Err(wish),
     };
-    // What is left are sidecars, and daemons of those that have ended.
-    parent.containers.end_all(Ladder { signal: Signal::SIGTERM, grace: parent.plan.grace }).await;
-    parent.write(ended)
-}
-
-/// Waits until the owner is gone. For ever, where there is none.
-async fn gone(owner: &mut Option<pipe::Receiver>) {
-    match owner {
-        // Nothing is ever written to it.
-        Some(pipe) => while matches!(pipe.read(&mut [0; 16]).await, Ok(1..)) {},
-        None => std::future::pending().await,
+    let grace = match lived {
+        Ok(_) | Err(Wish::End) => parent.plan.grace,
+        Err(Wish::EndAtOnce) => Duration::ZERO,
+    };
+    tokio::select! {
+        () = parent.containers.end_in_order(grace) => {}
+        () = wishes.hurry(lived.is_err()) => {}
+    }
+    // Whatever else is left: all of those that were not to be waited for, and daemons that nobody can be blamed for.
+    parent.containers.kill_all().await;
+    match lived {
+        Ok(phase) => parent.write(phase, None),
+        Err(wish) => parent.write(PodPhase::Failed, Some(wish)),
     }
 }
 
@@ -93,7 +84,7 @@ impl Parent {
     async fn live(&mut self) -> io::Result<PodPhase> {
         for init in 0..self.plan.init.len() {
             self.containers.start(init);
-            self.write(PodPhase::Pending)?;
+            self.write(PodPhase::Pending, None)?;
             if self.plan.init[init].sidecar {
                 continue;
             }
@@ -104,19 +95,18 @@ impl Parent {
                 return Ok(PodPhase::Failed);
             }
         }
-        let first = self.plan.init.len();
-        for container in first..first + self.plan.containers.len() {
+        let mains = self.plan.init.len()..self.plan.init.len() + self.plan.containers.len();
+        for container in mains.clone() {
             self.containers.start(container);
         }
-        self.write(PodPhase::Running)?;
-        loop {
-            let all = || first..first + self.plan.containers.len();
-            if all().all(|container| self.containers.has_ended(container)) {
-                let well = all().all(|container| self.containers.has_ended_well(container));
-                return Ok(if well { PodPhase::Succeeded } else { PodPhase::Failed });
-            }
+        if !mains.clone().all(|container| self.containers.has_ended(container)) {
+            self.write(PodPhase::Running, None)?;
+        }
+        while !mains.clone().all(|container| self.containers.has_ended(container)) {
             self.wait(PodPhase::Running).await?;
         }
+        let well = mains.clone().all(|container| self.containers.has_ended_well(container));
+        Ok(if well { PodPhase::Succeeded } else { PodPhase::Failed })
     }
 
     /// Waits until something has changed, and writes it down.
@@ -130,39 +120,30 @@ impl Parent {
                 None => std::future::pending().await,
             }
         };
-        let changed = tokio::select! {
-            changed = self.containers.next_exit() => changed,
-            () = timer => {
+        let exit = tokio::select! {
+            exit = self.containers.next_exit() => Some(exit),
+            () = timer => None,
+        };
+        let changed = match exit {
+            Some(exit) => {
+                self.containers.settle(exit).await;
+                true
+            }
+            None => {
                 self.containers.look_at_memory();
                 self.containers.start_what_is_due()
             }
         };
-        if changed { self.write(phase) } else { Ok(()) }
+        if changed { self.write(phase, None) } else { Ok(()) }
     }
 
-    /// Ends everything, because somebody wants that.
-    async fn end(&mut self, cause: &Cause, term: &mut tokio::signal::unix::Signal) -> io::Result<()> {
-        let grace = match cause {
-            Cause::Told => self.plan.grace,
-            Cause::OwnerGone => Duration::ZERO,
-        };
-        let ladder = Ladder { signal: Signal::SIGTERM, grace };
-        tokio::select! {
-            () = self.containers.end_in_order(ladder) => {}
-            // Told twice: at once.
-            _ = term.recv() => {}
-        }
-        self.containers.end_all(Ladder { grace: Duration::ZERO, ..ladder }).await;
-        self.write(PodPhase::Failed)
-    }
-
-    fn write(&self, phase: PodPhase) -> io::Result<()> {
+    fn write(&self, phase: PodPhase, because: Option<Wish>) -> io::Result<()> {
         let status = PodStatus {
             uid: self.plan.uid.clone(),
-            parent: (i32::try_from(std::process::id()).unwrap_or(0), 0),
+            parent: crate::proc::own(),
             phase,
-            reason: None,
-            message: None,
+            reason: because.map(|wish| wish.reason().to_owned()),
+            message: because.map(|wish| wish.to_string()),
             containers: self.containers.statuses(),
         };
         self.folder.set_status(&status)

@@ -4,5 +4,6 @@ pub mod addresses;
 pub mod environment;
 pub mod expansion;
 pub mod folder;
+pub mod making;
 pub mod plan;
 pub mod status;

@@ -46,9 +46,10 @@ pub const FAULTS: EnvVar = EnvVar {
 /// The file with the job's token.
 pub const TOKEN_FILE: EnvVar = EnvVar {
     name: "FLEXOR_TOKEN_FILE",
-    read_by: "flexor master, flexor sidecar",
+    read_by: "flexor master, flexor sidecar, flexor launch, programs under it",
     default: "no token",
-    meaning: "File with the token that the parts of one job show each other, as with `--token-file`.",
+    meaning: "File with the token that the parts of one job show each other, as with `--token-file`, which `flexor \
+              launch` does not have.",
 };
 
 /// Where a master keeps its journal.
@@ -62,8 +63,8 @@ pub const STATE: EnvVar = EnvVar {
 /// What servers log.
 pub const LOG: EnvVar = EnvVar {
     name: "FLEXOR_LOG",
-    read_by: "flexor master, flexor sidecar",
-    default: "`info`",
+    read_by: "flexor master, flexor sidecar, flexor launch",
+    default: "`info`; in `flexor launch` what the launcher does, and warnings of others",
     meaning: "What is logged to standard error: a level (`error`, `warn`, `info`, `debug`, `trace`), or one for each \
               part, such as `info,flexor_store=debug`.",
 };

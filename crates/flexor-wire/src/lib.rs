@@ -15,6 +15,16 @@ pub mod journal {
     }
 }
 
+/// What a laptop cluster answers to the verbs of another terminal.
+pub mod local {
+    /// Version 1.
+    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
+    #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
+    pub mod v1 {
+        tonic::include_proto!("flexor.local.v1");
+    }
+}
+
 /// The services of a job's master.
 pub mod master {
     /// Version 1.

@@ -14,7 +14,7 @@ use crate::{
     exit::{self, Exit},
     launch, master,
     output::Format,
-    sidecar, validate, version,
+    run, sidecar, validate, verbs, version,
 };
 
 /// Elastic, fault-tolerant deep-learning training in one binary.
@@ -61,6 +61,12 @@ pub enum Command {
         after_help = "Examples:\n  flexor master --job mnist --world static:2:4 --state ./mnist-state\n  flexor master --job mnist --world static:2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
     )]
     Master(MasterArgs),
+    /// Run jobs on this machine: their manifests as processes, under the controller that runs them on Kubernetes
+    #[command(hide = true)]
+    Run(RunArgs),
+    /// What another terminal asks of jobs that run.
+    #[command(flatten)]
+    Verb(verbs::Verb),
     /// Start the processes of one node of an elastic job, with torchrun's command line
     ///
     /// `flexor launch --help` tells the options.
@@ -114,6 +120,23 @@ pub struct ValidateArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,
+}
+
+/// What `flexor run` takes.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Manifests: files, folders, or - for standard input
+    #[arg(required_unless_present = "resume", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Go on with the jobs of a `flexor run` that was killed, and with their pods that still run
+    #[arg(long)]
+    pub resume: bool,
+    /// The folder of the cluster
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// End all pods when this process ends, however it ends
+    #[arg(long)]
+    pub ephemeral: bool,
 }
 
 /// What `flexor crd` takes.
@@ -253,7 +276,14 @@ fn local(port: u16) -> SocketAddr {
 impl Cli {
     /// What was typed to start this process. Ends the process if that was wrong usage, or asked for help.
     pub fn of_this_process() -> Self {
-        let cli = Self::parse();
+        let words: Vec<OsString> = std::env::args_os().collect();
+        // The launcher explains itself.
+        let cli = match &words[..] {
+            [program, help, launch] if help == "help" && launch == "launch" => {
+                Self::parse_from([program.clone(), launch.clone(), "--help".into()])
+            }
+            _ => Self::parse_from(verbs::behind_the_verb(words)),
+        };
         cli.command.check().unwrap_or_else(|error| error.exit());
         cli
     }
@@ -275,6 +305,8 @@ impl Command {
             Command::Validate(args) => validate::run(&args),
             Command::Crd(args) => crd::run(&args),
             Command::Master(args) => master::run(&args),
+            Command::Run(args) => run::run(&args),
+            Command::Verb(verb) => verbs::run(verb),
             Command::Launch { words } => launch::run(&words),
             Command::Sidecar(args) => sidecar::run(args),
             Command::Env(EnvCommand::Torchrun(args)) => environment::torchrun(&args),
@@ -286,7 +318,11 @@ impl Command {
 
 /// The whole tree, for completions and the reference page.
 pub fn command() -> clap::Command {
-    Cli::command()
+    // The launcher reads its words itself, from a table of its own.
+    Cli::command().mut_subcommands(|command| match command.get_name() {
+        "launch" => launch::document(command),
+        _ => command,
+    })
 }
 
 /// An error of clap's own making, with the usage of the command.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use flexor_agent::launch::{self, Launch, Over, Signals};
+use flexor_agent::processes::Keeper;
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
 use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
@@ -25,10 +26,15 @@ use tokio::sync::watch;
 
 use self::own_master::OwnMaster;
 use crate::exit::Exit;
+use crate::master::read_token;
 use crate::{logging, output};
+
+pub use self::help::document;
 
 /// What leads to [`flexor_agent::workers::exec_shim`].
 pub const SHIM: &str = "start-worker";
+/// What leads to [`flexor_agent::processes::keep`].
+pub const KEEPER: &str = "end-what-is-left";
 
 /// How long a rendezvous of torchrun waits for nodes.
 const TORCHRUN_JOINS_WITHIN: Duration = Duration::from_secs(600);
@@ -63,6 +69,14 @@ pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
         Asked::Launch(options) => *options,
     };
     logging::start_for_launch();
+    // Before anything else is started, and until the end: it is not one of what this launch supervises.
+    let _keeper = match std::env::current_exe().and_then(|us| Keeper::start(us.into(), [KEEPER.into()])) {
+        Ok(keeper) => Some(keeper),
+        Err(error) => {
+            output::note(&format!("warning: nobody ends what the program leaves if this launch is killed: {error}"));
+            None
+        }
+    };
     // Workers die with the thread that started them; on this runtime that is the one that waits for everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(launch(options))
@@ -83,6 +97,10 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     };
     let signals = signals(&options.signals)?;
     let token_file = std::env::var_os(env::TOKEN_FILE.name).map(PathBuf::from);
+    if let Some(Err(error)) = token_file.as_deref().map(read_token) {
+        output::note(&format!("error: {}: {error:#}", env::TOKEN_FILE.name));
+        return Ok(Exit::Infrastructure);
+    }
     let Meeting { address, run, mut own, node } = match meeting(&options, token_file.as_deref()).await {
         Ok(meeting) => meeting,
         Err(error) => {
@@ -182,17 +200,17 @@ async fn meeting(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::
     }
 }
 
-/// What somebody wrote who may have to hear that a master of another mind decides.
+/// What was asked for of a master that is not this launch's own: what it has another mind about has to be told.
 fn asked(options: &LaunchOptions, elsewhere: bool) -> launch::Asked {
     let LaunchOptions { said, nodes, max_restarts, .. } = options;
     let id = match &options.rendezvous {
-        Rendezvous::Elastic { id, .. } | Rendezvous::Static { id, .. } => Some(id.clone()),
+        Rendezvous::Elastic { id, .. } | Rendezvous::Static { id, .. } => own_master::named(id),
         Rendezvous::Alone => None,
     };
     launch::Asked {
         nodes: (elsewhere && said.nodes).then_some(nodes.min..=nodes.max),
         max_restarts: (elsewhere && said.max_restarts).then_some(*max_restarts),
-        run: id.filter(|_| elsewhere && said.run),
+        job: id.filter(|_| elsewhere).map(str::to_owned),
     }
 }
 
@@ -228,9 +246,20 @@ fn tell(over: &Over) -> Exit {
             output::note(&format!("error: {because}; this node takes no part any more"));
             Exit::Infrastructure
         }
-        Over::NoWorld(limit) => {
-            let seconds = limit.as_secs();
-            output::note(&format!("error: there was no world for this node within the {seconds} s of join_timeout"));
+        Over::OtherJob(because) => {
+            output::note(&format!("error: {because}"));
+            Exit::Failure
+        }
+        Over::Token(because) => {
+            output::note(&format!("error: {because}"));
+            Exit::Infrastructure
+        }
+        Over::NoWorld { within, waited_for } => {
+            let seconds = within.as_secs();
+            output::note(&format!(
+                "error: there was no world for this node within the {seconds} s of join_timeout; it waited for \
+                 {waited_for}"
+            ));
             Exit::Infrastructure
         }
         Over::Signal(signal) => {

@@ -8,13 +8,17 @@ mod completions;
 mod crd;
 mod env;
 mod exit;
+mod inherited;
 mod launch;
 mod logging;
 mod master;
 mod output;
+mod pod;
+mod run;
 mod sidecar;
 mod signals;
 mod validate;
+mod verbs;
 mod version;
 
 use std::process::ExitCode;
@@ -24,8 +28,11 @@ use crate::{cli::Cli, exit::Exit};
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == launch::SHIM) {
-        return flexor_agent::workers::exec_shim(words);
+    match words.next() {
+        Some(word) if word == launch::SHIM => return flexor_agent::workers::exec_shim(words),
+        Some(word) if word == launch::KEEPER => return flexor_agent::processes::keep(words),
+        Some(word) if word == pod::WORD => return pod::run(words),
+        Some(_) | None => {}
     }
     match Cli::of_this_process().command.run() {
         Ok(exit) => exit.into(),

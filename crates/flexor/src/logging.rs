@@ -2,21 +2,38 @@
 
 use std::io::IsTerminal;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+
+use crate::output;
 
 /// Starts it, as `FLEXOR_LOG` wants it.
 pub fn start() {
     start_with("info");
 }
 
-/// Starts it for a launcher: what it does is told, of its own master only what has become of the data, of its stores what is wrong.
+/// Starts it for a launcher: what it does is told, of its own master only what has become of the data. Stores lose
+/// masters and nodes when launchers do, which say so.
 pub fn start_for_launch() {
-    start_with("warn,flexor_agent=info,flexor_master::master=info");
+    start_with("warn,flexor_agent=info,flexor_master::master=info,flexor_store=error");
+}
+
+/// Starts it for a cluster: what happens to jobs and pods is told otherwise, so only what is wrong.
+pub fn start_for_run() {
+    start_with("warn");
 }
 
 fn start_with(default: &str) {
-    let wanted = std::env::var(flexor_model::env::LOG.name).ok().filter(|wanted| !wanted.is_empty());
-    let filter = EnvFilter::builder().parse_lossy(wanted.as_deref().unwrap_or(default));
+    let variable = flexor_model::env::LOG.name;
+    let wanted = std::env::var(variable).ok().filter(|wanted| !wanted.is_empty());
+    let read = wanted.as_deref().map(filter);
+    if let (Some(wanted), Some(None)) = (&wanted, &read) {
+        output::note(&format!(
+            "warning: {variable} is {wanted:?}, which cannot be read; write a level (error, warn, info, debug, trace, \
+             off), or one for each part, such as info,flexor_store=debug"
+        ));
+    }
+    let filter = read.flatten().unwrap_or_else(|| EnvFilter::builder().parse_lossy(default));
     // A second start, as tests do it, keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -24,4 +41,30 @@ fn start_with(default: &str) {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
+}
+
+/// What is wanted; nothing where that is not levels. A word that is none would be taken for a part of the program, of
+/// which nobody has heard, and everything else would be silent.
+fn filter(wanted: &str) -> Option<EnvFilter> {
+    let parts: Vec<&str> = wanted.split(',').map(str::trim).collect();
+    let is_level = |part: &&str| {
+        let level = part.rsplit('=').next().unwrap_or_default();
+        !level.is_empty() && level.parse::<LevelFilter>().is_ok()
+    };
+    parts.iter().all(is_level).then(|| EnvFilter::builder().parse(parts.join(",")).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_levels_are_read() {
+        for fine in ["debug", "off", "info,flexor_store=debug", "warn, flexor_agent=trace"] {
+            assert!(filter(fine).is_some(), "{fine}");
+        }
+        for odd in ["loud", "info,flexor_store", "flexor_store=loud", "info,,"] {
+            assert!(filter(odd).is_none(), "{odd}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::MasterArgs;
 use crate::exit::Exit;
+use crate::inherited::Inherited;
 use crate::output::{self, Format};
 use crate::{logging, signals};
 
@@ -69,6 +70,9 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     Ok(Config { job: args.job.clone(), uid, settings, state: args.state.clone(), token, plain_store: args.plain_store })
 }
 
+/// What to do about a port that is in use.
+const PORT_IN_USE: &str = "is another master running here? Port 0 takes a free one";
+
 /// The token in a file.
 pub fn read_token(file: &Path) -> anyhow::Result<Token> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
@@ -78,10 +82,11 @@ pub fn read_token(file: &Path) -> anyhow::Result<Token> {
 async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let mut end = Exit::Success;
+    let mut sockets = Inherited::of_this_process();
     let ports = Ports {
-        grpc: listen(args.grpc, "--grpc").await?,
-        store: listen(args.store, "--store").await?,
-        http: listen(args.http, "--http").await?,
+        grpc: sockets.listen(args.grpc, "--grpc", PORT_IN_USE).await?,
+        store: sockets.listen(args.store, "--store", PORT_IN_USE).await?,
+        http: sockets.listen(args.http, "--http", PORT_IN_USE).await?,
     };
     let [grpc, store, http] = [&ports.grpc, &ports.store, &ports.http].map(TcpListener::local_addr);
     let (grpc, store, http) = (grpc?, store?, http?);
@@ -133,12 +138,6 @@ fn tell(format: Format, serving: &Serving<'_>) -> anyhow::Result<()> {
             ))
         }
     }
-}
-
-async fn listen(address: SocketAddr, option: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("{option} {address} cannot be listened on; is another master running here? Port 0 takes a free one")
-    })
 }
 
 fn fault_file() -> Option<PathBuf> {

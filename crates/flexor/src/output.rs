@@ -25,6 +25,28 @@ pub fn text(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes what a program has printed to standard output, as it is. Whether somebody still reads.
+pub fn raw(bytes: &[u8]) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("the output could not be written"),
+    }
+}
+
+/// A text from outside as it may be shown: it can neither break the line nor steer the terminal.
+pub fn on_one_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+        shown
+    })
+}
+
 /// Writes a value to standard output as indented JSON.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))

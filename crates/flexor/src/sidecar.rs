@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use anyhow::Context;
 use flexor_store::sidecar::{Ended, Pod, Sidecar, Upstream};
 use serde::Serialize;
-use tokio::net::TcpListener;
 
 use crate::cli::SidecarArgs;
 use crate::exit::Exit;
+use crate::inherited::Inherited;
 use crate::output::{self, Format};
 use crate::{logging, signals};
 
@@ -37,9 +37,8 @@ pub fn run(args: SidecarArgs) -> anyhow::Result<Exit> {
 async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let mut end = Exit::Success;
-    let listener = TcpListener::bind(args.listen).await.with_context(|| {
-        format!("--listen {} cannot be listened on; is another store or sidecar running here?", args.listen)
-    })?;
+    let mut sockets = Inherited::of_this_process();
+    let listener = sockets.listen(args.listen, "--listen", "is another store or sidecar running here?").await?;
     let listen = listener.local_addr()?;
     if !listen.ip().is_loopback() {
         tracing::warn!(%listen, "TCPStore has no authentication: whoever reaches this address can read and write keys");

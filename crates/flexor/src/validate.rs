@@ -7,7 +7,7 @@
 //! Nothing is judged here; what a manifest must be is known to the dialects alone.
 
 mod json;
-mod sources;
+pub mod sources;
 mod summary;
 mod text;
 

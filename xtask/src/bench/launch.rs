@@ -65,7 +65,7 @@ impl Raced {
         let Launched { seconds, peak_mib, own_mib } = self.launcher.launch()?;
         let name = self.launcher.name();
         eprintln!("{name}: {seconds:.3} s until {PROCESSES} processes, {peak_mib:.1} MiB ({own_mib:.1} MiB its own)");
-        self.overheads.push((seconds - alone).max(0.0));
+        self.overheads.push(seconds - alone);
         self.peaks.push(peak_mib);
         Ok(())
     }

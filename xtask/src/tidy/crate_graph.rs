@@ -36,7 +36,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-local",
-        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-agent"],
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent"],
         in_tests: &[],
     },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
@@ -51,6 +51,7 @@ const LAYERS: &[Layer] = &[
             "flexor-store",
             "flexor-master",
             "flexor-agent",
+            "flexor-local",
         ],
         in_tests: &["flexor-testbed"],
     },

@@ -16,10 +16,25 @@ use super::place::World;
 use super::store::{self, RoundStore};
 use super::world_socket::{ToldWorld, WorldSocket};
 use super::{Launch, Signals, signal};
-use crate::workers::{EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec};
+use crate::workers::{
+    EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec, WorkerWorld,
+};
 
 /// What a second signal leaves.
 const AT_ONCE: Ladder = Ladder { signal: Signal::SIGKILL, grace: Duration::ZERO };
+
+/// How often the program has failed, and may.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) failures: u32,
+    pub(super) max_restarts: u32,
+}
+
+impl Counted {
+    fn of(world: &World) -> Self {
+        Self { failures: world.program_failures, max_restarts: world.limits.max_restarts }
+    }
+}
 
 pub(super) struct Crew {
     pub(super) group: WorkerGroup,
@@ -43,7 +58,11 @@ impl Crew {
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let Life { incarnation, attempt } = life;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
-            .map(|local| spec(launch, local, ranked(launch, world, &store, local), incarnation, &socket))
+            .map(|local| {
+                let place = place(world, &store, local);
+                let environment = environment(launch, local, &Counted::of(world), Some(place));
+                spec(launch, local, (world.first_process + local, environment), incarnation, &socket)
+            })
             .collect();
         let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         let (first, last) = (world.first_process, world.first_process + launch.processes - 1);
@@ -53,12 +72,12 @@ impl Crew {
         Ok(Self { group, socket, told, incarnation, opted_in: false, started: Instant::now(), store: Some(store) })
     }
 
-    /// Starts workers that wait for a world: they opted in before, so that those who are left need not wait for them.
-    pub(super) fn begin_outside(launch: &Launch, life: Life) -> Result<Self, LaunchError> {
+    /// Starts workers that wait for a world, so that those who are in one need not wait for them.
+    pub(super) fn begin_outside(launch: &Launch, counted: &Counted, life: Life) -> Result<Self, LaunchError> {
         let Life { incarnation, attempt } = life;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
-            .map(|local| spec(launch, local, unranked(launch, local), incarnation, &socket))
+            .map(|local| spec(launch, local, (local, environment(launch, local, counted, None)), incarnation, &socket))
             .collect();
         let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         tracing::info!("started, to join when ready");
@@ -150,45 +169,43 @@ fn told(launch: &Launch, world: &World, store: &RoundStore) -> Vec<ToldWorld> {
     (0..launch.processes).map(one).collect()
 }
 
-fn ranked(launch: &Launch, world: &World, store: &RoundStore, local: u32) -> (u32, EnvironmentChanges) {
+fn place(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
     let rank = world.first_process + local;
-    let environment = WorkerEnvironment {
+    WorkerWorld {
         rank: GlobalRank(rank),
-        local_rank: LocalRank(local),
         world_size: world.processes,
-        local_world_size: launch.processes,
         group_rank: world.rank,
         group_world_size: world.size,
-        role: launch.role.clone(),
         role_rank: rank,
         role_world_size: world.processes,
         master_addr: store.address().ip().to_string(),
         master_port: store.address().port(),
-        restart_count: world.program_failures,
-        max_restarts: world.limits.max_restarts,
+    }
+}
+
+fn environment(launch: &Launch, local: u32, counted: &Counted, world: Option<WorkerWorld>) -> EnvironmentChanges {
+    let environment = WorkerEnvironment {
+        local_rank: LocalRank(local),
+        local_world_size: launch.processes,
+        role: launch.role.clone(),
+        restart_count: counted.failures,
+        max_restarts: counted.max_restarts,
         run_id: launch.run.clone(),
         use_agent_store: true,
+        world,
     };
     let mut changes = environment.changes(|name| env::var_os(name).is_some());
     if launch.virtual_local_rank {
         changes.set("LOCAL_RANK", "0");
         changes.set("CUDA_VISIBLE_DEVICES", device(local, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()));
     }
-    (rank, changes)
+    changes
 }
 
 /// The device of a worker among those that the launcher sees.
 fn device(local: u32, visible: Option<&str>) -> String {
     let named = visible.and_then(|visible| visible.split(',').nth(local as usize)).filter(|name| !name.is_empty());
     named.map_or_else(|| local.to_string(), |name| name.trim().to_owned())
-}
-
-fn unranked(launch: &Launch, local: u32) -> (u32, EnvironmentChanges) {
-    let mut environment = EnvironmentChanges::default();
-    environment.set("LOCAL_RANK", local.to_string());
-    environment.set("LOCAL_WORLD_SIZE", launch.processes.to_string());
-    environment.set("TORCHELASTIC_RUN_ID", launch.run.clone());
-    (local, environment)
 }
 
 fn spec(

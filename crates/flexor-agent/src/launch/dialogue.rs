@@ -1,7 +1,7 @@
 //! What is said in a session, and when: one thing at a time, the next when the last is answered.
 //!
 //! Reports come first, in their order, each until the master has taken it; then what the node wants, whenever the master
-//! says that the node does not have it. No input or output here: [`super::session`] has the stream, and the time comes
+//! says that the node does not have it; then that its processes outlive the world. No input or output here: [`super::session`] has the stream, and the time comes
 //! in with every call.
 
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub(super) struct Dialogue {
     said: Option<Op>,
     /// Whether it has said where the node stands since then.
     heard_since: bool,
+    /// The last round of which it was said that the node's processes outlive changes.
+    opted_in: Option<u64>,
     /// What waits for an answer.
     awaits: Option<(u64, Errand)>,
     last_id: u64,
@@ -47,6 +49,7 @@ pub(super) struct Dialogue {
 enum Errand {
     Report,
     Wish,
+    OptIn,
     Look,
 }
 
@@ -76,6 +79,7 @@ impl Dialogue {
             stands: None,
             said: None,
             heard_since: false,
+            opted_in: None,
             awaits: None,
             last_id: 0,
             pauses: Backoff::default(),
@@ -104,6 +108,9 @@ impl Dialogue {
             }
             (self.said, self.heard_since) = (Some(wish.clone()), false);
             (Errand::Wish, wish)
+        } else if let Some(round) = self.outlives(errands) {
+            self.opted_in = Some(round);
+            (Errand::OptIn, Op::OptIn(wire::OptIn {}))
         } else {
             if self.heard_since {
                 self.pauses.reset();
@@ -114,6 +121,11 @@ impl Dialogue {
         let request = self.request(op);
         self.awaits = Some((request.id, errand));
         Some(request)
+    }
+
+    /// Where the master last said that the node stands.
+    pub(super) fn stands(&self) -> Option<&wire::World> {
+        self.stands.as_ref()
     }
 
     /// Whether the master has heard everything.
@@ -147,7 +159,7 @@ impl Dialogue {
                 self.pauses.reset();
                 Heard::Report(None)
             }
-            (Some(_) | None, Some(Errand::Wish | Errand::Look) | None) => Heard::Nothing,
+            (Some(_) | None, Some(Errand::Wish | Errand::OptIn | Errand::Look) | None) => Heard::Nothing,
         }
     }
 
@@ -158,12 +170,19 @@ impl Dialogue {
             _ if is(Reason::NodeFenced) => Heard::Fenced(because),
             None | Some(Errand::Look) => Heard::Unwelcome(because),
             Some(Errand::Report) if !is(Reason::JournalFull) => Heard::Report(Some(because)),
-            Some(Errand::Report | Errand::Wish) => {
+            Some(Errand::Report | Errand::Wish | Errand::OptIn) => {
                 self.quiet_until = Some(now + self.pauses.pause());
-                self.said = self.said.take().filter(|_| answered == Some(Errand::Report));
+                self.opted_in = self.opted_in.filter(|_| answered != Some(Errand::OptIn));
+                self.said = self.said.take().filter(|_| answered != Some(Errand::Wish));
                 Heard::Refused(because)
             }
         }
+    }
+
+    /// The round of which to say that the node's processes outlive it: each, because a master forgets who leaves.
+    fn outlives(&self, errands: &Errands) -> Option<u64> {
+        let world = self.stands.as_ref().filter(|world| errands.outlives && world.place() == Said::InWorld)?;
+        (self.opted_in != Some(world.round)).then_some(world.round)
     }
 
     /// Whether it is time to ask where a node stands that waits for a world.

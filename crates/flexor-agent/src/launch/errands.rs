@@ -10,6 +10,9 @@ use flexor_wire::master::v1::request::Op;
 /// Why a node stands aside.
 pub(super) const ASIDE: &str = "its workers are started again";
 
+/// Why a node leaves.
+pub(super) const ENDS: &str = "its launcher has ended";
+
 /// What a node wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -33,6 +36,8 @@ pub(super) enum Wanted {
 #[derive(Debug)]
 pub(super) struct Errands {
     pub(super) wanted: Wanted,
+    /// Whether the node's processes outlive changes of the world that it is in.
+    pub(super) outlives: bool,
     /// What happened on the node and the master has not taken down, the oldest first.
     pub(super) reports: VecDeque<Op>,
     /// Whether there is a master that listens.
@@ -44,7 +49,7 @@ pub(super) struct Errands {
 impl Errands {
     /// Nothing so far.
     pub(super) fn new() -> Self {
-        Self { wanted: Wanted::Nothing, reports: VecDeque::new(), linked: false, settled: true }
+        Self { wanted: Wanted::Nothing, outlives: false, reports: VecDeque::new(), linked: false, settled: true }
     }
 
     /// Something else is wanted; whether it is something else.
@@ -52,6 +57,15 @@ impl Errands {
         let is_new = std::mem::replace(&mut self.wanted, wanted) != wanted;
         self.settled &= !is_new;
         is_new
+    }
+
+    /// Nothing is begun any more: who waits for a world does not, and who is in one stays until it has ended. Whether
+    /// that is something else.
+    pub(super) fn want_no_more(&mut self) -> bool {
+        match self.wanted {
+            Wanted::World { .. } => self.want(Wanted::Absence(ENDS)),
+            Wanted::Nothing | Wanted::Absence(_) | Wanted::Rest => false,
+        }
     }
 
     /// Something has happened.

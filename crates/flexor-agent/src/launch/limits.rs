@@ -3,6 +3,8 @@
 
 use std::ops::RangeInclusive;
 
+use flexor_wire::master::v1 as wire;
+
 /// What a job allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -19,20 +21,25 @@ pub struct Asked {
     pub nodes: Option<RangeInclusive<u32>>,
     /// How often the program may fail.
     pub max_restarts: Option<u32>,
-    /// The run to take part in.
-    pub run: Option<String>,
+    /// The job to take part in, by its name or its unique id.
+    pub job: Option<String>,
+}
+
+impl Limits {
+    /// Those that the master tells.
+    pub(super) fn of(world: &wire::World) -> Self {
+        Self { nodes: world.min_nodes..=world.max_nodes, max_restarts: world.max_restarts }
+    }
 }
 
 impl Asked {
     /// What was asked for and is not so, in words.
-    pub(super) fn unheeded(&self, run: &str, limits: &Limits) -> Vec<String> {
+    pub(super) fn unheeded(&self, limits: &Limits) -> Vec<String> {
         let range = |nodes: &RangeInclusive<u32>| format!("{}:{}", nodes.start(), nodes.end());
         let nodes = self.nodes.as_ref().filter(|asked| **asked != limits.nodes);
         let restarts = self.max_restarts.filter(|asked| *asked != limits.max_restarts);
-        let id = self.run.as_ref().filter(|asked| *asked != run);
         let nodes = nodes.map(|asked| format!("--nnodes {}, the job has {}", range(asked), range(&limits.nodes)));
         let restarts = restarts.map(|asked| format!("--max-restarts {asked}, the job has {}", limits.max_restarts));
-        let id = id.map(|asked| format!("--rdzv-id {asked}, the master serves {run}"));
-        nodes.into_iter().chain(restarts).chain(id).collect()
+        nodes.into_iter().chain(restarts).collect()
     }
 }

@@ -6,16 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_store::sidecar::Upstream;
 use flexor_wire::master::v1 as wire;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use wire::request::Op;
 
-use super::errands::{ASIDE, Errands, Wanted};
+use super::Launch;
+use super::belonging::Belonging;
+use super::errands::{ASIDE, ENDS, Errands, Wanted};
+use super::known::{Known, KnownJob};
 use super::outcome::Over;
-use super::place::Place;
+use super::place::{Bar, Place};
 use super::session::Session;
 use crate::workers::FailureReport;
 
@@ -27,6 +29,9 @@ const LAST_WORD_HEARD_WITHIN: Duration = Duration::from_secs(4);
 pub(super) struct Membership {
     errands: Arc<watch::Sender<Errands>>,
     place: watch::Receiver<Place>,
+    known: watch::Receiver<Known>,
+    /// Where the master is.
+    address: String,
     last_round: Option<u64>,
     /// It has stood aside since it was last in a world.
     apart: bool,
@@ -35,13 +40,64 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub(super) fn begin(master: Upstream, (name, incarnation): (Arc<str>, u64), processes: u32) -> Self {
-        let node = wire::Node { name: name.to_string(), incarnation };
+    /// Dials the master, and wants nothing yet.
+    pub(super) fn begin(launch: &Launch) -> Self {
+        let (name, incarnation) = &launch.node;
+        let node = wire::Node { name: name.to_string(), incarnation: *incarnation };
         let errands = Arc::new(watch::Sender::new(Errands::new()));
-        let (told, place) = watch::channel(Place::Waiting);
-        let session = Session { master, node, processes, errands: Arc::clone(&errands), told };
+        let ((place_sender, place), (known_sender, known)) =
+            (watch::channel(Place::Waiting), watch::channel(Known::default()));
+        let address = launch.master_address.clone();
+        let session = Session {
+            master: launch.master.clone(),
+            address: address.clone(),
+            token_file: launch.token_file.clone(),
+            belonging: Belonging::new(launch.asked.job.clone()),
+            node,
+            processes: launch.processes,
+            errands: Arc::clone(&errands),
+            place: place_sender,
+            known: known_sender,
+        };
         let session = tokio::spawn(session.keep());
-        Self { errands, place, last_round: None, apart: false, last_failure: None, session }
+        Self { errands, place, known, address, last_round: None, apart: false, last_failure: None, session }
+    }
+
+    /// Waits for a master. What it says of its job, or why it will not have this node.
+    pub(super) async fn met(&mut self) -> Result<KnownJob, Bar> {
+        // Another one than that of `changed`, for which everything is news yet.
+        let mut place = self.place.clone();
+        tokio::select! {
+            biased;
+            Ok(known) = self.known.wait_for(|known| known.job.is_some()) => {
+                if let Some(job) = known.job.clone() {
+                    return Ok(job);
+                }
+            }
+            Ok(place) = place.wait_for(|place| matches!(place, Place::Barred(_))) => {
+                if let Place::Barred(bar) = &*place {
+                    return Err(bar.clone());
+                }
+            }
+            else => {}
+        }
+        // The session has ended without a word.
+        std::future::pending().await
+    }
+
+    /// What the master last said of its job.
+    pub(super) fn job(&self) -> Option<KnownJob> {
+        self.known.borrow().job.clone()
+    }
+
+    /// What a node that is in no world waits for, in words.
+    pub(super) fn waits_for(&self) -> String {
+        self.known.borrow().waits_for(&self.address)
+    }
+
+    /// Whether there is nothing to take part in any more.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(*self.place.borrow(), Place::Closed(_))
     }
 
     /// Wants to be in the next world.
@@ -66,6 +122,16 @@ impl Membership {
         self.want(Wanted::Absence(ASIDE));
     }
 
+    /// Whether its processes outlive changes of the world that it is in.
+    pub(super) fn outlives(&mut self, outlives: bool) {
+        self.errands.send_if_modified(|errands| std::mem::replace(&mut errands.outlives, outlives) != outlives);
+    }
+
+    /// The launcher ends, which may take its workers a while: from here on it joins nothing, whatever master comes.
+    pub(super) fn begin_to_end(&mut self) {
+        self.errands.send_if_modified(Errands::want_no_more);
+    }
+
     /// Something happened that the master should know.
     pub(super) fn report(&mut self, op: Op) {
         self.errands.send_modify(|errands| errands.report(op));
@@ -80,7 +146,7 @@ impl Membership {
     pub(super) async fn changed(&mut self) -> Place {
         loop {
             if self.place.changed().await.is_err() {
-                // Whoever is fenced has been told so.
+                // Whoever is barred has been told so.
                 return std::future::pending().await;
             }
             let place = self.place.borrow_and_update().clone();
@@ -96,7 +162,7 @@ impl Membership {
                     self.last_round = Some(world.round);
                     return place;
                 }
-                Place::Waiting | Place::Closed(_) | Place::Fenced(_) => return place,
+                Place::Waiting | Place::Closed(_) | Place::Barred(_) => return place,
             }
         }
     }
@@ -104,10 +170,10 @@ impl Membership {
     /// Leaves for good, and says so and all that is left to say if the master can be reached. Gives the last failure of
     /// the program here.
     ///
-    /// One whose place another life of the node has taken says nothing.
+    /// One that the master will not have says nothing.
     pub(super) async fn end(self, over: Option<&Over>) -> Option<FailureReport> {
-        if !matches!(over, Some(Over::Fenced(_))) {
-            self.want(Wanted::Absence("its launcher has ended"));
+        if !matches!(over, Some(Over::Fenced(_) | Over::OtherJob(_) | Over::Token(_))) {
+            self.want(Wanted::Absence(ENDS));
             let mut errands = self.errands.subscribe();
             let mut settled = timeout(LAST_WORD_WITHIN, errands.wait_for(|errands| errands.settled)).await.is_ok();
             if !settled && errands.borrow().linked {

@@ -8,6 +8,7 @@ use flexor_model::Reason;
 use nix::sys::signal::Signal;
 use thiserror::Error;
 
+use super::place::Bar;
 use crate::workers::{FailureReport, LogError, StartError};
 
 /// Why a node cannot take part.
@@ -48,8 +49,17 @@ pub enum Over {
     },
     /// Another node has this one's name, or the master has done with it.
     Fenced(String),
+    /// The master serves another job than the one that was asked for.
+    OtherJob(String),
+    /// The master wants a token that this node does not have.
+    Token(String),
     /// There was no world for it in all this time.
-    NoWorld(Duration),
+    NoWorld {
+        /// So long.
+        within: Duration,
+        /// What it waited for at the end.
+        waited_for: String,
+    },
     /// The launcher was told to end.
     Signal(Signal),
 }
@@ -74,6 +84,16 @@ impl Over {
         match self {
             Over::Closed { because, report: None } => Over::Closed { because, report: last.map(Box::new) },
             other => other,
+        }
+    }
+}
+
+impl From<Bar> for Over {
+    fn from(bar: Bar) -> Self {
+        match bar {
+            Bar::Fenced(because) => Over::Fenced(because),
+            Bar::OtherJob(because) => Over::OtherJob(because),
+            Bar::Token(because) => Over::Token(because),
         }
     }
 }

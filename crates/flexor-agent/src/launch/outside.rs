@@ -1,5 +1,5 @@
-//! Standing aside: a node whose workers are lost among others that can go on starts new ones outside every world, and
-//! joins when they are ready, so that nobody waits for their start.
+//! Standing aside: a node that comes to others that can go on, or whose workers are lost among them, starts new ones
+//! outside every world, and joins when they are ready, so that nobody waits for their start.
 //!
 //! The run, another life of the node and the signals are watched all the while.
 
@@ -13,8 +13,8 @@ use super::outcome::{LaunchError, Over};
 use super::place::{Place, World};
 use super::{Launcher, Then, reports, signal};
 
-/// How long new workers may take before they say that they are ready for a world.
-const START_WITHIN: Duration = Duration::from_secs(600);
+/// New workers have so many times longer to be ready for a world than others to leave theirs.
+const TO_START: u32 = 30;
 
 /// What has become of workers that wait outside.
 pub(super) enum Waited {
@@ -26,6 +26,8 @@ pub(super) enum Waited {
     Failed,
     /// Some have ended well, so that the node will not have all that a world needs; or they take too long.
     Incomplete,
+    /// They do not say what nobody outside a world can do without: their program knows nothing of the socket.
+    Unaware,
     /// There is nothing more to do.
     Over(Over),
 }
@@ -38,7 +40,7 @@ impl Launcher<'_> {
         if let Some(over) = self.over_within(pause).await {
             return Ok(Then::End(over));
         }
-        let mut crew = Crew::begin_outside(self.launch, self.lives.next())?;
+        let mut crew = Crew::begin_outside(self.launch, &self.counted(), self.lives.next())?;
         Ok(match self.wait_outside(&mut crew).await {
             Waited::Ready => Then::Join(Some(Box::new(crew))),
             waited => self.after_waiting(crew, waited).await,
@@ -63,6 +65,14 @@ impl Launcher<'_> {
                 self.end(&mut crew).await;
                 self.replace(&crew)
             }
+            Waited::Unaware => {
+                tracing::warn!(
+                    "its workers do not come to the world's socket; starts them again, inside the next world"
+                );
+                self.end(&mut crew).await;
+                self.membership.report(reports::all_ended(self.launch, &crew));
+                Then::Join(None)
+            }
             Waited::Over(over) => {
                 self.give_up(Some(Box::new(crew)), &over).await;
                 Then::End(over)
@@ -76,10 +86,9 @@ impl Launcher<'_> {
         Then::StartOutside(crew.started.elapsed())
     }
 
-    /// The program has failed in a crew that others go on without.
-    pub(super) fn replace_failed(&mut self, crew: &Crew) -> Then {
-        let failures = self.restarts.charge(crew.group.exits());
-        let max = self.world.as_ref().map_or(0, |world| world.limits.max_restarts);
+    /// The program has failed, for the so-manieth time by this node's own count, in a crew that others go on without.
+    pub(super) fn replace_failed(&mut self, crew: &Crew, failures: u32) -> Then {
+        let max = self.max_restarts();
         if failures > max {
             let detail = format!("the program failed {failures} times on this node, {max} restarts are allowed");
             return Then::End(Over::closed(format!("{}: {detail}", Reason::RestartsExhausted)));
@@ -108,7 +117,8 @@ impl Launcher<'_> {
 
     /// Waits until workers that are in no world are ready for one.
     async fn wait_outside(&mut self, crew: &mut Crew) -> Waited {
-        let deadline = Instant::now() + START_WITHIN;
+        let deadline = Instant::now() + self.launch.change_within * TO_START;
+        let has_worked = self.world.is_some();
         loop {
             let complete = crew.group.exits().is_empty();
             if complete && crew.socket.all_ready(self.launch.processes) {
@@ -120,6 +130,8 @@ impl Launcher<'_> {
             tokio::select! {
                 exit = crew.group.next_exit() => match exit {
                     Some(exit) if exit.outcome.is_success() => {}
+                    // It may have missed its rank.
+                    Some(_) if !has_worked && !crew.socket.has_anybody_called() => return Waited::Unaware,
                     Some(_) => return Waited::Failed,
                     None => return Waited::Finished,
                 },
@@ -127,7 +139,10 @@ impl Launcher<'_> {
                 place = self.membership.changed() => if let Some(over) = over(place) {
                     return Waited::Over(over);
                 },
-                () = tokio::time::sleep_until(deadline) => return Waited::Incomplete,
+                () = tokio::time::sleep_until(deadline) => {
+                    let called = crew.socket.all_here(self.launch.processes);
+                    return if called { Waited::Incomplete } else { Waited::Unaware };
+                }
                 signal = signal(&mut self.signals) => return Waited::Over(Over::Signal(signal)),
             }
         }
@@ -164,7 +179,7 @@ pub(super) fn after_exit(crew: &Crew) -> Waited {
 fn over(place: Place) -> Option<Over> {
     match place {
         Place::Closed(because) => Some(Over::closed(because)),
-        Place::Fenced(because) => Some(Over::Fenced(because)),
+        Place::Barred(bar) => Some(bar.into()),
         // What is left of the world that it stands aside from.
         Place::Waiting | Place::InWorld(_) | Place::Restart { .. } => None,
     }

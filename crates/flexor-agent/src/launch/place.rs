@@ -21,8 +21,19 @@ pub(super) enum Place {
     },
     /// Nobody can join any more, for this reason.
     Closed(String),
+    /// Nowhere, and the master will not have it.
+    Barred(Bar),
+}
+
+/// Why a master will not have a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Bar {
     /// Somebody else is this node.
     Fenced(String),
+    /// It serves another job than the node was asked to take part in.
+    OtherJob(String),
+    /// It wants a token that the node does not have.
+    Token(String),
 }
 
 /// A world, as its node sees it.
@@ -63,7 +74,7 @@ impl Place {
                 first_process: world.first_process,
                 processes: world.processes,
                 program_failures: world.program_failures,
-                limits: Limits { nodes: world.min_nodes..=world.max_nodes, max_restarts: world.max_restarts },
+                limits: Limits::of(world),
                 survivors: world.survivors.clone(),
             }),
             Said::Unspecified | Said::Outside | Said::Joined | Said::Spare | Said::Away => Place::Waiting,

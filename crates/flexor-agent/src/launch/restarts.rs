@@ -31,6 +31,11 @@ impl Restarts {
         self.one_kill_is_free = true;
     }
 
+    /// How often the program has failed so far.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// Workers have ended like this. How often the program has failed by now.
     ///
     /// Who kills a worker comes from outside, and that is no failure of the program, unless it happens again before the
@@ -74,6 +79,7 @@ mod tests {
             ended,
             error_file: PathBuf::new(),
             error: None,
+            is_python: false,
         }
     }
 

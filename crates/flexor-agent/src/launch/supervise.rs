@@ -55,13 +55,14 @@ pub(super) async fn until_something_happens(
             place = membership.changed() => match place {
                 Place::Restart { because, .. } => return Event::MeetAgain(because),
                 Place::Closed(because) => return Event::Over(Over::closed(because)),
-                Place::Fenced(because) => return Event::Over(Over::Fenced(because)),
+                Place::Barred(bar) => return Event::Over(bar.into()),
                 // It was taken out of the world.
                 Place::Waiting => return Event::MeetAgain("this node is not in the world any more".to_owned()),
                 Place::InWorld(world) => return Event::MovedOn(world),
             },
             () = crew.socket.changed() => {
                 crew.opted_in |= crew.socket.all_here(count);
+                membership.outlives(crew.opted_in);
                 crew.tell_latecomers();
                 joins = joins.filter(|joins| !crew.socket.all_joined(count, *joins));
                 if joins.is_none() && crew.socket.all_ready(count) && crew.socket.untold().is_empty() {

@@ -11,6 +11,7 @@ use std::env;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,8 @@ pub(super) struct WorldSocket {
 
 struct Shared {
     workers: Mutex<BTreeMap<u32, Worker>>,
+    /// Whether any worker ever connected.
+    called: AtomicBool,
     changes: watch::Sender<u64>,
     node: String,
     count: u32,
@@ -92,7 +95,13 @@ impl WorldSocket {
             shorter.ok_or(error)
         })?;
         let (sender, changes) = watch::channel(0);
-        let shared = Arc::new(Shared { workers: Mutex::default(), changes: sender, node: node.to_owned(), count });
+        let shared = Arc::new(Shared {
+            workers: Mutex::default(),
+            called: AtomicBool::new(false),
+            changes: sender,
+            node: node.to_owned(),
+            count,
+        });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { shared, changes, task, folder })
     }
@@ -104,6 +113,11 @@ impl WorldSocket {
     /// Whether all `count` workers have opted in.
     pub(super) fn all_here(&self, count: u32) -> bool {
         self.lock().len() == count as usize
+    }
+
+    /// Whether any worker has opted in, though it may be gone.
+    pub(super) fn has_anybody_called(&self) -> bool {
+        self.shared.called.load(Ordering::Relaxed)
     }
 
     /// Whether all `count` workers take part in no world.
@@ -255,6 +269,7 @@ fn hear(
             let rank = rank.and_then(|(_, rank)| rank.parse().ok()).filter(|rank| *rank < shared.count);
             let rank = rank.ok_or_else(|| format!("{name:?} is no worker of this node"))?;
             *local = Some(rank);
+            shared.called.store(true, Ordering::Relaxed);
             workers.insert(rank, Worker { lines: lines.clone(), ready: false, joined: None });
         }
         (Said::Ready(ready), Some(rank)) => {

@@ -61,7 +61,12 @@ impl Processes {
     /// written here. A caller that gives up this wait (on a second signal, say) calls again with less grace. Exits are
     /// given out by [`Processes::next_exit`] as ever.
     pub async fn end(&mut self, key: ProcessKey, ladder: Ladder) -> Ending {
-        self.walk_down(Whose::One(key), ladder).await
+        self.end_some(&[key], ladder).await
+    }
+
+    /// Ends whatever is left of some programs, together, as [`Processes::end`] does of one.
+    pub async fn end_some(&mut self, keys: &[ProcessKey], ladder: Ladder) -> Ending {
+        self.walk_down(Whose::These(keys), ladder).await
     }
 
     /// Ends whatever is left of all programs, as [`Processes::end`] does of one.
@@ -69,7 +74,7 @@ impl Processes {
         self.walk_down(Whose::All, ladder).await
     }
 
-    async fn walk_down(&mut self, whose: Whose, ladder: Ladder) -> Ending {
+    async fn walk_down(&mut self, whose: Whose<'_>, ladder: Ladder) -> Ending {
         let begun = Instant::now();
         if !ladder.grace.is_zero() {
             self.ask(whose, ladder.signal, begun + ladder.grace.min(LONGEST_GRACE)).await;
@@ -91,7 +96,7 @@ impl Processes {
     /// seen: nobody else will ask them. (Those whose parent lives are left to it; they may be what it does to end well.)
     /// And those that became another program since they were asked: between fork and exec a signal goes to a handler of
     /// the old program, and is lost. Nothing wakes us for these, so the tree is looked at after ever longer pauses.
-    async fn ask(&mut self, whose: Whose, signal: Signal, until: Instant) {
+    async fn ask(&mut self, whose: Whose<'_>, signal: Signal, until: Instant) {
         // The program that each process was when it was asked.
         let mut asked = BTreeMap::new();
         let mut pause = FIRST_PAUSE;
@@ -120,7 +125,7 @@ impl Processes {
     }
 
     /// Kills all of them, and those that were born meanwhile, until nobody is left or it takes too long.
-    async fn kill(&mut self, whose: Whose) -> Ending {
+    async fn kill(&mut self, whose: Whose<'_>) -> Ending {
         let until = Instant::now() + KILLED_WITHIN;
         let mut killed = BTreeMap::new();
         let mut left = Vec::new();
@@ -143,7 +148,7 @@ impl Processes {
     }
 
     /// Looks at what there is of them; `None` when nothing is left and every exit was noted.
-    fn look_for_some(&mut self, whose: Whose) -> Option<Look> {
+    fn look_for_some(&mut self, whose: Whose<'_>) -> Option<Look> {
         self.collect();
         let runs = self.starts.values().any(|start| start.running && whose.includes(start.key));
         let look = self.look(whose);

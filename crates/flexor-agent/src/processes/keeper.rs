@@ -7,11 +7,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::setsid;
 
 use super::lineage::Mark;
 use super::tree::Process;
@@ -37,6 +37,8 @@ impl Keeper {
         let mut command = Command::new(program);
         command.args(args).arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // What is sent to all of a terminal is not for the one who cleans up.
+        command.process_group(0);
         let mut child = command.spawn()?;
         let ours = child.stdin.take().ok_or_else(|| io::Error::other("the keeper has no pipe"))?;
         Ok(Self { _ours: ours })
@@ -47,8 +49,8 @@ impl Keeper {
 pub fn keep(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let supervisor = args.into_iter().next().and_then(|pid| pid.to_str()?.parse::<u32>().ok());
     let Some(supervisor) = supervisor else { return ExitCode::from(2) };
-    // What ends a terminal, or is sent to all of it, is not for the one who cleans up.
-    _ = setsid();
+    // If whoever started our supervisor ends all that is left of it, that must not end us before we have done the same.
+    Mark::take_off();
     let not_ours: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM].into_iter().collect();
     _ = not_ours.thread_block();
     // There is nothing to read but the end.
@@ -58,6 +60,11 @@ pub fn keep(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         std::thread::sleep(LOOK_AGAIN);
     }
     ExitCode::SUCCESS
+}
+
+/// Kills what a supervisor that is gone has left behind: whatever carries a mark of it.
+pub fn kill_what_it_left(supervisor: u32) {
+    kill_all_of(supervisor);
 }
 
 /// Kills every process that carries a mark of `supervisor`. How many there were.

@@ -37,6 +37,12 @@ impl Mark {
         _ = setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum });
     }
 
+    /// Takes off whatever mark this process carries.
+    pub(super) fn take_off() {
+        let maximum = getrlimit(Resource::Locks).maximum;
+        _ = setrlimit(Resource::Locks, Rlimit { current: maximum, maximum });
+    }
+
     /// The mark that process `pid` carries.
     pub(super) fn of(pid: i32) -> Option<Self> {
         parse_limits(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)

@@ -6,7 +6,7 @@
 //! the program carries, its file, its name (`argv[0]`) and its arguments.
 //!
 //! The kernel ends a program with us, not what the program has started; while we can still act, we end those too
-//! ([`super::ending`]).
+//! ([`super::ending`]), and when we cannot, a [keeper](super::Keeper) does.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

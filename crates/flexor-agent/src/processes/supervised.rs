@@ -75,15 +75,15 @@ pub(super) struct Start {
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
-    One(ProcessKey),
+pub(super) enum Whose<'a> {
+    These(&'a [ProcessKey]),
     All,
 }
 
-impl Whose {
+impl Whose<'_> {
     pub(super) fn includes(self, key: ProcessKey) -> bool {
         match self {
-            Whose::One(one) => one == key,
+            Whose::These(keys) => keys.contains(&key),
             Whose::All => true,
         }
     }
@@ -181,7 +181,7 @@ impl Processes {
     ///
     /// Orphans of unknown origin are among those of all, unless there are other programs in this process of ours, from
     /// which they may come.
-    pub(super) fn look(&self, whose: Whose) -> Look {
+    pub(super) fn look(&self, whose: Whose<'_>) -> Look {
         self.watch.look(|origin, alone| {
             let unknown = whose == Whose::All && alone;
             match origin {

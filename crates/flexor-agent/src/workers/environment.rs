@@ -6,32 +6,16 @@
 use super::worker::{GlobalRank, LocalRank};
 use crate::processes::EnvironmentChanges;
 
-/// What a round makes of a worker.
+/// What a node makes of a worker, and a world of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerEnvironment {
-    /// `RANK`.
-    pub rank: GlobalRank,
     /// `LOCAL_RANK`.
     pub local_rank: LocalRank,
-    /// `WORLD_SIZE`: workers of all nodes.
-    pub world_size: u32,
     /// `LOCAL_WORLD_SIZE`: workers of this node.
     pub local_world_size: u32,
-    /// `GROUP_RANK`: the place of this node among the nodes.
-    pub group_rank: u32,
-    /// `GROUP_WORLD_SIZE`: nodes of the round.
-    pub group_world_size: u32,
     /// `ROLE_NAME`.
     pub role: String,
-    /// `ROLE_RANK`: the place among all workers of the role.
-    pub role_rank: u32,
-    /// `ROLE_WORLD_SIZE`.
-    pub role_world_size: u32,
-    /// `MASTER_ADDR`: where rank 0 listens.
-    pub master_addr: String,
-    /// `MASTER_PORT`.
-    pub master_port: u16,
-    /// `TORCHELASTIC_RESTART_COUNT`: restarts of this node's group that were charged.
+    /// `TORCHELASTIC_RESTART_COUNT`: restarts that were charged.
     pub restart_count: u32,
     /// `TORCHELASTIC_MAX_RESTARTS`.
     pub max_restarts: u32,
@@ -39,23 +23,45 @@ pub struct WorkerEnvironment {
     pub run_id: String,
     /// `TORCHELASTIC_USE_AGENT_STORE`: whether a store already listens at `MASTER_ADDR`, so that rank 0 opens none.
     pub use_agent_store: bool,
+    /// What only a world can tell. Who is started outside of one hears it later, in another way.
+    pub world: Option<WorkerWorld>,
+}
+
+/// The place of a worker in a world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerWorld {
+    /// `RANK`.
+    pub rank: GlobalRank,
+    /// `WORLD_SIZE`: workers of all nodes.
+    pub world_size: u32,
+    /// `GROUP_RANK`: the place of this node among the nodes.
+    pub group_rank: u32,
+    /// `GROUP_WORLD_SIZE`: nodes of the round.
+    pub group_world_size: u32,
+    /// `ROLE_RANK`: the place among all workers of the role.
+    pub role_rank: u32,
+    /// `ROLE_WORLD_SIZE`.
+    pub role_world_size: u32,
+    /// `MASTER_ADDR`: where the store is.
+    pub master_addr: String,
+    /// `MASTER_PORT`.
+    pub master_port: u16,
 }
 
 impl WorkerEnvironment {
     /// The variables as changes to an environment of which `inherits` tells what it already has.
     pub fn changes(&self, inherits: impl Fn(&str) -> bool) -> EnvironmentChanges {
         let mut changes = EnvironmentChanges::default();
-        changes.set("RANK", self.rank.to_string());
+        for (name, value) in WorkerWorld::variables(self.world.as_ref()) {
+            match value {
+                Some(value) => changes.set(name, value),
+                // Those of a world that the launcher itself is in are not the worker's.
+                None => changes.remove(name),
+            }
+        }
         changes.set("LOCAL_RANK", self.local_rank.to_string());
-        changes.set("WORLD_SIZE", self.world_size.to_string());
         changes.set("LOCAL_WORLD_SIZE", self.local_world_size.to_string());
-        changes.set("GROUP_RANK", self.group_rank.to_string());
-        changes.set("GROUP_WORLD_SIZE", self.group_world_size.to_string());
         changes.set("ROLE_NAME", self.role.clone());
-        changes.set("ROLE_RANK", self.role_rank.to_string());
-        changes.set("ROLE_WORLD_SIZE", self.role_world_size.to_string());
-        changes.set("MASTER_ADDR", self.master_addr.clone());
-        changes.set("MASTER_PORT", self.master_port.to_string());
         changes.set("TORCHELASTIC_RESTART_COUNT", self.restart_count.to_string());
         changes.set("TORCHELASTIC_MAX_RESTARTS", self.max_restarts.to_string());
         changes.set("TORCHELASTIC_RUN_ID", self.run_id.clone());
@@ -72,27 +78,46 @@ impl WorkerEnvironment {
     }
 }
 
+impl WorkerWorld {
+    /// The variables of a place in a world, without values where there is none.
+    fn variables(world: Option<&Self>) -> [(&'static str, Option<String>); 8] {
+        let of = |value: fn(&Self) -> String| world.map(value);
+        [
+            ("RANK", of(|world| world.rank.to_string())),
+            ("WORLD_SIZE", of(|world| world.world_size.to_string())),
+            ("GROUP_RANK", of(|world| world.group_rank.to_string())),
+            ("GROUP_WORLD_SIZE", of(|world| world.group_world_size.to_string())),
+            ("ROLE_RANK", of(|world| world.role_rank.to_string())),
+            ("ROLE_WORLD_SIZE", of(|world| world.role_world_size.to_string())),
+            ("MASTER_ADDR", of(|world| world.master_addr.clone())),
+            ("MASTER_PORT", of(|world| world.master_port.to_string())),
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn second_of_two() -> WorkerEnvironment {
         WorkerEnvironment {
-            rank: GlobalRank(5),
             local_rank: LocalRank(1),
-            world_size: 8,
             local_world_size: 2,
-            group_rank: 2,
-            group_world_size: 4,
             role: "trainer".to_owned(),
-            role_rank: 5,
-            role_world_size: 8,
-            master_addr: "10.0.0.1".to_owned(),
-            master_port: 29500,
             restart_count: 1,
             max_restarts: 3,
             run_id: "mnist".to_owned(),
             use_agent_store: true,
+            world: Some(WorkerWorld {
+                rank: GlobalRank(5),
+                world_size: 8,
+                group_rank: 2,
+                group_world_size: 4,
+                role_rank: 5,
+                role_world_size: 8,
+                master_addr: "10.0.0.1".to_owned(),
+                master_port: 29500,
+            }),
         }
     }
 
@@ -125,6 +150,20 @@ mod tests {
         ];
         let expected = expected.map(|line| line.split_once('=').unwrap()).map(|(n, v)| format!("{n:?}={v:?}"));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn outside_a_world_only_what_a_world_tells_is_missing() {
+        let outside = WorkerEnvironment { world: None, ..second_of_two() };
+        let (outside, inside) = (outside.changes(|_| false), second_of_two().changes(|_| false));
+        for (name, inside) in inside.iter() {
+            let name = name.to_str().unwrap();
+            let from_the_world = ["RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"].contains(&name)
+                || name.starts_with("GROUP_")
+                || name.starts_with("MASTER_");
+            let expected = inside.filter(|_| !from_the_world).map(ToOwned::to_owned);
+            assert_eq!(outside.resolve(name, Some("of the launcher".into())), expected, "{name}");
+        }
     }
 
     #[test]

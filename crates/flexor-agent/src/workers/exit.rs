@@ -31,6 +31,8 @@ pub struct WorkerExit {
     pub error_file: PathBuf,
     /// What it wrote there.
     pub error: Option<ErrorReport>,
+    /// Whether its program is Python's, as far as its name tells.
+    pub is_python: bool,
 }
 
 impl WorkerExit {
@@ -44,10 +46,14 @@ impl WorkerExit {
                 format!("{outcome}; if nobody sent it, the kernel's log tells whether memory ran out")
             }
             (None, Outcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
-            (None, Outcome::Code(_)) => format!(
-                "{outcome}, and it left no report; its last lines of output may tell why, and torch's @record around its \
-                 main function puts the traceback here"
-            ),
+            (None, Outcome::Code(_)) => {
+                let next_time = if self.is_python {
+                    "torch's @record around its main function puts the traceback here"
+                } else {
+                    "what it writes to $TORCHELASTIC_ERROR_FILE stands here"
+                };
+                format!("{outcome}, and it left no report; its last lines of output may tell why, and {next_time}")
+            }
         }
     }
 }

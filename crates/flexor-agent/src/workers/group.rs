@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -60,6 +61,7 @@ struct Worker {
     local_rank: LocalRank,
     rank: GlobalRank,
     error_file: PathBuf,
+    is_python: bool,
 }
 
 impl WorkerGroup {
@@ -98,7 +100,7 @@ impl WorkerGroup {
             let key = ProcessKey(local_rank.0);
             let started = group.processes.start(key, program);
             started.map_err(|cause| StartError::Process { local_rank, cause })?;
-            group.workers.insert(key, Worker { local_rank, rank, error_file });
+            group.workers.insert(key, Worker { local_rank, rank, error_file, is_python: is_python(&spec.program) });
         }
         Ok(group)
     }
@@ -159,6 +161,7 @@ impl WorkerGroup {
             ended: self.ending,
             error_file: worker.error_file.clone(),
             error: failed.then(|| ErrorReport::read(&worker.error_file)).flatten(),
+            is_python: worker.is_python,
         };
         if failed
             && !exit.ended
@@ -169,4 +172,10 @@ impl WorkerGroup {
         }
         self.exits.push(exit);
     }
+}
+
+/// Whether a program is an interpreter of Python, or a script of it that is executed itself.
+fn is_python(program: &OsStr) -> bool {
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    name.starts_with("python") || name.ends_with(".py")
 }

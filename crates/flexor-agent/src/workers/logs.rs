@@ -89,6 +89,12 @@ impl RunLogs {
         self.folder.keep();
     }
 
+    /// The folder in which output is written to files, where some is.
+    pub fn folder_of_files(&self) -> Option<&Path> {
+        let wanted = !self.options.redirects.is_none() || !self.options.tee.is_none();
+        (wanted && self.folder.takes_logs()).then(|| self.folder.path())
+    }
+
     /// Makes the folder of one attempt, `attempt_<number>`.
     ///
     /// A number that was used before is used again: logs are continued, not lost.

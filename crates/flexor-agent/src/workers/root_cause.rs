@@ -19,6 +19,8 @@ use super::exit::WorkerExit;
 use super::worker::{GlobalRank, LocalRank};
 use crate::processes::Outcome;
 
+pub use table::printable;
+
 const TERM: i32 = Signal::SIGTERM as i32;
 
 /// What went wrong on this node. Printed, it is the table at the end of a failed run; as JSON, the same for programs.

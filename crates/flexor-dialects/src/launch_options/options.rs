@@ -52,8 +52,6 @@ pub struct Said {
     pub nodes: bool,
     /// `--max-restarts`.
     pub max_restarts: bool,
-    /// `--rdzv-id`.
-    pub run: bool,
 }
 
 /// How many nodes a world may have: `1 ≤ min ≤ max`.
@@ -91,7 +89,6 @@ impl LaunchOptions {
             said: Said {
                 nodes: given.is_written(&table::NNODES),
                 max_restarts: given.is_written(&table::MAX_RESTARTS),
-                run: given.is_written(&table::RDZV_ID),
             },
             role: given.value(&table::ROLE).text,
             output: output?,

@@ -1,27 +1,28 @@
 //! The containers of a pod: which run, which have ended and how, which are to be started again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
 
 use flexor_agent::processes::{
-    Environment, Input, Ladder, LogFile, Outcome, Output, ProcessExit, ProcessKey, Processes, Program, Rotation,
-    StartError,
+    Environment, Input, Ladder, LogFile, Outcome, Output, ProcessExit, ProcessKey, Processes, Program, ProgramError,
+    Rotation, StartError,
 };
 use jiff::Timestamp;
-use tokio::time::Instant;
+use nix::sys::signal::Signal;
+use tokio::time::{Duration, Instant};
 
-use super::{memory, now, pause, starts_again};
+use super::{last_words, memory, now, pause, starts_again};
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use crate::pods::status::{ContainerState, ContainerStatus};
 
 /// A log is put aside at this size, and so many of those are kept.
 const LOG: Rotation = Rotation { limit: NonZero::new(10 << 20).expect("more than nothing"), keep: 2 };
-/// How much of an error file is kept in the status.
-const MESSAGE: u64 = 16 << 10;
+/// Nobody is asked.
+const AT_ONCE: Ladder = Ladder { signal: Signal::SIGTERM, grace: Duration::ZERO };
 
 pub(super) struct Containers {
     all: Vec<Container>,
@@ -36,6 +37,8 @@ struct Container {
     sockets: Vec<OwnedFd>,
     status: ContainerStatus,
     restart_at: Option<Instant>,
+    /// How long its log was when it was started.
+    log_began: u64,
     /// It was killed for its memory.
     out_of_memory: bool,
 }
@@ -53,6 +56,7 @@ impl Containers {
                 status: ContainerStatus { name: plan.name.clone(), state, restarts: 0, init },
                 plan: plan.clone(),
                 restart_at: None,
+                log_began: 0,
                 out_of_memory: false,
             }
         });
@@ -69,10 +73,7 @@ impl Containers {
     pub(super) fn start(&mut self, index: usize) {
         let state = match self.try_start(index) {
             Ok(pid) => ContainerState::Running { pid, started_at: now() },
-            Err(error) => {
-                let code = if matches!(error, StartError::Program(_)) { 127 } else { 128 };
-                terminated(code, "StartError", Some(error.to_string()), None, now())
-            }
+            Err(error) => terminated(not_started(&error), "StartError", Some(error.to_string()), None, now()),
         };
         let container = &mut self.all[index];
         container.restart_at = None;
@@ -83,19 +84,25 @@ impl Containers {
     }
 
     fn try_start(&mut self, index: usize) -> Result<u32, StartError> {
-        let container = &self.all[index];
+        let container = &mut self.all[index];
         let plan = &container.plan;
         let (program, args) = plan.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let log = LogFile::open(self.folder.log(&plan.name), Some(LOG)).map_err(StartError::Output)?;
+        let path = self.folder.log(&plan.name);
+        container.log_began = fs::metadata(&path).map_or(0, |file| file.len());
+        let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?;
         let descriptors: Result<Vec<OwnedFd>, _> = container.sockets.iter().map(OwnedFd::try_clone).collect();
         // What an earlier life left is not this one's.
         let error_file = self.folder.error_file(&plan.name);
         let _ = fs::remove_file(&error_file);
-        let env = plan.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut env: BTreeMap<OsString, OsString> =
+            plan.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        if !container.sockets.is_empty() {
+            env.insert("LISTEN_FDS".into(), container.sockets.len().to_string().into());
+        }
         self.processes.start(
-            ProcessKey(u32::try_from(index).unwrap_or(u32::MAX)),
+            key(index),
             Program {
-                environment: Environment::Exact(env.collect()),
+                environment: Environment::Exact(env),
                 folder: Some(plan.folder.clone()),
                 stdin: Input::Null,
                 stdout: Output::Pumped { file: Some(log), prefix: None },
@@ -106,21 +113,24 @@ impl Containers {
         )
     }
 
-    /// Waits for the next container to end. Whether one did.
-    pub(super) async fn next_exit(&mut self) -> bool {
+    /// The next container that ends. Giving up this wait loses nothing.
+    pub(super) async fn next_exit(&mut self) -> ProcessExit {
         match self.processes.next_exit().await {
-            Some(exit) => {
-                self.note(&exit);
-                true
-            }
+            Some(exit) => exit,
             // None runs: only time can change that.
             None => std::future::pending().await,
         }
     }
 
+    /// A container has ended: so does all that it started, and why it failed is looked for.
+    pub(super) async fn settle(&mut self, exit: ProcessExit) {
+        self.note(&exit);
+        self.processes.end(exit.key, AT_ONCE).await;
+        self.note_why(exit.key.0 as usize);
+    }
+
     fn note(&mut self, exit: &ProcessExit) {
         let index = exit.key.0 as usize;
-        let message = self.read_error(index);
         let Some(container) = self.all.get_mut(index) else { return };
         let (code, reason) = match exit.outcome {
             Outcome::Signal(9) if container.out_of_memory => (137, "OOMKilled"),
@@ -133,8 +143,18 @@ impl Containers {
             ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
         };
         container.out_of_memory = false;
-        container.status.state = terminated(code, reason, message, started_at, exit.at);
+        container.status.state = terminated(code, reason, None, started_at, exit.at);
         self.decide_restart(index, code == 0);
+    }
+
+    /// Notes why a container failed: what it left to be read, else the last line that it printed.
+    fn note_why(&mut self, index: usize) {
+        let Some(container) = self.all.get_mut(index) else { return };
+        if let ContainerState::Terminated { exit_code: 1.., message, .. } = &mut container.status.state {
+            let name = &container.plan.name;
+            let left = last_words::of_error_file(&self.folder.error_file(name));
+            *message = left.or_else(|| last_words::of_log(&self.folder.log(name), container.log_began));
+        }
     }
 
     fn decide_restart(&mut self, index: usize, well: bool) {
@@ -144,15 +164,6 @@ impl Containers {
         {
             container.restart_at = Some(Instant::now() + pause(container.status.restarts));
         }
-    }
-
-    /// What the program left to be read, if it is there and a text.
-    fn read_error(&self, index: usize) -> Option<String> {
-        let name = &self.all.get(index)?.plan.name;
-        let mut text = String::new();
-        let file = fs::File::open(self.folder.error_file(name)).ok()?;
-        file.take(MESSAGE).read_to_string(&mut text).ok()?;
-        Some(text).filter(|text| !text.trim().is_empty())
     }
 
     pub(super) fn next_restart(&self) -> Option<Instant> {
@@ -199,26 +210,51 @@ impl Containers {
         matches!(self.all[index].status.state, ContainerState::Terminated { exit_code: 0, .. })
     }
 
-    /// Ends the containers, then what stands beside them.
-    pub(super) async fn end_in_order(&mut self, ladder: Ladder) {
-        let mains = self.first_main..self.all.len();
-        for index in mains.chain((0..self.first_main).rev()) {
-            let key = ProcessKey(u32::try_from(index).unwrap_or(u32::MAX));
-            self.processes.end(key, ladder).await;
+    /// Ends the containers together, then what stands beside them, the last that was started first.
+    pub(super) async fn end_in_order(&mut self, grace: Duration) {
+        let until = Instant::now() + grace;
+        let mains: Vec<ProcessKey> = (self.first_main..self.all.len()).map(key).collect();
+        self.end(&mains, until).await;
+        for index in (0..self.first_main).rev() {
+            self.end(&[key(index)], until).await;
         }
     }
 
-    /// Ends everything that is left, together, and notes how.
-    pub(super) async fn end_all(&mut self, ladder: Ladder) {
-        self.processes.end_all(ladder).await;
+    async fn end(&mut self, keys: &[ProcessKey], until: Instant) {
+        let grace = until.saturating_duration_since(Instant::now());
+        self.processes.end_some(keys, Ladder { grace, ..AT_ONCE }).await;
+        self.note_all();
+    }
+
+    /// Kills everything that is left.
+    pub(super) async fn kill_all(&mut self) {
+        self.processes.end_all(AT_ONCE).await;
+        self.note_all();
+    }
+
+    fn note_all(&mut self) {
         while let Some(exit) = self.processes.take_exit() {
             self.note(&exit);
+            self.note_why(exit.key.0 as usize);
         }
     }
 
     pub(super) fn statuses(&self) -> Vec<ContainerStatus> {
         self.all.iter().map(|container| container.status.clone()).collect()
     }
+}
+
+/// What a shell answers for a program that it cannot start; a container runtime for all else.
+fn not_started(error: &StartError) -> i32 {
+    match error {
+        StartError::Program(ProgramError::NotExecutable { .. } | ProgramError::Folder { .. }) => 126,
+        StartError::Program(_) => 127,
+        StartError::Running { .. } | StartError::Folder { .. } | StartError::Output(_) | StartError::Spawn(_) => 128,
+    }
+}
+
+fn key(index: usize) -> ProcessKey {
+    ProcessKey(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
 fn terminated(

@@ -75,8 +75,9 @@ impl PodFolder {
     ///
     /// # Errors
     ///
-    /// The disk refuses.
+    /// The disk refuses, or the folder is gone: nobody knows of this pod any more.
     pub fn set_status(&self, status: &PodStatus) -> io::Result<()> {
+        fs::metadata(&self.path)?;
         write_whole(&self.status, status)
     }
 
@@ -91,6 +92,23 @@ impl PodFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes a pod whose parent has written nothing. Whether that is so: a parent writes before it starts anything, and
+    /// starts nothing without the folder, so one that is late runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn remove_unless_begun(&self) -> io::Result<bool> {
+        let aside = self.path.with_extension("gone");
+        fs::rename(&self.path, &aside)?;
+        if self.status.try_exists()? {
+            fs::rename(aside, &self.path)?;
+            return Ok(false);
+        }
+        fs::remove_dir_all(aside)?;
+        Ok(true)
     }
 
     /// Removes everything of it.
@@ -117,4 +135,71 @@ fn write_whole(path: &Path, value: &impl Serialize) -> io::Result<()> {
 
 fn read_whole<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     serde_json::from_slice(&fs::read(path)?).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use super::super::plan::RestartPolicy;
+    use super::super::status::PodPhase;
+    use super::*;
+
+    fn status() -> PodStatus {
+        let containers = Vec::new();
+        PodStatus {
+            uid: "u".to_owned(),
+            parent: (1, 1),
+            phase: PodPhase::Pending,
+            reason: None,
+            message: None,
+            containers,
+        }
+    }
+
+    fn made(home: &Path) -> PodFolder {
+        let folder = PodFolder::new(&home.join("pods"), home, "u");
+        let plan = PodPlan {
+            name: "p".to_owned(),
+            uid: "u".to_owned(),
+            address: Ipv4Addr::LOCALHOST,
+            init: Vec::new(),
+            containers: Vec::new(),
+            restart: RestartPolicy::Never,
+            grace: Duration::from_millis(1500),
+        };
+        folder.create(&plan).unwrap();
+        assert_eq!(folder.plan().unwrap(), plan);
+        folder
+    }
+
+    #[test]
+    fn a_pod_that_has_begun_is_not_removed_by_mistake() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = made(home.path());
+        folder.set_status(&status()).unwrap();
+        assert!(!folder.remove_unless_begun().unwrap());
+        assert_eq!((folder.plan().is_ok(), folder.status().unwrap()), (true, Some(status())));
+    }
+
+    #[test]
+    fn a_parent_that_is_late_cannot_say_that_it_has_begun() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = made(home.path());
+        assert!(folder.remove_unless_begun().unwrap());
+        assert!(folder.set_status(&status()).is_err());
+        assert_eq!(fs::read_dir(home.path().join("pods")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_removed_twice_is_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = made(home.path());
+        folder.set_status(&status()).unwrap();
+        for _ in 0..2 {
+            folder.remove().unwrap();
+            assert_eq!(folder.status().unwrap(), None);
+        }
+    }
 }

@@ -1,12 +1,15 @@
-//! `flexor launch --help`, from the table that the options are read with.
+//! `flexor launch --help`, from the table that the options are read with; and the same for the command tree, which
+//! completions and the reference page are made of.
 
 use std::fmt::Write as _;
 
+use clap::{Arg, ArgAction, Command};
 use flexor_dialects::launch_options::{self, Fate, Kind, OptionSpec, Origin};
+use flexor_model::env;
 
 use crate::exit;
 
-const HEAD: &str = "\
+const ABOUT: &str = "\
 Start the processes of one node of an elastic job
 
 Takes torchrun's command line and its PET_* variables, and dlrover-run's options where they mean the same, for any
@@ -17,10 +20,11 @@ Processes are started again when a node is lost or joins, which costs nothing, a
 counted. A signal is passed on to them; a second one kills them. Nothing that they have started outlives the launch.
 
 Nodes meet at a `flexor master`, which may come later and may be started again. One machine alone needs none
-(--standalone), nor does a job whose first node brings it along (--node-rank=0, or --rdzv-conf=is_host=true).
+(--standalone), nor does a job whose first node brings it along (--node-rank=0, or --rdzv-conf=is_host=true).";
 
-Usage: flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...
+const USAGE: &str = "flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...";
 
+const EXAMPLES: &str = "\
 Examples:
   flexor launch --standalone --nproc-per-node=2 train.py --lr=0.1
   flexor launch --standalone --nproc-per-node=4 ./simulate input.dat
@@ -28,24 +32,63 @@ Examples:
   flexor launch --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=localhost:50001 --rdzv-id=mnist train.py
 ";
 
+/// Variables that the launcher itself reads, beside those of the options.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    (env::TOKEN_FILE.name, "File with the job's token: shown to the master, or demanded where this node serves"),
+    (env::LOG.name, "What the launcher says on standard error: error, warn, info, debug or trace"),
+    ("PYTHON_EXEC", "The Python that runs scripts and modules [default: python3]"),
+    ("POD_NAME", "The name of this node [default: the machine's with the number of the process]"),
+];
+
 /// Everything that there is to say.
 pub fn text() -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = format!("{ABOUT}\n\nUsage: {USAGE}\n\n{EXAMPLES}");
     let of = |origin| launch_options::all().filter(move |spec| spec.origin == origin);
     section(&mut text, "Options of torchrun", of(Origin::Torchrun).filter(is_meant));
     section(&mut text, "Options of dlrover-run", of(Origin::DlroverRun).filter(is_meant));
+    close(&mut text);
+    text
+}
+
+/// The command of the tree with what the launcher reads of its words.
+pub fn document(command: Command) -> Command {
+    let mut closing = EXAMPLES.to_owned();
+    close(&mut closing);
+    let program = |arg: Arg| arg.value_name("PROGRAM").help("What to launch, and its arguments");
+    let options = launch_options::all().filter(is_meant).map(argument);
+    command.long_about(ABOUT).args(options).mut_arg("words", program).after_help(closing)
+}
+
+/// An option as the command tree knows it.
+fn argument(spec: &'static OptionSpec) -> Arg {
+    let name = spec.name.trim_start_matches('-');
+    let arg = Arg::new(name).long(name).help(spec.help);
+    let arg = match spec.short {
+        Some(letter) => arg.short(letter),
+        None => arg,
+    };
+    let arg = match spec.kind {
+        Kind::Flag => return arg.action(ArgAction::SetTrue),
+        Kind::Text(value) | Kind::Integer(value) | Kind::Number(value) => arg.value_name(value),
+        Kind::Choice(words) => arg.value_parser(words.to_vec()),
+    };
+    if spec.default.is_empty() { arg } else { arg.default_value(spec.default) }
+}
+
+/// What follows the options: those that do nothing, the environment, the exit codes.
+fn close(text: &mut String) {
     let idle = |spec: &'static OptionSpec| match spec.fate {
         Fate::NoEffect(why) => Some((spec.name, why.to_owned())),
         Fate::Meant | Fate::Refused { .. } => None,
     };
-    reasons(&mut text, "Taken without effect", launch_options::all().filter_map(idle));
+    explained(text, "Taken without effect", launch_options::all().filter_map(idle));
     let refused = |spec: &'static OptionSpec| match spec.fate {
         Fate::Refused { why, instead } => Some((spec.name, format!("{why}; {instead}"))),
         Fate::Meant | Fate::NoEffect(_) => None,
     };
-    reasons(&mut text, "Refused", launch_options::all().filter_map(refused));
+    explained(text, "Refused", launch_options::all().filter_map(refused));
+    explained(text, "Environment", ENVIRONMENT.into_iter().map(|(name, what)| (name, what.to_owned())));
     let _ = write!(text, "\n{}\n", exit::HELP);
-    text
 }
 
 fn is_meant(spec: &&'static OptionSpec) -> bool {
@@ -72,12 +115,12 @@ fn section<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a O
     }
 }
 
-/// Options that do nothing, with why.
-fn reasons(text: &mut String, title: &str, options: impl Iterator<Item = (&'static str, String)>) {
+/// Names, each with what there is to say about it.
+fn explained(text: &mut String, title: &str, names: impl Iterator<Item = (&'static str, String)>) {
     let _ = write!(text, "\n{title}:\n");
-    for (name, why) in options {
+    for (name, what) in names {
         let _ = writeln!(text, "  {name}");
-        for line in wrapped(&why) {
+        for line in wrapped(&what) {
             let _ = writeln!(text, "          {line}");
         }
     }

@@ -79,7 +79,12 @@ impl OwnMaster {
         token_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let grpc = TcpListener::bind(at).await.with_context(|| format!("{at} cannot be listened on"))?;
+        let grpc = TcpListener::bind(at).await.with_context(|| {
+            format!(
+                "this node cannot serve the others at {at}: choose another port for all of them, or, if the job's \
+                 master is there already, only meet at it (--rdzv-backend=c10d --rdzv-endpoint, without is_host=true)"
+            )
+        })?;
         let address = grpc.local_addr()?;
         let ports = Ports { grpc, store: free().await?, http: free().await? };
         let mut settings = Settings::new(nodes.min, nodes.max)?.with_unit(options.node_unit)?;
@@ -87,11 +92,11 @@ impl OwnMaster {
         if let Some(last_call) = options.rendezvous_conf.last_call {
             settings.last_call = last_call;
         }
-        // torchrun takes any text for the name of a run, and "none" where there is none.
-        let job = id.parse().ok().filter(|_| id != "none");
+        // torchrun takes any text for the name of a run.
+        let id = named(id).unwrap_or(JOB);
         let config = Config {
-            job: job.map_or_else(|| JOB.parse().context("the name of the job"), Ok)?,
-            uid: JobUid::from(JOB),
+            job: id.parse().or_else(|_| JOB.parse()).context("the name of the job")?,
+            uid: JobUid::from(id),
             settings,
             state: None,
             token: token_file.map(read_token).transpose()?,
@@ -134,6 +139,11 @@ impl OwnMaster {
             tracing::warn!("some nodes did not leave in time; they find no master any more");
         }
     }
+}
+
+/// The run that `--rdzv-id` names; torchrun's users write "none" where there is none.
+pub fn named(id: &str) -> Option<&str> {
+    Some(id).filter(|id| !id.is_empty() && *id != "none")
 }
 
 /// A token that nobody can guess, in a file that only this user can read.

@@ -8,6 +8,7 @@ use flexor_dialects::{
 };
 
 use super::{FileReport, summary::Summary};
+use crate::output::on_one_line;
 
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[1;31m";
@@ -79,18 +80,6 @@ fn line(file: &str, finding: &Finding) -> String {
     let help = finding.help.as_ref().map(|help| format!("; {}", on_one_line(help))).unwrap_or_default();
     let reason = finding.reason;
     format!("{file}{place}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
-}
-
-/// A text from outside as it may be shown: it can neither break the line nor steer the terminal.
-fn on_one_line(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-        shown
-    })
 }
 
 fn plural(n: usize, thing: &str) -> String {

@@ -13,6 +13,7 @@ mod losses;
 mod master_losses;
 mod newcomers;
 mod partitions;
+mod run;
 mod store_client;
 mod survive;
 mod training;

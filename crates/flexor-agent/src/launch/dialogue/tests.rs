@@ -201,3 +201,22 @@ async fn work_that_is_done_is_told_once_in_a_session() {
     story.later();
     assert!(story.next().is_none() && story.is_settled());
 }
+
+#[tokio::test]
+async fn that_processes_outlive_changes_is_told_once_in_every_round_and_session() {
+    let mut story = Story::begin(world(Said::Outside, 5));
+    story.errands.outlives = true;
+    assert_eq!(story.next(), None, "not of those who are in no world");
+    for round in [5, 6] {
+        story.answer(0, world(Said::InWorld, round));
+        let (id, op) = story.asks();
+        assert_eq!(op, Op::OptIn(wire::OptIn {}));
+        story.answer(id, DONE);
+        assert_eq!(story.next(), None);
+    }
+    story.answer(0, world(Said::InWorld, 7));
+    let (id, _) = story.asks();
+    assert!(matches!(story.answer(id, refusal(Reason::JournalFull)), Heard::Refused(_)));
+    story.later();
+    assert!(matches!(story.asks(), (_, Op::OptIn(_))), "said again");
+}

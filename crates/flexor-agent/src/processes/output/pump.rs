@@ -19,7 +19,9 @@ use super::console::Console;
 use super::lines::ConsoleLines;
 use super::log_file::LogFile;
 
-/// What is read at once.
+/// What is read at once of programs that print little. There may be a thousand of these, each in a process of its own.
+const SMALL_BUFFER: usize = 4 << 10;
+/// What is read at once of those that print much.
 const BUFFER: usize = 64 << 10;
 /// Threads that hardly call anything.
 const STACK: usize = 128 << 10;
@@ -85,7 +87,7 @@ impl Pump {
 }
 
 fn run(orders: &mpsc::Receiver<Order>, mut bell: PipeReader, mut console: Console<impl Write>) {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; SMALL_BUFFER];
     let mut taps = Vec::<Tap>::new();
     let mut wanted = true;
     while wanted || !taps.is_empty() {
@@ -138,7 +140,7 @@ fn wait(taps: &[Tap], bell: Option<&PipeReader>) -> Result<(Vec<bool>, bool), Er
 
 impl Tap {
     /// Moves what is in the pipe, at most a buffer of it; false when the stream has ended.
-    fn move_on(&mut self, buffer: &mut [u8], console: &mut Console<impl Write>) -> bool {
+    fn move_on(&mut self, buffer: &mut Vec<u8>, console: &mut Console<impl Write>) -> bool {
         let source = &mut self.source;
         let bytes = match source.pipe.read(buffer) {
             Ok(0) => {
@@ -161,6 +163,9 @@ impl Tap {
         }
         if let Some(lines) = &mut source.lines {
             console.write(|console| lines.push(bytes, console));
+        }
+        if bytes.len() == buffer.len() && buffer.len() < BUFFER {
+            buffer.resize(BUFFER, 0);
         }
         true
     }

@@ -1,5 +1,6 @@
 //! The table at the end of a failed run, with the fields that torchrun's has.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::{Failure, FailureReport};
@@ -73,6 +74,13 @@ fn block<'a>(f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = &'a str>) -
     Ok(())
 }
 
-fn cut(line: &str) -> &str {
-    line.char_indices().nth(COLUMNS).map_or(line, |(end, _)| &line[..end])
+/// Text of a program, without what a terminal would obey instead of showing it: controls of C0 and C1 but for tabs and
+/// ends of lines.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n');
+    if text.contains(obeyed) { text.replace(obeyed, "\u{fffd}").into() } else { text.into() }
+}
+
+fn cut(line: &str) -> Cow<'_, str> {
+    printable(line.char_indices().nth(COLUMNS).map_or(line, |(end, _)| &line[..end]))
 }

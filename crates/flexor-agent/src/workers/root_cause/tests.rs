@@ -16,6 +16,7 @@ fn exit(rank: u32, outcome: Outcome, at: u64) -> WorkerExit {
         ended: false,
         error_file: "none".into(),
         error: None,
+        is_python: true,
     }
 }
 
@@ -128,4 +129,12 @@ fn the_same_is_there_for_programs() {
 fn a_command_reads_as_it_would_be_typed() {
     let args = ["train.py", "--name=a b", "", "it's"].map(OsString::from);
     assert_eq!(command_line(OsStr::new("python3"), &args), r"python3 train.py '--name=a b' '' 'it'\''s'");
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_not_printed() {
+    let odd = reporting(exit(0, Outcome::Code(1), 30), "a\u{1b}[2Jb\u{9b}2Jc\u{7}\td", 12);
+    let table = FailureReport::new("train.py".to_owned(), "node-1".to_owned(), 1, &[odd]).unwrap().to_string();
+    assert!(table.contains("  message    : a\u{fffd}[2Jb\u{fffd}2Jc\u{fffd}\td\n"), "{table}");
+    assert!(!table.contains(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n')), "{table:?}");
 }

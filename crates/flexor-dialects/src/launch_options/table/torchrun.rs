@@ -15,11 +15,16 @@ pub(in crate::launch_options) const NPROC_PER_NODE: OptionSpec = OptionSpec::tex
 pub(in crate::launch_options) const RDZV_BACKEND: OptionSpec =
     OptionSpec::text("--rdzv-backend", "NAME", "static", "How the nodes meet: c10d (elastic) or static");
 
-pub(in crate::launch_options) const RDZV_ENDPOINT: OptionSpec =
-    OptionSpec::text("--rdzv-endpoint", "HOST[:PORT]", "", "Where the nodes meet; the port of c10d is 29400");
+pub(in crate::launch_options) const RDZV_ENDPOINT: OptionSpec = OptionSpec::text(
+    "--rdzv-endpoint",
+    "HOST[:PORT]",
+    "",
+    "Where the nodes meet: the address of the job's master, or of the node that serves; for c10d no port, or torchrun's \
+     29400, is taken for 50001",
+);
 
 pub(in crate::launch_options) const RDZV_ID: OptionSpec =
-    OptionSpec::text("--rdzv-id", "ID", "none", "The run that the nodes belong to");
+    OptionSpec::text("--rdzv-id", "ID", "none", "The job to take part in, by its name or uid; another one is refused");
 
 pub(in crate::launch_options) const RDZV_CONF: OptionSpec = OptionSpec::text(
     "--rdzv-conf",

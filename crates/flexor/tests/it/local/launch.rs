@@ -11,6 +11,8 @@ mod failures;
 mod fencing;
 pub mod folder;
 pub mod job;
+mod jobs;
+mod killed;
 pub mod launcher;
 mod logs;
 mod losses;

@@ -2,6 +2,7 @@
 //!
 //! Training with it is the peers tier's `survive`.
 
+mod newcomers;
 mod outside;
 mod told;
 
@@ -104,7 +105,8 @@ fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not()
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &stranger)];
     let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     job.folder.await_lines("strangers", 1);
-    nodes.push(one_more(&job, 2, &stranger));
+    // It misses its rank outside the world.
+    nodes.push(one_more(&job, 2, &format!(": ${{RANK:?}}; {stranger}")));
     let is_larger = |world: &[Told]| world.iter().all(|told| told.world.world_size == 3);
     let [second] = &told::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
     assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");

@@ -5,7 +5,7 @@
 use std::fs;
 
 use flexor_testbed::skip;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::super::faults::chance::Chance;
@@ -111,12 +111,7 @@ impl Scene {
                 Victim::Worker => drop(worker.map(|worker| kill(worker, Signal::SIGKILL))),
                 Victim::Launcher => {
                     let node = self.any_node();
-                    let workers = children(self.nodes[node].id());
                     self.nodes[node].signal(Signal::SIGKILL);
-                    // Workers die with their launcher, a curl that one of them waits for does not.
-                    for worker in workers {
-                        let _ = killpg(worker, Signal::SIGKILL);
-                    }
                     dead.push(self.nodes.remove(node));
                 }
                 Victim::Master => drop(self.job.master.end_with(Signal::SIGKILL)),
@@ -153,8 +148,13 @@ impl Scene {
     }
 }
 
-/// The processes whose parent is this one: the workers of a launcher.
-pub fn children(parent: Pid) -> Vec<Pid> {
+/// The workers of a launcher: the processes whose parent it is, but for its keeper.
+pub fn children(launcher: Pid) -> Vec<Pid> {
+    launcher_children(launcher).into_iter().filter(|child| !is_keeper(*child)).collect()
+}
+
+/// Every process whose parent is this one.
+pub fn launcher_children(parent: Pid) -> Vec<Pid> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     all.filter(|pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -163,4 +163,10 @@ pub fn children(parent: Pid) -> Vec<Pid> {
     })
     .map(Pid::from_raw)
     .collect()
+}
+
+/// Whether a process is the one that ends what a killed launcher has left.
+pub fn is_keeper(process: Pid) -> bool {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).contains("end-what-is-left")
 }

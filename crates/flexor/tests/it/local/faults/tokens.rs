@@ -22,7 +22,9 @@ fn a_sidecar_with_a_wrong_token_says_so_and_tries_until_it_is_right() {
     let file = folder.path().join("token-of-the-sidecar");
     fs::write(&file, "wrong").unwrap();
     let sidecar = Process::sidecar_with("pod", master.ports.grpc, &["--token-file", file.to_str().unwrap()]);
-    sidecar.await_log("the call does not carry the job's token; give the same --token-file to both sides");
+    sidecar.await_log(
+        "the call does not carry the job's token; name the file with it in FLEXOR_TOKEN_FILE, or with --token-file",
+    );
     let mut client = StoreClient::connect(sidecar.address("listen")).unwrap();
     fs::remove_file(&file).unwrap();
     sidecar.await_log("the job's token cannot be read from");

@@ -7,7 +7,8 @@ use nix::sys::signal::Signal;
 use super::super::faults::waiting::{eventually, throughout};
 use super::folder::{Folder, WAIT};
 use super::job::Job;
-use super::launcher::{Launcher, end_well, standalone};
+use super::launcher::{Launcher, end_well, launch, standalone};
+use super::worlds::free_port;
 
 #[test]
 fn nodes_that_finish_at_different_times_all_end_well_and_nobody_is_started_again() {
@@ -68,9 +69,24 @@ fn who_comes_after_the_end_starts_nothing() {
 #[test]
 fn a_node_that_nobody_joins_gives_up_when_its_time_is_up() {
     let job = Job::start("2", "0");
-    let args = ["--rdzv-conf=join_timeout=1", "sh", "-c", "echo started"];
+    let args = ["--rdzv-conf=join_timeout=4", "sh", "-c", "echo started"];
     let ended = Launcher::start(job.command().args(args)).wait_for(3);
     assert!(ended.stdout.is_empty() && ended.stderr.contains("join_timeout"), "{}", ended.stderr);
+    // After some seconds, and again with the error.
+    let reason = format!("waited for other nodes at the master at {}: ", job.master.ports.grpc);
+    assert!(ended.stderr.contains(&reason), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("1 of at least 2 nodes are here").count(), 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&reason.replacen("waited", "waits", 1)), "{}", ended.stderr);
+}
+
+#[test]
+fn a_node_that_found_no_master_says_so_when_its_time_is_up() {
+    let folder = Folder::new();
+    let endpoint = format!("127.0.0.1:{}", free_port());
+    let args = ["--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint, "--rdzv-conf=join_timeout=1", "true"];
+    let ended = Launcher::start(&mut launch(&folder, args)).wait_for(3);
+    assert!(ended.stderr.contains("join_timeout; it waited for the master: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Connection refused"), "{}", ended.stderr);
 }
 
 #[test]

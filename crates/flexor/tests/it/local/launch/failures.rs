@@ -2,7 +2,7 @@
 
 use super::folder::{Folder, WAIT};
 use super::job::Job;
-use super::launcher::standalone;
+use super::launcher::{Launcher, launch, standalone};
 
 #[test]
 fn a_program_that_fails_once_is_started_again_and_ends_well() {
@@ -50,7 +50,21 @@ fn a_program_that_always_fails_is_tried_as_often_as_is_allowed() {
         let ended = standalone(&folder, &["--max-restarts", allowed], "echo start; exit 3");
         assert_eq!((ended.code, ended.stdout.matches("start").count()), (Some(1), starts), "{}", ended.stderr);
         assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
+        for failure in 1..starts {
+            let told = format!("failed at rank 0 (failure {failure} of {allowed} that are forgiven)");
+            assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+        }
     }
+}
+
+#[test]
+fn only_a_program_of_python_is_advised_to_record_its_exceptions() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("train.py"), "raise SystemExit(3)").unwrap();
+    let python = Launcher::start(&mut launch(&folder, ["--standalone", "--max-restarts=0", "train.py"])).wait_for(1);
+    assert!(python.stderr.contains("@record"), "{}", python.stderr);
+    let other = standalone(&folder, &["--max-restarts=0"], "exit 3");
+    assert!(!other.stderr.contains("@record") && other.stderr.contains("ERROR_FILE"), "{}", other.stderr);
 }
 
 #[test]

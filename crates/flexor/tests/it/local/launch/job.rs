@@ -25,13 +25,18 @@ impl Job {
     /// A job with worlds of these sizes, whose program may fail so often.
     pub fn start(sizes: &'static str, restarts: &'static str) -> Self {
         let folder = Folder::new();
-        let master = Master::run(&mut master(&folder, Ports::free(), sizes, restarts));
+        let master = Master::run(&mut master(&folder, JOB, Ports::free(), sizes, restarts));
         Self { master, folder, sizes, restarts }
     }
 
     /// Starts the master again on its journal, where it was.
     pub fn start_master_again(&mut self) {
-        self.master = Master::run(&mut master(&self.folder, self.master.ports, self.sizes, self.restarts));
+        self.start_master_of(JOB);
+    }
+
+    /// Starts the master of a job where this one's was: its own again, or another's.
+    pub fn start_master_of(&mut self, job: &str) {
+        self.master = Master::run(&mut master(&self.folder, job, self.master.ports, self.sizes, self.restarts));
     }
 
     /// One more node, of so many processes that run a script.
@@ -42,9 +47,14 @@ impl Job {
 
     /// What starts a node, but for its own options and its program.
     pub fn command(&self) -> Command {
+        self.command_for(&["--rdzv-id", JOB])
+    }
+
+    /// The same, with what it is told of its job.
+    pub fn command_for(&self, job: &[&str]) -> Command {
         let endpoint = self.master.ports.grpc.to_string();
-        let place = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint, "--rdzv-id", JOB];
-        launch(&self.folder, place)
+        let place = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
+        launch(&self.folder, place.iter().chain(job))
     }
 
     /// Tells the master how many nodes will come.
@@ -75,13 +85,13 @@ impl Job {
     }
 }
 
-fn master(folder: &Folder, ports: Ports, sizes: &str, restarts: &str) -> Command {
+fn master(folder: &Folder, job: &str, ports: Ports, sizes: &str, restarts: &str) -> Command {
     let world = format!("static:{sizes}");
-    let mut command = server(&["master", "--job", JOB, "--world", &world, "--max-restarts", restarts, "-o", "json"]);
+    let mut command = server(&["master", "--job", job, "--world", &world, "--max-restarts", restarts, "-o", "json"]);
     for (option, address) in [("--grpc", ports.grpc), ("--store", ports.store), ("--http", ports.http)] {
         command.arg(option).arg(address.to_string());
     }
-    command.arg("--state").arg(folder.path().join("state")).env(env::FAULTS.name, faults(folder));
+    command.arg("--state").arg(folder.path().join(format!("state-{job}"))).env(env::FAULTS.name, faults(folder));
     command
 }
 

@@ -87,6 +87,11 @@ impl Launcher {
         self.stderr.text()
     }
 
+    /// Waits until something holds; `what` completes "waited for", and what it has printed is told if it never does.
+    pub fn await_or_tell(&self, what: &str, holds: impl Fn() -> bool) {
+        self.eventually(what, holds);
+    }
+
     /// Waits until its workers have printed something, so often.
     pub fn await_stdout(&self, text: &str, times: usize) {
         self.eventually(&format!("{text:?}"), || self.stdout().matches(text).count() >= times);
@@ -94,7 +99,12 @@ impl Launcher {
 
     /// Waits until it has said something.
     pub fn await_stderr(&self, text: &str) {
-        self.eventually(&format!("{text:?}"), || self.stderr().contains(text));
+        self.await_stderr_times(text, 1);
+    }
+
+    /// Waits until it has said something so often.
+    pub fn await_stderr_times(&self, text: &str, times: usize) {
+        self.eventually(&format!("{text:?}"), || self.stderr().matches(text).count() >= times);
     }
 
     pub fn is_running(&mut self) -> bool {

@@ -16,14 +16,20 @@ fn nobody_notices_a_master_that_is_killed_and_started_again() {
     let script = format!("echo $RANK $TORCHELASTIC_RESTART_COUNT >> starts; {WAIT}");
     let nodes = [job.node(2, &script), job.node(2, &script)];
     job.folder.await_lines("starts", 4);
-    for _ in 0..2 {
+    for time in 1..=2 {
         job.master.end_with(Signal::SIGKILL);
-        nodes.iter().for_each(|node| node.await_stderr("dialling again until a master answers"));
+        nodes.iter().for_each(|node| node.await_stderr_times("dialling again until a master answers", time));
         job.start_master_again();
+        nodes.iter().for_each(|node| node.await_stderr_times("the master is back", time));
         eventually("both nodes at the new master", || (job.master.members() == 2).then_some(()));
     }
     job.folder.let_go();
-    end_well(nodes);
+    for node in nodes {
+        let said = node.wait_for(0).stderr;
+        for (what, times) in [("dialling again", 2), ("the master is back", 2), ("h2", 0), ("waits for", 0)] {
+            assert_eq!(said.matches(what).count(), times, "{what}: {said}");
+        }
+    }
     assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
     assert_eq!(job.run()["programFailures"], 0);
 }
@@ -92,8 +98,11 @@ fn a_launcher_waits_for_a_master_that_is_not_there_yet_and_says_so_once() {
     node.await_stderr("dialling again until a master answers");
     // Long enough to dial several times.
     throughout(Duration::from_secs(2), || assert!(node.is_running()));
+    node.await_stderr(&format!("waits for the master: the master at http://{}", job.master.ports.grpc));
     job.start_master_again();
     let ended = node.wait_for(0);
     assert_eq!(ended.stdout, "started\n");
-    assert_eq!(ended.stderr.matches("dialling again").count(), 1, "{}", ended.stderr);
+    for once in ["dialling again", "waits for", "the master is here"] {
+        assert_eq!(ended.stderr.matches(once).count(), 1, "{once}: {}", ended.stderr);
+    }
 }

@@ -61,5 +61,5 @@ fn a_failure_without_words_says_where_to_look() {
     assert!(ended.stderr.starts_with("the real reason\n") || ended.stderr.contains("\nthe real reason\n"));
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert!(row(table, "exit code").starts_with("7 (pid "), "{table}");
-    assert!(row(table, "message").contains("@record"), "{table}");
+    assert!(row(table, "message").contains("TORCHELASTIC_ERROR_FILE"), "{table}");
 }

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::super::faults::waiting::eventually;
 use super::folder::{Folder, WAIT};
 use super::job::Job;
-use super::launcher::{alone, await_gone, end_well};
+use super::launcher::{Launcher, alone, await_gone, end_well};
 
 /// Says which signal it got, and ends.
 fn polite() -> String {
@@ -87,4 +87,44 @@ fn the_others_go_on_without_a_node_that_is_told_to_end() {
     job.folder.let_go();
     end_well([b, c]);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+/// Ends its workers while another job's master takes the place of its own: it must not even look at it.
+fn joins_nothing(job: &mut Job, launcher: Launcher) {
+    job.master.end_with(Signal::SIGKILL);
+    launcher.signal(Signal::SIGINT);
+    launcher.await_stdout("asked", 1);
+    job.start_master_of("another");
+    let ended = launcher.wait_for(130);
+    assert!(ended.stderr.contains("ends its workers"), "{}", ended.stderr);
+    assert!(!job.master.log().contains("joined run="), "{}", job.master.log());
+}
+
+#[test]
+fn a_launcher_that_is_told_to_end_joins_nothing_however_long_its_workers_take() {
+    let mut job = Job::start("1", "0");
+    let slow = format!("trap 'echo asked; sleep 3; exit 0' INT; echo ready; {WAIT}");
+    let node = Launcher::start(job.command_for(&[]).args(["sh", "-c", &slow]));
+    node.await_stdout("ready", 1);
+    joins_nothing(&mut job, node);
+}
+
+#[test]
+fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothing() {
+    let job = Job::start("1:2", "0");
+    job.expect(1);
+    let slow = format!("trap 'echo asked; sleep 3; exit 0' TERM; echo ready; {WAIT}");
+    let leaving = job.node(1, &slow);
+    leaving.await_stdout("ready", 1);
+    job.expect(2);
+    let staying = job.node(1, &format!("echo $WORLD_SIZE >> sizes; {WAIT}"));
+    // The world changes, and its worker takes its time.
+    leaving.await_stdout("asked", 1);
+    job.expect(1);
+    leaving.signal(Signal::SIGINT);
+    let ended = leaving.wait_for(130);
+    assert_eq!(ended.stdout.matches("ready").count(), 1, "{}", ended.stdout);
+    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "nobody was in a world with it");
+    job.folder.let_go();
+    end_well([staying]);
 }

@@ -1,10 +1,11 @@
 //! The masters that launchers bring along let nobody in who does not have the job's token.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::super::faults::http;
+use super::super::faults::waiting::eventually;
 use super::folder::{Folder, WAIT};
 use super::launcher::{Launcher, alone, end_well, launch};
 
@@ -28,8 +29,14 @@ fn a_node_that_serves_demands_the_token_that_it_was_given() {
         Launcher::start(command.args(["--rdzv-endpoint", &at, &conf, "sh", "-c", &script]))
     };
     let serving = node("true", Some(&token_file));
-    let without = node("false", None);
-    without.await_stderr("token");
+    eventually("the node that serves", || TcpStream::connect(endpoint).ok());
+    let other_file = folder.path().join("other");
+    fs::write(&other_file, "0ther\n").unwrap();
+    for wrong in [None, Some(&*other_file), Some(std::path::Path::new("no-such-file"))] {
+        let ended = node("false", wrong).wait_for(3);
+        assert!(ended.stderr.contains("FLEXOR_TOKEN_FILE"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("waits for"), "{}", ended.stderr);
+    }
     assert_eq!((status(endpoint, None), status(endpoint, Some("s3cret"))), (401, 200));
     let other = node("false", Some(&token_file));
     assert_eq!(folder.await_lines("started", 2), ["j", "j"]);
@@ -37,7 +44,6 @@ fn a_node_that_serves_demands_the_token_that_it_was_given() {
     for ended in [serving.wait_for(0), other.wait_for(0)] {
         assert!(!ended.stderr.contains("not heeded"), "the master is called as the run is: {}", ended.stderr);
     }
-    drop(without);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::faults::process::server;
 use super::folder::Folder;
 use super::launcher::{Ended, Launcher, launch, standalone};
 
@@ -14,6 +15,8 @@ fn run(args: &str) -> Ended {
 fn help_tells_every_option_what_it_does() {
     let ended = run("--help");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let asked = server(&["help", "launch"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), ended.stdout, "the same as for any command");
     insta::assert_snapshot!(ended.stdout);
 }
 
@@ -72,7 +75,7 @@ fn a_program_that_is_not_there_is_named_and_never_tried_again() {
         let ended = run(&format!("--standalone --max-restarts=3 {program}"));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
-        assert!(!ended.stderr.contains("started"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("started") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
     }
 }
 
@@ -95,4 +98,35 @@ fn a_log_folder_that_cannot_be_made_is_named() {
     let ended = standalone(&folder, &["--log-dir=/dev/null/logs", "--redirects=3"], "echo ran");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(3), ""), "{}", ended.stderr);
     assert!(ended.stderr.contains("'/dev/null/logs'") && ended.stderr.contains("--log-dir"), "{}", ended.stderr);
+}
+
+#[test]
+fn where_files_are_is_told_at_the_start() {
+    let folder = Folder::new();
+    let ended = standalone(&folder, &["--redirects=3"], "echo hidden");
+    let told = ended.stderr.lines().find_map(|line| line.split_once("to files in ")).unwrap_or_default().1;
+    let file = std::path::Path::new(told).join("attempt_0/0/stdout.log");
+    assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), "hidden\n", "{}", ended.stderr);
+    let plain = standalone(&folder, &[], "echo seen");
+    assert!(!plain.stderr.contains("to files in"), "{}", plain.stderr);
+}
+
+#[test]
+fn a_node_that_cannot_serve_says_what_else_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let ended = run(&format!("--nnodes=2 --node-rank=0 --master-port={port} true"));
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    for told in ["Address already in use", "another port", "--rdzv-endpoint"] {
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_wish_for_logs_that_cannot_be_read_is_told_and_the_usual_is_logged() {
+    let folder = Folder::new();
+    let mut command = launch(&folder, ["--standalone", "true"]);
+    let ended = Launcher::start(command.env("FLEXOR_LOG", "loud")).wait_for(0);
+    assert_eq!(ended.stderr.matches("FLEXOR_LOG is \"loud\"").count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("started"), "{}", ended.stderr);
 }

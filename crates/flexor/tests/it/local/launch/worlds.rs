@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 
+use super::super::faults::master::JOB;
 use super::super::faults::store_client::StoreClient;
 use super::folder::{Folder, WAIT};
 use super::job::Job;
@@ -63,7 +64,7 @@ fn without_a_master(common: &[&str], own: [&[&str]; 2]) -> Folder {
 }
 
 /// A port that nobody has at the moment.
-fn free_port() -> String {
+pub fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
@@ -144,7 +145,7 @@ fn limits_that_are_set_for_torchrun_in_every_pod_are_not_complained_about() {
     let job = Job::start("1", "2");
     let mut command = launch(&job.folder, ["--nproc-per-node=1"]);
     let endpoint = job.master.ports.grpc.to_string();
-    for (name, value) in flexor_dialects::torchrun_env::variables("1:7", "another", &endpoint) {
+    for (name, value) in flexor_dialects::torchrun_env::variables("1:7", JOB, &endpoint) {
         command.env(name, value);
     }
     let ended = Launcher::start(command.args(["sh", "-c", "exit 0"])).wait_for(0);

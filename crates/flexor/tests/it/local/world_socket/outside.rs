@@ -164,9 +164,9 @@ fn a_node_stands_aside_for_a_master_that_was_away_when_its_worker_died() {
 }
 
 /// A node of a job for two, whose worker is in the world and is kept for the next one, which does not come.
-fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
+fn kept_worker(script: &str) -> (Job, Launcher) {
     let job = Job::start("2", "0");
-    let waiting = job.node(1, &worker("quits"));
+    let waiting = job.node(1, script);
     let lost = job.node(1, &worker(""));
     told::await_world(&job.folder, |world| world.len() == 2);
     drop(lost);
@@ -174,8 +174,26 @@ fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
     eventually("the node that waits", || {
         matches!(&members()[..], [member] if member["place"] == "joined").then_some(())
     });
+    (job, waiting)
+}
+
+/// The same, and the worker ends with this code.
+fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
+    let (job, waiting) = kept_worker(&worker("quits"));
     fs::write(job.folder.path().join("quit"), code.to_string()).unwrap();
     (job, waiting)
+}
+
+#[test]
+fn a_launcher_that_is_told_to_end_waits_for_no_world_any_more_though_its_kept_worker_takes_its_time() {
+    python_or_skip!();
+    let slow = worker("").replacen("exec ", "trap 'echo asked; sleep 3; kill $!; exit 0' INT; ", 1);
+    let (job, mut waiting) = kept_worker(&format!("{slow} & wait"));
+    waiting.signal(Signal::SIGINT);
+    waiting.await_stdout("asked", 1);
+    eventually("a master without the node", || (job.master.members() == 0).then_some(()));
+    throughout(Duration::from_secs(1), || assert!(waiting.is_running(), "it left when its worker had ended"));
+    waiting.wait_for(130);
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! Jobs, plans, pods and events as Kubernetes would show them: the user's manifest with what the cluster knows.
+
+mod event;
+mod job;
+mod plan;
+mod pod;
+
+use std::time::Duration;
+
+use flexor_wire::local::v1::Resource;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+
+/// An object, to be shown.
+pub(super) struct Object {
+    /// What tells this one from all others of its resource, also from those that had its name before.
+    pub id: String,
+    /// All of it.
+    pub json: Value,
+}
+
+/// The objects of a resource in a namespace, or in all if that is empty: events as they happened, others by name.
+pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Vec<Object> {
+    let mut objects = cluster.look(|all| match resource {
+        Resource::Jobs => all.jobs.values().map(|job| job::object(job, all)).collect(),
+        Resource::Plans => all.jobs.values().flat_map(plan::objects).collect(),
+        Resource::Pods => all.pods.values().map(|pod| pod::object(pod, all)).collect::<Vec<Object>>(),
+        Resource::Events => all.events.iter().map(|event| event::object(event, all)).collect(),
+        Resource::Unspecified | Resource::PodMetrics => Vec::new(),
+    });
+    objects.retain(|object| namespace.is_empty() || object.json["metadata"]["namespace"] == namespace);
+    if resource != Resource::Events {
+        let key = |object: &Object| {
+            let text = |field: &str| object.json["metadata"][field].as_str().unwrap_or_default().to_owned();
+            (text("namespace"), text("name"), text("creationTimestamp"))
+        };
+        objects.sort_by_key(key);
+    }
+    objects
+}
+
+/// A time as Kubernetes writes it, to the second.
+fn time(since_epoch: Duration) -> Value {
+    let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).map_or(Value::Null, |at| at.to_string().into())
+}
+
+/// The same of a time that a parent wrote down.
+fn timestamp(at: Timestamp) -> Value {
+    Timestamp::from_second(at.as_second()).map_or(Value::Null, |at| at.to_string().into())
+}

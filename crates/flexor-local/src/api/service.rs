@@ -1,0 +1,137 @@
+//! The calls of the service: each is looked through, handed to the cluster, and answered.
+
+use std::pin::Pin;
+
+use flexor_model::{DnsLabel, NameError};
+use flexor_wire::local::v1::apply_request::Meaning;
+use flexor_wire::local::v1::local_server::Local;
+use flexor_wire::local::v1::{
+    Applied, ApplyRequest, Changes, DeleteRequest, Deleted, KillRequest, Killed, LogBytes, LogsRequest, Objects,
+    Outcome, Resource, Wanted,
+};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+
+use super::{logs, objects, usage, watching};
+use crate::cluster::{Cluster, JobKey, Taken, WishError};
+
+/// Answers for a cluster.
+pub(super) struct Service {
+    cluster: Cluster,
+    /// Whether no more is to be told to those who watch.
+    closed: watch::Receiver<bool>,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    pub(super) fn new(cluster: Cluster, closed: watch::Receiver<bool>) -> Self {
+        Self { cluster, closed }
+    }
+}
+
+#[tonic::async_trait]
+impl Local for Service {
+    type WatchStream = Answers<Changes>;
+    type LogsStream = Answers<LogBytes>;
+
+    async fn list(&self, request: Request<Wanted>) -> Result<Response<Objects>, Status> {
+        let wanted = request.into_inner();
+        let found = if wanted.resource() == Resource::PodMetrics {
+            usage::measure(&self.cluster, &wanted.namespace).await
+        } else {
+            objects::list(&self.cluster, wanted.resource(), &wanted.namespace)
+        };
+        let json = found.into_iter().map(|object| object.json.to_string()).collect();
+        Ok(Response::new(Objects { json }))
+    }
+
+    async fn watch(&self, request: Request<Wanted>) -> Result<Response<Self::WatchStream>, Status> {
+        let wanted = request.into_inner();
+        if wanted.resource() == Resource::PodMetrics {
+            return Err(Status::invalid_argument("what pods use can be listed, but not watched"));
+        }
+        Ok(Response::new(Box::pin(watching::start(self.cluster.clone(), wanted, self.closed.clone()))))
+    }
+
+    async fn apply(&self, request: Request<ApplyRequest>) -> Result<Response<Applied>, Status> {
+        let request = request.into_inner();
+        let manifest: Value = serde_json::from_str(&request.manifest).map_err(unreadable)?;
+        if !manifest["metadata"].is_object() {
+            return Err(Status::invalid_argument("the manifest has no metadata"));
+        }
+        let taken = match request.meaning {
+            Some(Meaning::Job(job)) => self.cluster.apply(serde_json::from_str(&job).map_err(unreadable)?, manifest),
+            Some(Meaning::Plan(plan)) => {
+                self.cluster.apply_plan(serde_json::from_str(&plan).map_err(unreadable)?, manifest)
+            }
+            None => return Err(Status::invalid_argument("neither a job nor a plan")),
+        };
+        let outcome = match taken.map_err(refused)? {
+            Taken::Created => Outcome::Created,
+            Taken::Changed => Outcome::Configured,
+            Taken::Unchanged => Outcome::Unchanged,
+        };
+        Ok(Response::new(Applied { outcome: outcome.into() }))
+    }
+
+    async fn delete(&self, request: Request<DeleteRequest>) -> Result<Response<Deleted>, Status> {
+        let request = request.into_inner();
+        let (resource, name) = (request.resource(), &request.name);
+        let namespace = namespace(&request.namespace)?;
+        let uid = match resource {
+            Resource::Jobs => {
+                let name =
+                    name.parse().map_err(|error: NameError| Status::invalid_argument(format!("{name} {error}")))?;
+                self.cluster.delete_job(&JobKey { namespace, name }).map(|uid| uid.to_string())
+            }
+            Resource::Plans => self.cluster.delete_plan(&namespace, name).map(|()| String::new()),
+            Resource::Pods => self.cluster.delete_pod_named(&namespace, name),
+            Resource::Unspecified | Resource::Events | Resource::PodMetrics => {
+                return Err(Status::invalid_argument("jobs, plans and pods can be deleted"));
+            }
+        };
+        Ok(Response::new(Deleted { uid: uid.map_err(refused)? }))
+    }
+
+    async fn kill(&self, request: Request<KillRequest>) -> Result<Response<Killed>, Status> {
+        let request = request.into_inner();
+        let namespace = namespace(&request.namespace)?;
+        let signal = Signal::try_from(request.signal)
+            .map_err(|_| Status::invalid_argument(format!("there is no signal {}", request.signal)))?;
+        self.cluster.signal(&namespace, &request.pod, named(&request.container), signal).map_err(refused)?;
+        Ok(Response::new(Killed {}))
+    }
+
+    async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        let request = request.into_inner();
+        let namespace = namespace(&request.namespace)?;
+        let log = logs::find(&self.cluster, &namespace, &request.pod, named(&request.container)).map_err(refused)?;
+        Ok(Response::new(Box::pin(logs::start(self.cluster.clone(), log, request.tail, request.follow))))
+    }
+}
+
+fn namespace(text: &str) -> Result<DnsLabel, Status> {
+    text.parse().map_err(|error: NameError| Status::invalid_argument(format!("the namespace {text} {error}")))
+}
+
+/// Nothing is written as the empty text.
+fn named(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn unreadable(error: serde_json::Error) -> Status {
+    Status::invalid_argument(format!("cannot be understood: {error}; is the cluster's flexor another version?"))
+}
+
+fn refused(error: WishError) -> Status {
+    match error {
+        WishError::Missing { .. } | WishError::NoContainer { .. } => Status::not_found(error.to_string()),
+        WishError::PlanExists(_) => Status::already_exists(error.to_string()),
+        WishError::BeingDeleted(_) | WishError::NotRunning { .. } => Status::failed_precondition(error.to_string()),
+        WishError::Io(_) => Status::internal(error.to_string()),
+    }
+}

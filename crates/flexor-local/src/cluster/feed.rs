@@ -1,0 +1,74 @@
+//! Tells a job's master how its pods stand, over a stream that is opened again whenever it breaks.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use flexor_store::sidecar::Upstream;
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::control_client::ControlClient;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// How long to wait before a master that is not there is dialled again.
+const DIAL_AGAIN: Duration = Duration::from_millis(100);
+
+/// Ended with its guard.
+pub(super) struct Feed {
+    observed: watch::Sender<wire::Observed>,
+    task: JoinHandle<()>,
+}
+
+impl Feed {
+    /// A feed to the master at this address.
+    pub(super) fn to(master: SocketAddr) -> Option<Self> {
+        let upstream = Upstream::new(&master.to_string(), None).ok()?;
+        let (observed, observes) = watch::channel(wire::Observed::default());
+        Some(Self { observed, task: tokio::spawn(keep(upstream, observes)) })
+    }
+
+    /// This is how the pods stand.
+    pub(super) fn tell(&self, now: wire::Observed) {
+        self.observed.send_if_modified(|last| std::mem::replace(last, now.clone()) != now);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn keep(upstream: Upstream, mut observes: watch::Receiver<wire::Observed>) {
+    loop {
+        if let Err(error) = hold(&upstream, &mut observes).await {
+            tracing::debug!("the feed to the master broke: {error}");
+        }
+        tokio::time::sleep(DIAL_AGAIN).await;
+    }
+}
+
+async fn hold(upstream: &Upstream, observes: &mut watch::Receiver<wire::Observed>) -> Result<(), String> {
+    let (sender, receiver) = mpsc::channel(4);
+    let (channel, stream) = upstream.open(ReceiverStream::new(receiver)).await?;
+    // A new stream is told everything.
+    observes.mark_changed();
+    let first = observes.borrow_and_update().clone();
+    sender.send(first).await.map_err(|error| error.to_string())?;
+    let proposals = ControlClient::new(channel).feed(stream).await.map_err(|status| status.to_string())?;
+    let mut proposals = proposals.into_inner();
+    loop {
+        tokio::select! {
+            proposal = proposals.message() => {
+                if proposal.map_err(|status| status.to_string())?.is_none() {
+                    return Ok(());
+                }
+            }
+            changed = observes.changed() => {
+                changed.map_err(|error| error.to_string())?;
+                let now = observes.borrow_and_update().clone();
+                sender.send(now).await.map_err(|error| error.to_string())?;
+            }
+        }
+    }
+}

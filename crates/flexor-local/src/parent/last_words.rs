@@ -1,0 +1,88 @@
+//! Why a program failed, in its own words: what it left in its error file, else the last line that it printed.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flexor_agent::workers::ErrorReport;
+
+/// How much of an error file is read; tracebacks may be long.
+const ERROR: u64 = 64 << 10;
+/// How far back a line may begin.
+const LINE: u64 = 2 << 10;
+
+/// What a program left to be read, if it left anything: the message of what PyTorch's `@record` writes, else the text.
+pub(super) fn of_error_file(path: &Path) -> Option<String> {
+    let text = text(File::open(path).ok()?.take(ERROR))?;
+    Some(ErrorReport::parse(text.as_bytes()).map_or(text, |report| report.message))
+}
+
+/// The last line of a log that was `began` bytes long before its program was started.
+pub(super) fn of_log(path: &Path, began: u64) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    // A shorter one was begun since, by this program.
+    let first = if length < began { 0 } else { began };
+    file.seek(SeekFrom::Start(first.max(length.saturating_sub(LINE)))).ok()?;
+    let text = text(file.take(LINE))?;
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+}
+
+fn text(mut from: impl Read) -> Option<String> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_one_of_this_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let last = |bytes: &[u8], began: u64| {
+            fs::write(&log, bytes).unwrap();
+            of_log(&log, began)
+        };
+        assert_eq!(last(b"one\ntwo\n\n", 0).as_deref(), Some("two"));
+        assert_eq!(last(b"one\ntwo", 4).as_deref(), Some("two"));
+        assert_eq!(last(b"one\ntwo\n", 8), None, "both are of an earlier life");
+        assert_eq!(last(b"one\n", 100).as_deref(), Some("one"), "the log was put aside since");
+        assert_eq!(last(b" \n\n", 0), None);
+        assert_eq!(last(&[b"x".repeat(9000), b"\xff end\n".to_vec()].concat(), 0).map(|line| line.len()), Some(2049));
+    }
+
+    #[test]
+    fn an_error_file_is_cut_and_an_empty_one_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("error");
+        assert_eq!(of_error_file(&file), None);
+        fs::write(&file, "\n").unwrap();
+        assert_eq!(of_error_file(&file), None);
+        fs::write(&file, "ä".repeat(40_000)).unwrap();
+        assert_eq!(of_error_file(&file).map(|text| text.chars().count()), Some(32 << 10));
+    }
+
+    #[test]
+    fn of_a_report_only_the_message_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("error");
+        for (written, told) in [
+            (
+                r#"{"message": {"message": "ValueError: no labels", "extraInfo": {"py_callstack": "…"}}}"#,
+                "ValueError: no labels",
+            ),
+            (r#"{"message": "no labels"}"#, "no labels"),
+            (r#"{"other": 1}"#, r#"{"other": 1}"#),
+            ("plain words", "plain words"),
+        ] {
+            fs::write(&file, written).unwrap();
+            assert_eq!(of_error_file(&file).as_deref(), Some(told));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `flexor pod`: the parent of one pod of the laptop cluster. Started by the cluster, not by people.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flexor_agent::workers::Shim;
+use flexor_local::home::Home;
+use flexor_local::parent::{self, ParentOptions};
+use listenfd::ListenFd;
+
+use crate::launch::SHIM;
+
+/// What leads here.
+pub const WORD: &str = "pod";
+
+/// Runs the pod that `words` name: the cluster's folder, the pod's uid, and whether standard input is its owner.
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    match try_run(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::output::note(&format!("error: {error:#}"));
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
+    let (home, uid) =
+        words.next().zip(words.next()).context("the cluster starts pods; `flexor run` starts a cluster")?;
+    let uid = uid.into_string().ok().context("the pod's uid")?;
+    // Whoever ends the cluster's terminal does not mean its pods.
+    let _ = nix::unistd::setsid();
+    let owner = words.next().map(|_| std::io::stdin().as_fd().try_clone_to_owned()).transpose()?;
+    let mut passed = ListenFd::from_env();
+    let mut sockets: Vec<OwnedFd> = Vec::new();
+    for index in 0..passed.len() {
+        sockets.extend(passed.take_tcp_listener(index)?.map(OwnedFd::from));
+    }
+    let shim = Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]);
+    let folder = Home::at(home).pod(&uid);
+    // Programs die with the thread that started them; on this runtime that is the one that waits for everything.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(parent::run(ParentOptions { folder, shim, sockets, owner }))?;
+    Ok(())
+}

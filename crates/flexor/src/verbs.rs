@@ -1,0 +1,97 @@
+//! The verbs of another terminal: what kubectl's users type, against a laptop cluster that runs.
+//!
+//! ```text
+//! words ─ args ─▶ kinds, names ─ flexor_local::api::Client ─▶ objects ─▶ tables, trees, JSON, YAML
+//! ```
+//!
+//! Objects come in the shape that Kubernetes gives them, and nothing here asks for more than such an object holds, so that
+//! a client of a Kubernetes cluster can stand in the place of the laptop's.
+
+mod age;
+mod apply;
+mod args;
+mod cells;
+mod delete;
+mod describe;
+mod events;
+mod explain;
+mod fetch;
+mod get;
+mod kill;
+mod kinds;
+mod leading_options;
+mod logs;
+mod pod_state;
+mod scale;
+mod selector;
+mod show;
+mod table;
+mod top;
+
+use flexor_local::api::{Client, ClientError};
+use flexor_local::home::Home;
+use thiserror::Error;
+
+pub use self::args::Verb;
+pub use self::leading_options::behind_the_verb;
+use crate::exit::Exit;
+use crate::{output, run};
+
+/// What was asked for cannot be had, which says nothing against the cluster.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+/// Does what was typed.
+pub fn run(verb: Verb) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        tokio::select! {
+            done = carry_out(verb) => done,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        }
+    });
+    let Err(error) = done else { return done };
+    output::note(&format!("error: {error:#}"));
+    let is_refusal = match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Refused(_) | ClientError::Exists(_)) => true,
+        Some(ClientError::NoCluster(_) | ClientError::Lost(_)) => false,
+        None => error.is::<Refusal>(),
+    };
+    Ok(if is_refusal { Exit::Failure } else { Exit::Infrastructure })
+}
+
+async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
+    let client = connect(verb.home()).await?;
+    match verb {
+        Verb::Get(args) => get::run(&client, &args).await,
+        Verb::Describe(args) => describe::run(&client, &args).await,
+        Verb::Logs(args) => logs::run(&client, &args).await,
+        Verb::Events(args) => events::run(&client, &args).await,
+        Verb::Scale(args) => scale::run(&client, &args).await,
+        Verb::Delete(args) => delete::run(&client, &args).await,
+        Verb::Kill(args) => kill::run(&client, &args).await,
+        Verb::Top(args) => top::run(&client, &args).await,
+        Verb::Explain(args) => explain::run(&client, &args).await,
+        Verb::Apply(args) => apply::run(&client, &args).await,
+    }
+}
+
+/// The cluster that is meant. Where a Kubernetes context is named one day, its client begins here.
+async fn connect(place: &args::Home) -> anyhow::Result<Client> {
+    let home = Home::at(run::home(place.home.as_deref())?);
+    Ok(Client::connect(&home).await?)
+}
+
+/// The pod that is meant by `NAME` or `pod/NAME`.
+fn pod_name(word: &str) -> anyhow::Result<&str> {
+    match word.split_once('/') {
+        None => Ok(word),
+        Some(("pod" | "pods" | "po", name)) => Ok(name),
+        Some((kind, _)) => refuse(format!("this is about pods, and {kind} are none")),
+    }
+}
+
+fn refuse<T>(message: impl Into<String>) -> anyhow::Result<T> {
+    Err(Refusal(message.into()).into())
+}

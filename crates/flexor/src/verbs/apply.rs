@@ -1,0 +1,79 @@
+//! `flexor apply`: what the dialects find good goes to the cluster, with the manifest that it comes from.
+
+use flexor_local::api::{Client, Outcome};
+use flexor_model::DnsLabel;
+use serde_json::Value;
+
+use super::args::ApplyArgs;
+use super::{Refusal, cells, kinds};
+use crate::exit::Exit;
+use crate::output;
+use crate::run::manifests;
+
+pub async fn run(client: &Client, args: &ApplyArgs) -> anyhow::Result<Exit> {
+    let Some(wanted) = manifests::read(&args.files)? else { return Ok(Exit::Failure) };
+    for (mut job, manifest) in wanted.jobs {
+        job.namespace = namespace(args, job.namespace, &manifest)?;
+        let outcome = client.apply_job(&job, &manifest).await?;
+        tell(&manifest, outcome)?;
+    }
+    for (mut plan, manifest) in wanted.plans {
+        plan.namespace = namespace(args, plan.namespace, &manifest)?;
+        let outcome = client.apply_plan(&plan, &manifest).await?;
+        tell(&manifest, outcome)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The namespace that the manifest names, or the one that was typed; they must not differ.
+fn namespace(args: &ApplyArgs, named: Option<DnsLabel>, manifest: &Value) -> anyhow::Result<Option<DnsLabel>> {
+    match (named, &args.namespace) {
+        (Some(named), Some(typed)) if named != *typed => {
+            let name = cells::text(&manifest["metadata"]["name"]);
+            Err(Refusal(format!("{name} belongs to namespace {named}, not {typed}; leave -n out")).into())
+        }
+        (named, typed) => Ok(named.or_else(|| typed.clone())),
+    }
+}
+
+/// Says what became of an object, as kubectl does.
+pub fn tell(manifest: &Value, outcome: Outcome) -> anyhow::Result<()> {
+    let word = match outcome {
+        Outcome::Created => "created",
+        Outcome::Configured => "configured",
+        Outcome::Unchanged | Outcome::Unspecified => "unchanged",
+    };
+    output::text(&format!("{} {word}\n", full_name(manifest)))
+}
+
+/// An object as KIND.GROUP/NAME.
+pub fn full_name(object: &Value) -> String {
+    let kind = kinds::all().into_iter().find(|kind| kind.is_kind_of(object));
+    let kind = kind.map_or_else(|| cells::text(&object["kind"]).to_lowercase(), |kind| kind.full_name());
+    format!("{kind}/{}", cells::text(&object["metadata"]["name"]))
+}
+
+/// Gives an object that was made here to the cluster, judged like any other.
+pub async fn judged(client: &Client, object: &Value) -> anyhow::Result<Outcome> {
+    use flexor_dialects::manifest::{Subject, Verdict, check};
+    let bytes = serde_json::to_vec(object)?;
+    let Some(document) = check(&bytes).documents.into_iter().next() else {
+        return super::refuse("there is nothing in it");
+    };
+    match document.verdict {
+        Verdict::Accepted { subject, .. } => match *subject {
+            Subject::Job(job) => Ok(client.apply_job(&job, object).await?),
+            Subject::Plan(plan) => Ok(client.apply_plan(&plan, object).await?),
+        },
+        Verdict::Refused { findings, .. } => {
+            let all: Vec<String> = findings.iter().filter(|one| one.is_error()).map(in_words).collect();
+            super::refuse(all.join("; "))
+        }
+        Verdict::Skipped => super::refuse(format!("{} is none of our kinds", document.kind)),
+    }
+}
+
+/// A finding without its place: nobody has written the text that it stands in.
+fn in_words(finding: &flexor_dialects::Finding) -> String {
+    format!("{} {}", finding.field, finding.message)
+}

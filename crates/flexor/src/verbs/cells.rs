@@ -1,0 +1,86 @@
+//! What the tables of the kinds show: headings, and a row for an object.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::kinds::{Columns, ObjectKind};
+use super::{age, pod_state};
+
+/// How a table is to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Style {
+    /// With more columns.
+    pub wide: bool,
+    /// With the namespace before all else.
+    pub namespaces: bool,
+    /// With the kind before the name.
+    pub kinds: bool,
+}
+
+/// The heading of a table.
+pub fn heading(kind: &ObjectKind, style: Style) -> Vec<String> {
+    let own: Vec<&str> = match &kind.columns {
+        Columns::Pod if style.wide => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"],
+        Columns::Pod => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
+        Columns::Event => vec!["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"],
+        Columns::Defined(columns) => {
+            std::iter::once("NAME").chain(columns.iter().map(|column| column.heading.as_str())).collect()
+        }
+    };
+    let namespace = style.namespaces.then_some("NAMESPACE");
+    namespace.into_iter().chain(own).map(str::to_owned).collect()
+}
+
+/// The row of an object.
+pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> Vec<String> {
+    let metadata = &object["metadata"];
+    let age = || age::since(&metadata["creationTimestamp"], now);
+    let prefix = if style.kinds { format!("{}/", kind.full_name()) } else { String::new() };
+    let name = format!("{prefix}{}", text(&metadata["name"]));
+    let own = match &kind.columns {
+        Columns::Pod => {
+            let state = pod_state::of(object);
+            let mut cells = vec![name, state.ready, state.status, state.restarts.to_string(), age()];
+            if style.wide {
+                cells.extend([text(&object["status"]["podIP"]), text(&object["spec"]["nodeName"])]);
+            }
+            cells
+        }
+        Columns::Event => vec![
+            age::since(&object["lastTimestamp"], now),
+            text(&object["type"]),
+            text(&object["reason"]),
+            about(object),
+            text(&object["message"]),
+        ],
+        Columns::Defined(columns) => {
+            let cell = |column: &super::kinds::Column| {
+                let value = at(object, &column.path);
+                if column.is_date { age::since(value, now) } else { text(value) }
+            };
+            std::iter::once(name).chain(columns.iter().map(cell)).collect()
+        }
+    };
+    let namespace = style.namespaces.then(|| text(&metadata["namespace"]));
+    namespace.into_iter().chain(own).collect()
+}
+
+/// What an event is about, as KIND/NAME.
+pub fn about(event: &Value) -> String {
+    let object = &event["involvedObject"];
+    format!("{}/{}", text(&object["kind"]).to_lowercase(), text(&object["name"]))
+}
+
+/// The value at a path of names such as `.status.phase`.
+pub fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+    path.split('.').filter(|name| !name.is_empty()).fold(object, |value, name| &value[name])
+}
+
+/// A value in a cell; what is not there is nothing.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

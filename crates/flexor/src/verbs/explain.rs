@@ -1,0 +1,156 @@
+//! `flexor explain`: why a job is where it is, why its roles have the size they have, and what was decided last.
+
+use flexor_local::api::{Client, Resource};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::args::ExplainArgs;
+use super::events::is_about;
+use super::kinds::ObjectKind;
+use super::pod_state::list;
+use super::table::Table;
+use super::{age, cells, fetch};
+use crate::exit::Exit;
+use crate::output::{self, on_one_line};
+
+/// So many of the last decisions are told.
+const LAST: usize = 10;
+
+pub async fn run(client: &Client, args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let namespace = args.place.namespace.as_str();
+    let (kind, job) = fetch::job(client, namespace, &args.job).await?;
+    let mut pods = client.list(Resource::Pods, Some(namespace)).await?;
+    pods.retain(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
+    let mut events = client.list(Resource::Events, Some(namespace)).await?;
+    events.retain(|event| is_about(event, &args.job));
+    let plans = client.list(Resource::Plans, Some(namespace)).await?;
+    let open = plans.iter().filter(|plan| {
+        plan["spec"]["ownerJob"] == *args.job && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))
+    });
+    let now = Timestamp::now();
+    let parts = [
+        headline(&kind, &job, now),
+        sizes(&job),
+        places(&job, now),
+        waiting(open),
+        troubles(&pods),
+        decisions(&events, now),
+    ];
+    let told: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    output::text(&told.join("\n"))?;
+    Ok(Exit::Success)
+}
+
+fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
+    let status = &job["status"];
+    let name = cells::text(&job["metadata"]["name"]);
+    let phase = cells::text(&status["phase"]);
+    let came = age::since(&job["metadata"]["creationTimestamp"], now);
+    let because = match because(status) {
+        Some(because) => format!(": {because}"),
+        None => ": none of its workers has run yet".to_owned(),
+    };
+    format!("{}/{name} came {came} ago and is {phase}{because}\n", kind.full_name())
+}
+
+/// A table of the roles, with who said how large each is to be.
+fn sizes(job: &Value) -> String {
+    let heading = ["ROLE", "WANTED", "RUNNING", "ALLOWED", "SET BY", "WHY"];
+    let mut table = Table::new(heading.map(str::to_owned).into());
+    let status = &job["status"];
+    let counts = if status["replicaStatuses"].is_object() { status } else { &status["status"] };
+    let row = |(role, target): (&String, &Value)| {
+        vec![
+            role.clone(),
+            cells::text(&target["replicas"]),
+            cells::text(&counts["replicaStatuses"][role.as_str()]["active"]),
+            allowed(target),
+            cells::text(&target["setBy"]),
+            because(target).unwrap_or_default(),
+        ]
+    };
+    let targets = status["targets"].as_object().into_iter().flatten();
+    table.rows(&targets.map(row).collect::<Vec<_>>())
+}
+
+/// How large a role may be, as its target says.
+pub fn allowed(target: &Value) -> String {
+    let (least, most) = (cells::text(&target["minReplicas"]), cells::text(&target["maxReplicas"]));
+    if least == most { least } else { format!("{least}..{most}") }
+}
+
+/// The places that were filled more than once, wait, or have come to their end.
+fn places(job: &Value, now: Timestamp) -> String {
+    let mut lines = String::new();
+    for (role, seats) in job["status"]["seats"].as_object().into_iter().flatten() {
+        for seat in list(seats) {
+            let relaunches = seat["relaunches"].as_u64().unwrap_or(0);
+            let mut said = Vec::new();
+            if relaunches > 0 {
+                let times = if relaunches == 1 { "once".to_owned() } else { format!("{relaunches} times") };
+                said.push(format!("was filled again {times}"));
+            }
+            if let Some(at) = seat["notBefore"].as_str().and_then(|at| at.parse::<Timestamp>().ok())
+                && at > now
+            {
+                said.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
+            }
+            match (seat["succeeded"].as_bool(), because(seat)) {
+                (Some(true), _) => said.push("has done its work".to_owned()),
+                (Some(false), Some(because)) => said.push(format!("is given up: {because}")),
+                (Some(false), None) | (None, _) => {}
+            }
+            if !said.is_empty() {
+                lines.push_str(&format!("  {role} {}: {}\n", seat["rank"], said.join(", ")));
+            }
+        }
+    }
+    titled("Places", &lines)
+}
+
+fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {
+    let line = |plan: &Value| {
+        let because = because(&plan["status"]).map(|because| format!(": {because}")).unwrap_or_default();
+        let (name, phase) = (cells::text(&plan["metadata"]["name"]), cells::text(&plan["status"]["phase"]));
+        format!("  {name} is {phase}{because}\n")
+    };
+    titled("Plans that are not done", &plans.map(line).collect::<String>())
+}
+
+/// What is wrong with pods that are there.
+fn troubles(pods: &[Value]) -> String {
+    let mut lines = String::new();
+    for pod in pods {
+        let state = super::pod_state::of(pod);
+        if matches!(state.status.as_str(), "Running" | "Completed") {
+            continue;
+        }
+        let message = pod["status"]["message"].as_str().map(str::to_owned);
+        let ends = list(&pod["status"]["containerStatuses"]).iter().map(|one| &one["state"]["terminated"]);
+        let ended = ends.filter(|end| end.is_object()).map(|end| format!("exit code {}", end["exitCode"])).next();
+        let why = message.or(ended).map(|why| format!(", {}", on_one_line(&why))).unwrap_or_default();
+        lines.push_str(&format!("  {} is {}{why}\n", cells::text(&pod["metadata"]["name"]), state.status));
+    }
+    titled("Pods that do not run", &lines)
+}
+
+fn decisions(events: &[Value], now: Timestamp) -> String {
+    let last = &events[events.len().saturating_sub(LAST)..];
+    let row = |event: &Value| {
+        let ago = format!("  {} ago", age::since(&event["lastTimestamp"], now));
+        let why = format!("{}: {}", cells::text(&event["reason"]), cells::text(&event["message"]));
+        vec![ago, cells::about(event), why]
+    };
+    let rows: Vec<Vec<String>> = last.iter().map(row).collect();
+    let mut table = Table::new(vec!["Last decisions:".to_owned(), String::new(), String::new()]);
+    table.rows(&rows)
+}
+
+fn titled(title: &str, lines: &str) -> String {
+    if lines.is_empty() { String::new() } else { format!("{title}:\n{lines}") }
+}
+
+fn because(of: &Value) -> Option<String> {
+    let reason = of["reason"].as_str()?;
+    Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))
+}

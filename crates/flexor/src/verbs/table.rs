@@ -1,0 +1,58 @@
+//! Tables as kubectl prints them. Rows may come one by one, as what is watched changes: columns keep their width then.
+
+use crate::output::on_one_line;
+
+/// What stands between columns.
+const GAP: usize = 3;
+
+/// A table that is being printed.
+pub struct Table {
+    heading: Vec<String>,
+    widths: Vec<usize>,
+    is_begun: bool,
+}
+
+impl Table {
+    /// A table with this heading.
+    pub fn new(heading: Vec<String>) -> Self {
+        Self { widths: vec![0; heading.len()], heading, is_begun: false }
+    }
+
+    /// Rows, under the heading where they are the first. No rows are no text.
+    pub fn rows(&mut self, rows: &[Vec<String>]) -> String {
+        if rows.is_empty() {
+            return String::new();
+        }
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| on_one_line(cell)).collect()).collect();
+        let heading = (!self.is_begun).then(|| self.heading.clone());
+        self.is_begun = true;
+        let lines: Vec<&Vec<String>> = heading.iter().chain(&rows).collect();
+        for line in &lines {
+            for (width, cell) in self.widths.iter_mut().zip(line.iter()) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        lines.into_iter().map(|line| self.line(line)).collect()
+    }
+
+    fn line(&self, cells: &[String]) -> String {
+        let padded = |(cell, width): (&String, &usize)| format!("{cell:<0$}", width + GAP);
+        let line: String = cells.iter().zip(&self.widths).map(padded).collect();
+        format!("{}\n", line.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them_and_never_narrower_again() {
+        let mut table = Table::new(vec!["NAME".to_owned(), "AGE".to_owned()]);
+        let row = |name: &str| vec![name.to_owned(), "1s".to_owned()];
+        assert_eq!(table.rows(&[]), "");
+        assert_eq!(table.rows(&[row("a"), row("longer")]), "NAME     AGE\na        1s\nlonger   1s\n");
+        assert_eq!(table.rows(&[row("b\n")]), "b\\n      1s\n");
+    }
+}

@@ -1,0 +1,175 @@
+//! A folder with a laptop cluster of its own, and the `flexor run`s that stand in it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use flexor_agent::processes::kill_what_it_left;
+use flexor_local::home::Home;
+use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
+use flexor_local::proc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::super::faults::process::server;
+use super::super::faults::waiting::{eventually, eventually_or_tell};
+use super::super::launch::folder::Folder;
+use super::super::launch::launcher::Launcher;
+use crate::program::root;
+
+/// The folder. Whatever runs in its cluster is ended with it, by its ids; to be made before those that stand in it.
+pub struct Place {
+    pub folder: Folder,
+}
+
+/// A pod, as its files tell of it.
+#[derive(Debug, Clone)]
+pub struct SeenPod {
+    pub name: String,
+    pub status: PodStatus,
+    main: String,
+}
+
+impl Place {
+    /// A folder in which the examples are where users find them.
+    pub fn new() -> Self {
+        let folder = Folder::new();
+        symlink(root().join("examples"), folder.path().join("examples")).unwrap();
+        Self { folder }
+    }
+
+    /// Writes a manifest; its name.
+    pub fn manifest(&self, manifest: &Value) -> String {
+        let name = format!("{}.json", manifest["metadata"]["name"].as_str().unwrap());
+        fs::write(self.folder.path().join(&name), manifest.to_string()).unwrap();
+        name
+    }
+
+    /// `flexor run` with these arguments, whose pods end with it.
+    pub fn run(&self, args: &[&str]) -> Launcher {
+        Launcher::start(self.command(args).arg("--ephemeral"))
+    }
+
+    /// `flexor run` with these arguments, whose pods outlive it.
+    pub fn run_for_good(&self, args: &[&str]) -> Launcher {
+        Launcher::start(&mut self.command(args))
+    }
+
+    /// What starts a `flexor run` here.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = server(&["run", "--home", "home"]);
+        command.args(args).current_dir(self.folder.path());
+        command
+    }
+
+    /// The cluster.
+    pub fn home(&self) -> Home {
+        Home::at(self.folder.path().join("home"))
+    }
+
+    /// All pods that have begun.
+    pub fn pods(&self) -> Vec<SeenPod> {
+        let entries = fs::read_dir(self.home().pods()).into_iter().flatten();
+        let uids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut pods: Vec<SeenPod> = uids.filter_map(|uid| self.pod(&uid)).collect();
+        pods.sort_by(|a, b| a.name.cmp(&b.name));
+        pods
+    }
+
+    fn pod(&self, uid: &str) -> Option<SeenPod> {
+        let folder = self.home().pod(uid);
+        // It may be removed between two looks.
+        let meta: Value = serde_json::from_slice(&fs::read(folder.path().join("meta.json")).ok()?).ok()?;
+        let text = |field: &str| meta[field].as_str().map(str::to_owned);
+        Some(SeenPod { name: text("name")?, status: folder.status().ok()??, main: text("main")? })
+    }
+
+    /// A pod of this name, once it runs.
+    pub fn await_running(&self, name: &str) -> SeenPod {
+        let runs = |pod: &SeenPod| pod.name == name && pod.status.phase == PodPhase::Running && pod.main_id().is_some();
+        let look = || self.pods().into_iter().find(runs);
+        eventually_or_tell(&format!("{name} to run"), look, || format!("{:?}", self.pods()))
+    }
+
+    /// What the main container of a pod has printed.
+    pub fn log(&self, pod: &SeenPod) -> String {
+        fs::read_to_string(self.home().pod(&pod.status.uid).log(&pod.main)).unwrap_or_default()
+    }
+
+    /// Every process that the cluster's pods have begun is gone, and so are their folders.
+    pub fn assert_nothing_is_left_of(&self, pods: &[SeenPod]) {
+        for pod in pods {
+            assert!(!proc::is_alive(pod.status.parent), "the parent of {} lives", pod.name);
+            let main = pod.main_id().map(|id| id.as_raw().to_string());
+            main.iter().for_each(|main| super::super::launch::launcher::await_gone(main));
+        }
+        let home = self.home();
+        for folder in [home.jobs(), home.pods(), home.status(), home.path().join("masters")] {
+            let left: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+
+    /// Waits until the workers have written so many lines.
+    pub fn await_records(&self, count: usize) {
+        let look = || Some(self.records()).filter(|records| *records >= count);
+        eventually(&format!("{count} records"), look);
+    }
+
+    fn records(&self) -> usize {
+        let files = fs::read_dir(self.folder.path().join("out")).into_iter().flatten();
+        files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok()).map(|text| text.lines().count()).sum()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for pod in self.pods() {
+            if proc::is_alive(pod.status.parent) {
+                let _ = kill(pod.parent(), Signal::SIGKILL);
+                kill_what_it_left(pod.parent().as_raw().unsigned_abs());
+            }
+        }
+    }
+}
+
+impl SeenPod {
+    pub fn parent(&self) -> Pid {
+        Pid::from_raw(self.status.parent.0)
+    }
+
+    /// The process of its main container, while that runs.
+    pub fn main_id(&self) -> Option<Pid> {
+        let main = self.status.containers.iter().find(|container| container.name == self.main)?;
+        match main.state {
+            ContainerState::Running { pid, .. } => Some(Pid::from_raw(pid.cast_signed())),
+            ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
+        }
+    }
+}
+
+/// A job whose workers run a script in a shell.
+pub fn job_of(name: &str, replicas: u32, script: &str) -> Value {
+    job_with(
+        name,
+        replicas,
+        &json!({ "name": "elasticjob-worker", "image": "any:image", "command": ["sh", "-c", script] }),
+    )
+}
+
+/// A job whose workers run a container.
+pub fn job_with(name: &str, replicas: u32, container: &Value) -> Value {
+    let template = json!({ "spec": { "containers": [container] } });
+    json!({
+        "apiVersion": "elastic.pytorch.org/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": { "name": name },
+        "spec": {
+            "minReplicas": 1,
+            "maxReplicas": 4,
+            "replicaSpecs": { "Worker": { "replicas": replicas, "restartPolicy": "ExitCode", "template": template } },
+        },
+    })
+}

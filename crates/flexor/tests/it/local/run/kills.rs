@@ -1,0 +1,73 @@
+//! kill -9 of anything that belongs to a job, in the middle of it: it ends well, and no record is lost.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::data::report::Written;
+use super::cluster::{Place, SeenPod};
+use super::endings::ANY_PROGRAM;
+
+const WORKER: &str = "any-program-worker-0";
+const MASTER: &str = "any-program-master";
+/// Of a batch; each of four processes may be at one when it or its master is killed.
+const AT_WORK: u64 = 40;
+
+#[test]
+fn a_workers_program_is_killed() {
+    nothing_is_lost_without(WORKER, |pod| pod.main_id().unwrap());
+}
+
+#[test]
+fn a_workers_parent_is_killed() {
+    nothing_is_lost_without(WORKER, SeenPod::parent);
+}
+
+#[test]
+fn the_master_is_killed() {
+    nothing_is_lost_without(MASTER, |pod| pod.main_id().unwrap());
+}
+
+#[test]
+fn the_masters_parent_is_killed() {
+    nothing_is_lost_without(MASTER, SeenPod::parent);
+}
+
+#[test]
+fn a_pods_parent_is_killed_as_soon_as_it_is_there() {
+    let place = Place::new();
+    let run = place.run(&[ANY_PROGRAM]);
+    let first = place.await_running(MASTER);
+    kill(first.parent(), Signal::SIGKILL).unwrap();
+    run.wait_for(0);
+    assert_eq!(Written::read(&place.folder).records(), 1000);
+}
+
+#[test]
+fn all_of_them_are_killed_one_after_the_other() {
+    let place = Place::new();
+    let run = place.run(&[ANY_PROGRAM]);
+    for (records, pod) in [(100, WORKER), (250, MASTER), (400, "any-program-worker-1"), (550, MASTER)] {
+        place.await_records(records);
+        kill(place.await_running(pod).main_id().unwrap(), Signal::SIGKILL).unwrap();
+    }
+    run.wait_for(0);
+    let written = Written::read(&place.folder);
+    assert_eq!(written.records(), 1000);
+    assert!(written.repeats() <= 4 * AT_WORK, "{} again", written.repeats());
+    place.assert_nothing_is_left_of(&[]);
+}
+
+fn nothing_is_lost_without(pod: &str, process: impl FnOnce(&SeenPod) -> Pid) {
+    let place = Place::new();
+    let run = place.run(&[ANY_PROGRAM]);
+    place.await_records(200);
+    let victim = place.await_running(pod);
+    kill(process(&victim), Signal::SIGKILL).unwrap();
+    let ended = run.wait_for(0);
+    assert!(ended.stdout.contains(&format!("{pod}: PodWanted: its place is filled again")), "{}", ended.stdout);
+    let written = Written::read(&place.folder);
+    assert_eq!(written.records(), 1000, "{}", ended.stdout);
+    assert!(written.repeats() <= AT_WORK, "{} again", written.repeats());
+    println!("{} of 1000 written again", written.repeats());
+    place.assert_nothing_is_left_of(&[victim]);
+}

@@ -1,0 +1,230 @@
+//! `flexor pod`: one pod under its parent, driven through its folder as the cluster does it.
+
+mod endings;
+mod logs;
+mod memory;
+mod order;
+mod restarts;
+mod sockets;
+mod troubles;
+
+use std::io::{self, PipeWriter};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use command_fds::{CommandFdExt, FdMapping};
+use flexor_local::home::Home;
+use flexor_local::pods::folder::PodFolder;
+use flexor_local::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
+use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::faults::waiting::{eventually, eventually_or_tell};
+use super::super::launch::folder::Folder;
+use crate::program::flexor;
+
+const UID: &str = "the-pod";
+
+/// A pod that is thought out. Its containers run in its folder.
+struct Design {
+    folder: Folder,
+    plan: PodPlan,
+    sockets: Vec<TcpListener>,
+}
+
+/// A pod that runs, or has. Its parent is killed when this is dropped, and all it runs with it.
+struct Pod {
+    work: Folder,
+    parent: Child,
+    owner: Option<PipeWriter>,
+}
+
+/// How a container ended.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    code: i32,
+    reason: String,
+    message: Option<String>,
+}
+
+/// A pod of nothing yet, that has a minute to end.
+fn pod() -> Design {
+    let plan = PodPlan {
+        name: "a-pod".to_owned(),
+        uid: UID.to_owned(),
+        address: Ipv4Addr::new(127, 100, 100, 100),
+        init: Vec::new(),
+        containers: Vec::new(),
+        restart: RestartPolicy::Never,
+        grace: Duration::from_secs(60),
+    };
+    Design { folder: Folder::new(), plan, sockets: Vec::new() }
+}
+
+impl Design {
+    /// A container that runs a script before the others.
+    fn init(mut self, name: &str, script: &str) -> Self {
+        self.plan.init.push(self.script(name, script));
+        self
+    }
+
+    /// A container that runs a script beside the others.
+    fn sidecar(mut self, name: &str, script: &str) -> Self {
+        self.plan.init.push(ContainerPlan { sidecar: true, ..self.script(name, script) });
+        self
+    }
+
+    /// A container that runs a script.
+    fn main(self, name: &str, script: &str) -> Self {
+        self.main_but(name, script, |_| {})
+    }
+
+    /// A container that runs a script, and is otherwise changed.
+    fn main_but(mut self, name: &str, script: &str, change: impl FnOnce(&mut ContainerPlan)) -> Self {
+        let mut container = self.script(name, script);
+        change(&mut container);
+        self.plan.containers.push(container);
+        self
+    }
+
+    fn restart(mut self, policy: RestartPolicy) -> Self {
+        self.plan.restart = policy;
+        self
+    }
+
+    fn grace(mut self, milliseconds: u64) -> Self {
+        self.plan.grace = Duration::from_millis(milliseconds);
+        self
+    }
+
+    /// A socket for the first container that has none.
+    fn socket(mut self, socket: TcpListener) -> Self {
+        self.sockets.push(socket);
+        self
+    }
+
+    fn script(&self, name: &str, script: &str) -> ContainerPlan {
+        let error_file = of(&self.folder).error_file(name).display().to_string();
+        let path = std::env::var("PATH").unwrap();
+        ContainerPlan {
+            name: name.to_owned(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            env: [("PATH".to_owned(), path), ("TORCHELASTIC_ERROR_FILE".to_owned(), error_file)].into(),
+            folder: self.folder.path().to_owned(),
+            memory: None,
+            sidecar: false,
+            sockets: 0,
+        }
+    }
+
+    /// Starts it for good.
+    fn start(self) -> Pod {
+        self.start_with(None)
+    }
+
+    /// Starts it for as long as somebody has it.
+    fn start_owned(self) -> Pod {
+        let (theirs, ours) = io::pipe().unwrap();
+        let mut pod = self.start_with(Some(theirs.into()));
+        pod.owner = Some(ours);
+        pod
+    }
+
+    fn start_with(self, owner: Option<Stdio>) -> Pod {
+        let home = home(&self.folder);
+        // Whoever runs a cluster makes its folders.
+        drop(home.take().unwrap());
+        of(&self.folder).create(&self.plan).unwrap();
+        let mut command = flexor(&["pod"]);
+        command.arg(home.path()).arg(UID).stderr(Stdio::inherit());
+        command.env("LISTEN_FDS", self.sockets.len().to_string()).env_remove("LISTEN_PID");
+        if let Some(owner) = owner {
+            command.arg("--with-owner").stdin(owner);
+        }
+        Pod { work: self.folder, parent: spawn(command, self.sockets), owner: None }
+    }
+}
+
+fn spawn(mut command: Command, sockets: Vec<TcpListener>) -> Child {
+    let mappings = (3..).zip(sockets).map(|(child_fd, socket)| FdMapping { parent_fd: socket.into(), child_fd });
+    command.fd_mappings(mappings.collect()).unwrap();
+    command.spawn().unwrap()
+}
+
+fn home(folder: &Folder) -> Home {
+    Home::at(folder.path().join("home"))
+}
+
+fn of(folder: &Folder) -> PodFolder {
+    home(folder).pod(UID)
+}
+
+impl Pod {
+    fn folder(&self) -> PodFolder {
+        of(&self.work)
+    }
+
+    /// What its parent has written down.
+    fn status(&self) -> Option<PodStatus> {
+        self.folder().status().unwrap()
+    }
+
+    /// Waits until it is so far.
+    fn await_phase(&self, phase: PodPhase) -> PodStatus {
+        let look = || self.status().filter(|status| status.phase == phase);
+        eventually_or_tell(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
+    }
+
+    /// Waits until its parent has ended, which has to go well; what is written down then.
+    fn wait(&mut self) -> PodStatus {
+        let exit = eventually("the end of a pod's parent", || self.parent.try_wait().unwrap());
+        assert!(exit.success(), "{exit}");
+        self.status().unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.parent.id().cast_signed()), signal).unwrap();
+    }
+
+    /// What a container has printed.
+    fn log(&self, container: &str) -> String {
+        std::fs::read_to_string(self.folder().log(container)).unwrap_or_default()
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        // The parent goes first, then what it can no longer end.
+        let _ = self.parent.kill();
+        let _ = self.parent.wait();
+        flexor_agent::processes::kill_what_it_left(self.parent.id());
+    }
+}
+
+/// The state of a container.
+fn state<'a>(status: &'a PodStatus, container: &str) -> &'a ContainerState {
+    &status.containers.iter().find(|known| known.name == container).unwrap().state
+}
+
+/// How often a container was started again.
+fn restarts(status: &PodStatus, container: &str) -> u32 {
+    status.containers.iter().find(|known| known.name == container).unwrap().restarts
+}
+
+/// How a container ended.
+fn end(status: &PodStatus, container: &str) -> End {
+    match state(status, container) {
+        ContainerState::Terminated { exit_code, reason, message, .. } => {
+            End { code: *exit_code, reason: reason.clone(), message: message.clone() }
+        }
+        other => panic!("{container} has not ended: {other:?}"),
+    }
+}
+
+/// How a container ended, in short.
+fn how(status: &PodStatus, container: &str) -> (i32, String) {
+    let end = end(status, container);
+    (end.code, end.reason)
+}

@@ -1,0 +1,34 @@
+//! Listening sockets that a pod is given, and the containers that get them.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+
+use super::pod;
+
+/// Which socket it is, as `/proc` calls it.
+fn name(socket: &TcpListener) -> String {
+    let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
+    link.display().to_string()
+}
+
+#[test]
+fn containers_find_their_sockets_from_descriptor_3_and_nobody_elses() {
+    let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let names = sockets.each_ref().map(name);
+    let tell = |file: &str| {
+        format!(
+            "echo ${{LISTEN_FDS:-none}} >> {file}; for fd in /proc/$$/fd/*; do readlink $fd; done | grep socket: >> {file}"
+        )
+    };
+    let mut design = pod().sidecar("sidecar", "");
+    design.plan.init[0].command[2] = format!("{}; sleep 1000", tell("sidecar"));
+    design.plan.init[0].sockets = 1;
+    let main = format!("while ! grep -q socket: sidecar; do sleep 0.02; done; {}", tell("main"));
+    let design = design.main_but("main", &main, |main| main.sockets = 2).main("other", &tell("other")).grace(300);
+    let mut pod = sockets.into_iter().fold(design, super::Design::socket).start();
+    pod.wait();
+    assert_eq!(pod.work.lines("sidecar"), ["1", &names[0]]);
+    assert_eq!(pod.work.lines("main"), ["2", &names[1], &names[2]]);
+    assert_eq!(pod.work.lines("other"), ["none"]);
+}

@@ -1,0 +1,9 @@
+//! The verbs of another terminal, against laptop clusters with real processes.
+
+mod homes;
+mod laptop;
+mod logs;
+mod refusals;
+mod tables;
+mod watching;
+mod wishes;

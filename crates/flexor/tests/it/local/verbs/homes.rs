@@ -1,0 +1,62 @@
+//! Where clusters are: folders of their own, which only their owners can open.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+
+use super::super::faults::waiting::eventually;
+use super::super::launch::launcher::Launcher;
+use super::laptop::{Laptop, dlrover};
+use crate::program::run;
+
+#[test]
+fn two_clusters_side_by_side_know_nothing_of_each_other() {
+    let (one, two) = (Laptop::with(&[dlrover("first")]), Laptop::with(&[dlrover("second")]));
+    for (laptop, name) in [(&one, "first"), (&two, "second")] {
+        let names = laptop.says(&["get", "elasticjobs", "-A", "-o", "name"]);
+        assert_eq!(names, format!("elasticjob.elastic.iml.github.io/{name}\n"));
+    }
+}
+
+#[test]
+fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let mode = |path: std::path::PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(laptop.home()), mode(laptop.home().join("socket"))), (0o700, 0o600));
+    let (home, socket) = (laptop.home(), laptop.home().join("socket"));
+    laptop.folder.let_go();
+    let Laptop { run, folder } = laptop;
+    run.wait_for(0);
+    assert!(!socket.exists(), "{}", home.display());
+    drop(folder);
+}
+
+#[test]
+fn where_no_cluster_runs_the_next_step_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("none");
+    let hint = |home: &std::path::Path| {
+        let home = home.display();
+        format!(
+            "error: no laptop cluster runs in {home}; start one with `flexor run FILE`, or name its folder with --home\n"
+        )
+    };
+    for words in [&["get", "pods"][..], &["describe", "pods"], &["logs", "x"], &["events"], &["top"], &["kill", "x"]] {
+        let ran = run(&[words, &["--home", home.to_str().unwrap()]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr), (3, "", hint(&home)), "{words:?}");
+    }
+    // One that was killed has left its socket behind.
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let watch = Launcher::start(&mut laptop.command(&["events", "-w"]));
+    watch.await_stdout("PodWanted", 3);
+    laptop.run.signal(Signal::SIGKILL);
+    let said = watch.wait_for(3).stderr;
+    assert!(said.starts_with("error: the laptop cluster does not answer any more: "), "{said}");
+    let socket = laptop.home().join("socket");
+    eventually("a cluster that is not there", || {
+        let ran = laptop.flexor(&["get", "pods"]);
+        (ran.code == 3 && ran.stderr == hint(&laptop.home())).then_some(())
+    });
+    assert!(socket.exists());
+}

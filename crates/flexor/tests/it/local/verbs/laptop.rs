@@ -1,0 +1,168 @@
+//! A laptop cluster of a test: `flexor run` in a folder of its own, and the verbs against it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use regex::{Captures, Regex};
+use serde_json::Value;
+
+use super::super::faults::process::server;
+use super::super::faults::waiting::eventually_or_tell;
+use super::super::launch::folder::{Folder, WAIT};
+use super::super::launch::launcher::Launcher;
+use crate::program::Ran;
+
+/// A DLRover job of two workers that print who they are and wait.
+pub fn dlrover(name: &str) -> String {
+    format!(
+        r#"
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata:
+  name: {name}
+spec:
+  distributionStrategy: AllreduceStrategy
+  optimizeMode: manual
+  replicaSpecs:
+    worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: main
+              image: none
+              command: [sh, -c, 'echo I am $POD_NAME; {WAIT}']
+"#
+    )
+}
+
+/// A TorchElastic job of two workers that print lines and wait, in a namespace of its own.
+pub fn torchelastic(name: &str) -> String {
+    format!(
+        r#"
+apiVersion: elastic.pytorch.org/v1alpha1
+kind: ElasticJob
+metadata:
+  name: {name}
+  namespace: elastic-job
+spec:
+  minReplicas: 1
+  maxReplicas: 3
+  replicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: elasticjob-worker
+              image: none
+              command: [sh, -c, 'for n in 1 2 3; do echo line $n; done; {WAIT}; echo the end']
+"#
+    )
+}
+
+/// A cluster that runs. It and all its pods are gone when this is dropped.
+pub struct Laptop {
+    pub run: Launcher,
+    pub folder: Folder,
+}
+
+impl Laptop {
+    /// One that runs these manifests, whose pods all run.
+    pub fn with(manifests: &[String]) -> Self {
+        let folder = Folder::new();
+        fs::write(folder.path().join("jobs.yaml"), manifests.join("---")).unwrap();
+        let mut command = server(&["run", "--ephemeral", "--home", "home", "jobs.yaml"]);
+        let run = Launcher::start(command.current_dir(folder.path()));
+        let laptop = Self { run, folder };
+        // Each has a master.
+        laptop.await_running(3 * manifests.len());
+        laptop
+    }
+
+    /// Waits until so many pods are there and run, none of them on its way out.
+    pub fn await_running(&self, count: usize) {
+        self.eventually(&format!("{count} running pods"), || {
+            let pods = self.try_json(&["get", "pods", "-A"])?;
+            let pods = pods["items"].as_array()?.clone();
+            let runs = |pod: &Value| {
+                pod["status"]["phase"] == "Running"
+                    && pod["metadata"]["deletionTimestamp"].is_null()
+                    && pod["status"]["containerStatuses"].as_array().unwrap().iter().all(|one| one["ready"] == true)
+            };
+            (pods.len() == count && pods.iter().all(runs)).then_some(())
+        });
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// What starts a verb.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = server(words);
+        command.arg("--home").arg(self.home()).current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs a verb to its end.
+    pub fn flexor(&self, words: &[&str]) -> Ran {
+        self.command(words).output().unwrap().into()
+    }
+
+    /// What a verb prints, which must succeed.
+    pub fn says(&self, words: &[&str]) -> String {
+        let ran = self.flexor(words);
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+        ran.stdout
+    }
+
+    /// The same with everything in it that another run would have otherwise replaced.
+    pub fn shows(&self, words: &[&str]) -> String {
+        redacted(&self.says(words))
+    }
+
+    /// What a verb prints as JSON.
+    pub fn json(&self, words: &[&str]) -> Value {
+        let words: Vec<&str> = words.iter().copied().chain(["-o", "json"]).collect();
+        serde_json::from_str(&self.says(&words)).unwrap()
+    }
+
+    fn try_json(&self, words: &[&str]) -> Option<Value> {
+        let words: Vec<&str> = words.iter().copied().chain(["-o", "json"]).collect();
+        let ran = self.flexor(&words);
+        if ran.code == 0 { serde_json::from_str(&ran.stdout).ok() } else { None }
+    }
+
+    /// The unique id of a pod that runs.
+    pub fn uid_of_running(&self, pod: &str) -> Option<String> {
+        let pod = self.try_json(&["get", "pod", pod])?;
+        let runs = pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
+        runs.then(|| pod["metadata"]["uid"].as_str().unwrap().to_owned())
+    }
+
+    pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        eventually_or_tell(what, look, || {
+            let pods = self.flexor(&["get", "pods", "-A"]);
+            format!("{}{}\n{}\n{}", pods.stdout, pods.stderr, self.run.stdout(), self.run.stderr())
+        })
+    }
+}
+
+/// A text without times, ages, unique ids and processes. Columns keep their widths.
+pub fn redacted(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (found, put) in [
+        (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
+        (r"\b[0-9a-f]{16,32}\b", "UID"),
+        (r"(Process:\s+|\bpid: )\d+", "${1}PID"),
+    ] {
+        text = Regex::new(found).unwrap().replace_all(&text, put).into_owned();
+    }
+    let age = |found: &Captures<'_>| {
+        let width = if found[2].is_empty() { 0 } else { found[0].len() };
+        format!("{:<width$}", "0s")
+    };
+    Regex::new(r"\b((?:\d+m)?\d+s\b)( {2,}|)").unwrap().replace_all(&text, age).into_owned()
+}

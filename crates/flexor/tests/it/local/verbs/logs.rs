@@ -1,0 +1,58 @@
+//! What containers print, seen from another terminal.
+
+use super::super::launch::launcher::Launcher;
+use super::laptop::{Laptop, dlrover, torchelastic};
+
+#[test]
+fn a_log_is_printed_whole_or_from_its_end_and_for_each_container() {
+    let laptop = Laptop::with(&[torchelastic("imagenet")]);
+    let pod = "imagenet-worker-0";
+    let logs = |more: &[&str]| laptop.says(&[&["logs", pod, "-n", "elastic-job"], more].concat());
+    laptop.eventually("three lines", || (logs(&[]) == "line 1\nline 2\nline 3\n").then_some(()));
+    assert_eq!(logs(&["--tail", "2"]), "line 2\nline 3\n");
+    assert_eq!(logs(&["--tail", "0"]), "");
+    assert_eq!(logs(&["-c", "elasticjob-worker", "--tail", "1"]), "line 3\n");
+    assert!(logs(&["-c", "flexor-sidecar"]).starts_with("sidecar: store at "));
+    let none = laptop.flexor(&["logs", pod, "-n", "elastic-job", "-c", "nope"]);
+    let said = "error: pod imagenet-worker-0 has no container nope; it has flexor-sidecar, elasticjob-worker\n";
+    assert_eq!((none.code, none.stderr.as_str()), (1, said));
+}
+
+#[test]
+fn a_followed_log_ends_with_its_pod() {
+    let laptop = Laptop::with(&[torchelastic("imagenet")]);
+    let follow = |pod: &str| Launcher::start(&mut laptop.command(&["logs", "-f", pod, "-n", "elastic-job"]));
+    let (first, second) = (follow("imagenet-worker-0"), follow("imagenet-worker-1"));
+    first.await_stdout("line 3", 1);
+    second.await_stdout("line 3", 1);
+    // One is deleted before its time, the other comes to its end.
+    laptop.says(&["delete", "pod", "imagenet-worker-1", "-n", "elastic-job"]);
+    assert_eq!(second.wait_for(0).stdout, "line 1\nline 2\nline 3\n");
+    laptop.folder.let_go();
+    assert_eq!(first.wait_for(0).stdout, "line 1\nline 2\nline 3\nthe end\n");
+}
+
+#[test]
+fn what_was_put_aside_is_still_printed() {
+    let job = torchelastic("imagenet").replace("echo the end", "seq 1 1700000");
+    let laptop = Laptop::with(&[job]);
+    let words = ["logs", "imagenet-worker-0", "-n", "elastic-job"];
+    let followed = Launcher::start(&mut laptop.command(&[&words[..], &["-f"]].concat()));
+    followed.await_stdout("line 3", 1);
+    laptop.folder.let_go();
+    let ended = followed.wait_for(0);
+    let wrong = ended.stdout.lines().skip(3).zip(1..).find(|(line, number)| *line != number.to_string());
+    assert_eq!((wrong, ended.stdout.lines().count()), (None, 1_700_003));
+}
+
+#[test]
+fn whoever_stops_reading_ends_the_verb() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let pod = "torch-mnist-edljob-worker-0";
+    laptop.eventually("a line", || (!laptop.says(&["logs", pod]).is_empty()).then_some(()));
+    let mut command = laptop.command(&["logs", pod, "--tail", "1"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = command.stdout(writer).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+}

@@ -1,0 +1,63 @@
+//! What people see: every table and description.
+
+use super::laptop::{Laptop, dlrover, redacted, torchelastic};
+
+#[test]
+fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
+    let mut told = String::new();
+    for words in [
+        &["get", "pods"][..],
+        &["get", "pods", "-A", "-o", "wide"],
+        &["get", "po", "-n", "elastic-job", "-l", "replica-type=worker,replica-index in (0,7)"],
+        &["get", "elasticjobs", "-A"],
+        &["get", "elasticjob", "torch-mnist"],
+        &["get", "elasticjob/imagenet", "-n", "elastic-job"],
+        &["get", "pods", "-o", "name"],
+        &["get", "elasticjobs,scaleplans", "-A", "-o", "name"],
+        &["get", "pods,elasticjobs"],
+        &["get", "events"],
+        &["events", "imagenet", "-n", "elastic-job"],
+        &["explain", "torch-mnist"],
+    ] {
+        told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
+    }
+    insta::assert_snapshot!(told);
+    insta::assert_snapshot!("a_job_is_described", laptop.shows(&["describe", "tej", "imagenet", "-n", "elastic-job"]));
+    insta::assert_snapshot!("a_pod_is_described", laptop.shows(&["describe", "pod", "torch-mnist-edljob-worker-1"]));
+}
+
+#[test]
+fn objects_are_those_of_kubernetes_for_programs() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let words = ["get", "pod", "torch-mnist-edljob-worker-0"];
+    let pod = laptop.json(&words);
+    let yaml = laptop.says(&[&words[..], &["-o", "yaml"]].concat());
+    assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), pod);
+    insta::assert_snapshot!(redacted(&yaml));
+    let list = laptop.json(&["get", "pods", "-l", "elasticjob-name=torch-mnist"]);
+    assert_eq!((&list["kind"], list["items"].as_array().unwrap().len()), (&"List".into(), 3));
+    let none = laptop.json(&["get", "scaleplans"]);
+    assert_eq!(none["items"], serde_json::json!([]));
+    let job = laptop.json(&["get", "elasticjob", "torch-mnist"]);
+    assert_eq!(job["status"]["status"]["replicaStatuses"]["worker"]["active"], 2);
+    assert_eq!(job["status"]["targets"]["worker"]["replicas"], 2);
+}
+
+#[test]
+fn top_tells_what_pods_use() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let told = laptop.says(&["top"]);
+    let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "CPU(cores)", "MEMORY(bytes)"]);
+    let names: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();
+    let workers = ["torch-mnist-edljob-worker-0", "torch-mnist-edljob-worker-1"];
+    assert_eq!(names, ["elasticjob-torch-mnist-dlrover-master", workers[0], workers[1]]);
+    for row in &rows[1..] {
+        let memory: u64 = row[2].strip_suffix("Mi").unwrap().parse().unwrap();
+        assert!(row[1].ends_with('m') && memory > 0, "{told}");
+    }
+    let metrics = laptop.json(&["top", "-l", "replica-type=worker"]);
+    assert!(metrics["items"].as_array().unwrap().len() <= 2);
+    assert_eq!(metrics["items"][0]["kind"], "PodMetrics");
+}

@@ -1,0 +1,27 @@
+//! `-w`: what changes, row by row.
+
+use nix::sys::signal::Signal;
+
+use super::super::launch::launcher::Launcher;
+use super::laptop::{Laptop, dlrover};
+
+#[test]
+fn a_watch_tells_the_going_and_the_coming_of_a_pod() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let name = "torch-mnist-edljob-worker-1";
+    let pods = Launcher::start(&mut laptop.command(&["get", "pods", name, "-w"]));
+    let events = Launcher::start(&mut laptop.command(&["events", "-w"]));
+    pods.await_stdout("Running", 1);
+    events.await_stdout("PodWanted", 3);
+    laptop.says(&["delete", "pod", name]);
+    pods.await_stdout("Terminating", 1);
+    pods.await_stdout("Running", 2);
+    events.await_stdout("PodDeleted", 1);
+    assert_eq!(pods.stdout().matches("NAME").count(), 1, "{}", pods.stdout());
+    pods.signal(Signal::SIGINT);
+    pods.wait_for(130);
+    // A cluster that ends takes its watches with it.
+    laptop.folder.let_go();
+    laptop.run.wait_for(0);
+    events.wait_for(0);
+}

@@ -1,0 +1,104 @@
+//! What people wish for: the steps of the tutorials, with `flexor` in place of `kubectl`.
+
+use super::laptop::{Laptop, dlrover, redacted, torchelastic};
+
+#[test]
+fn a_deleted_worker_comes_back_under_its_name() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let name = "torch-mnist-edljob-worker-1";
+    let before = laptop.uid_of_running(name).unwrap();
+    assert_eq!(laptop.says(&["delete", "pod", name]), format!("pod \"{name}\" deleted\n"));
+    laptop.await_running(3);
+    assert_ne!(laptop.uid_of_running(name), Some(before));
+    let told = laptop.says(&["events"]);
+    assert!(told.contains("PodDeleted") && told.contains(&format!("pod/{name}")), "{told}");
+    let why = laptop.says(&["explain", "torch-mnist"]);
+    assert!(why.contains("worker 1: was filled again once"), "{why}");
+}
+
+#[test]
+fn a_killed_program_is_started_again_and_the_reason_told() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let name = "torch-mnist-edljob-worker-0";
+    let before = laptop.uid_of_running(name).unwrap();
+    assert_eq!(laptop.says(&["kill", name]), format!("pod/{name} sent SIGKILL\n"));
+    laptop.eventually("another worker 0", || laptop.uid_of_running(name).filter(|uid| *uid != before));
+    let events = laptop.json(&["events"]);
+    let killed = events["items"].as_array().unwrap().iter().find(|event| event["reason"] == "ProgramKilled").unwrap();
+    assert_eq!((&killed["type"], &killed["involvedObject"]["name"]), (&"Warning".into(), &name.into()));
+    // A master is a pod like any other.
+    let master = "pod/elasticjob-torch-mnist-dlrover-master";
+    assert_eq!(laptop.says(&["kill", master, "-s", "9"]), format!("{master} sent SIGKILL\n"));
+    laptop.await_running(3);
+}
+
+#[test]
+fn a_torchelastic_job_is_scaled_by_its_description() {
+    let laptop = Laptop::with(&[torchelastic("imagenet")]);
+    let place = ["-n", "elastic-job"];
+    let scale = |replicas: &str| {
+        laptop.says(&[&["scale", "elasticjob", "imagenet", "--replicas", replicas], &place[..]].concat())
+    };
+    assert_eq!(scale("1"), "elasticjob.elastic.pytorch.org/imagenet scaled\n");
+    laptop.await_running(2);
+    let names = laptop.says(&[&["get", "pods", "-o", "name"], &place[..]].concat());
+    assert_eq!(names, "pod/imagenet-master\npod/imagenet-worker-0\n");
+    let table = laptop.shows(&[&["get", "elasticjob", "imagenet"], &place[..]].concat());
+    insta::assert_snapshot!(table, @r"
+    NAME       DESIRED   MIN   MAX   PHASE     AGE
+    imagenet   1         1     3     Running   0s
+    ");
+    // The manifest says two.
+    let applied = laptop.says(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
+    assert_eq!(applied, "elasticjob.elastic.pytorch.org/imagenet configured\n");
+    laptop.await_running(3);
+    let again = laptop.says(&["apply", "-f", "jobs.yaml"]);
+    assert_eq!(again, "elasticjob.elastic.pytorch.org/imagenet unchanged\n");
+    scale("3");
+    laptop.await_running(4);
+}
+
+#[test]
+fn a_dlrover_job_is_scaled_by_plans() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let told = laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
+    let (job, plan) = ("elasticjob.elastic.iml.github.io", "scaleplan.elastic.iml.github.io");
+    assert_eq!(told, format!("{job}/torch-mnist scaled by {plan}/torch-mnist-scale-0\n"));
+    laptop.await_running(2);
+    laptop.says(&["scale", "torch-mnist", "--replicas", "2", "--role", "worker"]);
+    laptop.await_running(3);
+    let done = |name: &str| {
+        let plan = laptop.json(&["get", "scaleplan", name]);
+        (plan["status"]["phase"] == "Succeeded").then_some(())
+    };
+    laptop.eventually("both plans done", || done("torch-mnist-scale-0").and(done("torch-mnist-scale-1")));
+    insta::assert_snapshot!(laptop.shows(&["get", "scaleplans"]), @r"
+    NAME                  OWNER         PHASE       AGE
+    torch-mnist-scale-0   torch-mnist   Succeeded   0s
+    torch-mnist-scale-1   torch-mnist   Succeeded   0s
+    ");
+    let why = laptop.says(&["explain", "torch-mnist"]);
+    assert!(why.contains("scaleplan/torch-mnist-scale-1"), "{why}");
+    let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
+    assert_eq!(gone, format!("{plan} \"torch-mnist-scale-0\" deleted\n"));
+    assert_eq!(laptop.says(&["get", "dsp", "-o", "name"]), format!("{plan}/torch-mnist-scale-1\n"));
+}
+
+#[test]
+fn jobs_come_and_go_beside_others() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    std::fs::write(laptop.folder.path().join("more.yaml"), dlrover("second")).unwrap();
+    let told = laptop.says(&["apply", "-f", "more.yaml", "-n", "other"]);
+    assert_eq!(told, "elasticjob.elastic.iml.github.io/second created\n");
+    laptop.await_running(6);
+    let gone = laptop.says(&["delete", "elasticjob", "second", "-n", "other"]);
+    assert_eq!(gone, "elasticjob.elastic.iml.github.io \"second\" deleted\n");
+    // It came back because the job and all its pods are gone.
+    let rest = laptop.flexor(&["get", "pods", "-n", "other"]);
+    assert_eq!((rest.code, rest.stdout.as_str()), (0, ""));
+    let hint = "No resources found in other namespace; there are some in default: add -n default\n";
+    assert_eq!(redacted(&rest.stderr), hint);
+    laptop.await_running(3);
+    laptop.folder.let_go();
+    laptop.run.wait_for(0);
+}

@@ -1,0 +1,103 @@
+//! The manifests of `examples/torch-mnist` under `flexor run`: a worker or the master is killed, and the job
+//! trains to its end.
+
+use std::{env, fs, process::Command};
+
+use flexor_testbed::{Torch, torch_or_skip};
+use nix::sys::signal::{Signal, kill};
+
+use super::job::DEADLINE;
+use crate::{
+    local::{
+        launch::launcher::Launcher,
+        run::cluster::{Place, SeenPod},
+    },
+    program::root,
+};
+
+/// One epoch of 6000 digits in batches of 96.
+const ALL_STEPS: u64 = 63;
+
+#[test]
+fn a_dlrover_job_of_stock_torchrun_survives_the_kill_of_a_worker() {
+    survives("dlrover.yaml", "torch-mnist.pt", ["torch-mnist-edljob-worker-0", "torch-mnist-edljob-worker-1"]);
+}
+
+#[test]
+fn a_torchelastic_job_of_stock_torchrun_survives_the_kill_of_a_worker() {
+    survives("torchelastic.yaml", "digits.pt", ["digits-worker-0", "digits-worker-1"]);
+}
+
+#[test]
+fn a_job_of_our_launcher_survives_the_kill_of_a_worker() {
+    survives("launch.yaml", "digits-launch.pt", ["digits-launch-worker-0", "digits-launch-worker-1"]);
+}
+
+#[test]
+fn stock_torchrun_does_not_notice_that_its_master_was_killed() {
+    let torch = torch_or_skip!();
+    let place = Place::new();
+    let run = training(&torch, &place, "torchelastic.yaml");
+    for worker in ["digits-worker-0", "digits-worker-1"] {
+        run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&place, worker, " step 20 loss "));
+    }
+    let workers = ["digits-worker-0", "digits-worker-1"].map(|worker| place.await_running(worker));
+    kill(place.await_running("digits-master").main_id().unwrap(), Signal::SIGKILL).unwrap();
+    run.await_or_tell("step 45 of the same processes", || {
+        workers.iter().all(|worker| {
+            let log = place.log(worker);
+            log.contains(" step 45 loss ") && log.matches(" starts at step ").count() == 1
+        })
+    });
+    let ended = run.wait_for(0);
+    assert!(ended.stdout.trim_end().ends_with("pods started again: 1"), "the master: {}", ended.stdout);
+    assert_eq!(steps(&torch, &place, "digits.pt"), ALL_STEPS);
+}
+
+/// Runs a manifest, kills the first of its workers, and sees both go on from a checkpoint to the end.
+fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
+    let torch = torch_or_skip!();
+    let place = Place::new();
+    let run = training(&torch, &place, manifest);
+    for worker in workers {
+        run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&place, worker, " step 20 loss "));
+    }
+    let victim = place.await_running(workers[0]);
+    kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
+    let restarted = |pod: &SeenPod| pod.status.uid != victim.status.uid;
+    run.await_or_tell("the successor's start", || {
+        let successor = place.pods().into_iter().find(|pod| pod.name == workers[0]).filter(restarted);
+        successor.is_some_and(|pod| resumed_at(&place.log(&pod)).is_some_and(|step| (20..ALL_STEPS).contains(&step)))
+    });
+    let ended = run.wait_for(0);
+    assert!(ended.stdout.contains(&format!("{}: Succeeded", workers[0])), "{}", ended.stdout);
+    assert_eq!(steps(&torch, &place, checkpoint), ALL_STEPS);
+    place.assert_nothing_is_left_of(&[victim]);
+}
+
+/// A manifest of the example, with one epoch that takes its time.
+fn training(torch: &Torch, place: &Place, manifest: &str) -> Launcher {
+    let text = fs::read_to_string(root().join("examples/torch-mnist").join(manifest)).unwrap();
+    let slowly = text.replace("--epochs=5", "--epochs=1, --sleep=0.1, --log-every=5");
+    assert_ne!(slowly, text, "the manifest says how many epochs");
+    fs::write(place.folder.path().join("job.yaml"), slowly).unwrap();
+    let path = format!("{}:{}", torch.python().parent().unwrap().display(), env::var("PATH").unwrap());
+    Launcher::start(place.command(&["job.yaml", "--ephemeral"]).env("PATH", path)).patient(DEADLINE)
+}
+
+fn has_printed(place: &Place, worker: &str, text: &str) -> bool {
+    place.pods().iter().any(|pod| pod.name == worker && place.log(pod).contains(text))
+}
+
+/// The step at which a program has begun.
+fn resumed_at(log: &str) -> Option<u64> {
+    log.split(" starts at step ").nth(1)?.lines().next()?.trim().parse().ok()
+}
+
+/// How many steps the model has learnt that a job has left.
+fn steps(torch: &Torch, place: &Place, checkpoint: &str) -> u64 {
+    let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
+    let told = Command::new(torch.python()).args(["-c", &script]).current_dir(place.folder.path()).output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    text.trim().parse().unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&told.stderr)))
+}
