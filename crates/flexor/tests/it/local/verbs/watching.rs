@@ -6,7 +6,7 @@ use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 
 #[test]
-fn a_watch_tells_the_going_and_the_coming_of_a_pod() {
+fn a_watch_tells_that_a_pod_has_come_again() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-1";
     let pods = Launcher::start(&mut laptop.command(&["get", "pods", name, "-w"]));
@@ -14,7 +14,7 @@ fn a_watch_tells_the_going_and_the_coming_of_a_pod() {
     pods.await_stdout("Running", 1);
     events.await_stdout("PodWanted", 3);
     laptop.says(&["delete", "pod", name]);
-    pods.await_stdout("Terminating", 1);
+    // That it is terminating may be over before anyone can look.
     pods.await_stdout("Running", 2);
     events.await_stdout("PodDeleted", 1);
     assert_eq!(pods.stdout().matches("NAME").count(), 1, "{}", pods.stdout());
