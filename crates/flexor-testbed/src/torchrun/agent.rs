@@ -251,7 +251,7 @@ impl Agent {
     /// The processes of its workers.
     pub fn worker_pids(&self) -> Vec<u32> {
         let agent = self.node.command_pid();
-        self.node.pids().into_iter().filter(|pid| Some(*pid) != agent).collect()
+        self.node.pids().into_iter().filter(|pid| Some(*pid) != agent && !is_keeper(*pid)).collect()
     }
 
     /// Waits until none of its workers is left.
@@ -305,4 +305,10 @@ impl Agent {
 pub fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     Ok(listener.local_addr().context("find a free port")?.port())
+}
+
+/// Whether a process is what `flexor launch` leaves its own end to, which is no worker.
+fn is_keeper(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).nth(1) == Some(b"end-what-is-left")
 }
