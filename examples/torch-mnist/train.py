@@ -16,6 +16,7 @@ import os
 import struct
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -258,6 +259,19 @@ def restore(path, model, optimizer, data):
 
 
 @record  # An exception reaches torchrun, and with it the job's status, with its traceback.
+def tell_step(step):
+    """Tells the job's master how far training is, where there is one: `flexor run` shows steps a second."""
+    if "FLEXOR_MASTER" not in os.environ:
+        return
+    node = os.environ.get("POD_NAME") or os.environ.get("FLEXOR_WORKER", "rank-0")
+    url = f"http://{os.environ['FLEXOR_MASTER']}/api/nodes/{urllib.parse.quote(node, safe='')}/metrics"
+    request = urllib.request.Request(url, json.dumps({"step": step}).encode(), {"Content-Type": "application/json"})
+    try:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=1).close()
+    except OSError:
+        pass  # it is away for a moment, or wants a token; training does not depend on it
+
+
 def main():
     args = arguments()
     cuda = torch.cuda.is_available()
@@ -303,6 +317,8 @@ def main():
         if progress["step"] % args.log_every == 0:
             where = " ".join(f"{name} {value}" for name, value in progress.items())
             print(f"rank {rank}/{world} restart {restart} {where} loss {loss.item():.4f}", flush=True)
+            if rank == 0:
+                tell_step(progress["step"])
         time.sleep(args.sleep)
 
     if rank == 0:

@@ -85,6 +85,8 @@ async fn master() -> Master {
         state: None,
         token: None,
         plain_store: false,
+        servers: flexor_engine::psmembers::Settings::default(),
+        checkpoints: None,
     };
     Master::open(config, Ports { grpc, store, http }, &Faults::off()).expect("nothing is read")
 }

@@ -4,12 +4,17 @@
 //! printed and kept, never asserted: what must hold on every machine is a test.
 
 mod dlrover_master;
+mod fleet;
 mod launch;
 mod load;
+mod local;
 mod master;
 mod optimised;
 mod our_master;
 mod process_cost;
+mod ps;
+mod ps_change;
+mod recordio;
 mod recovery;
 mod rendezvous;
 mod row;
@@ -17,6 +22,7 @@ mod sessions;
 mod shards;
 mod store;
 mod survive;
+mod train;
 mod validate;
 
 use anyhow::{Context, Result, bail};
@@ -76,9 +82,45 @@ const RACES: &[Race] = &[
         makes_load: false,
     },
     Race {
+        name: "local",
+        about: "the laptop cluster: an empty job, replacing a pod, 1,000 pods, two jobs that compete",
+        run: Run::Parts { run: local::run, repeats: 5 },
+        makes_load: false,
+    },
+    Race {
         name: "master",
         about: "heartbeats, keys and polls of 1,000 nodes, at our master against DLRover's",
         run: Run::Whole(master::run),
+        makes_load: true,
+    },
+    Race {
+        name: "ps",
+        about: "rows of embedding tables pulled and pushed, against ElasticDL's server and Redis: what tells most",
+        run: Run::Whole(ps::quick),
+        makes_load: true,
+    },
+    Race {
+        name: "ps-change",
+        about: "servers that come, go and write checkpoints under full load, against stopping everything",
+        run: Run::Whole(ps_change::full),
+        makes_load: true,
+    },
+    Race {
+        name: "ps-change-small",
+        about: "the same with 64 MiB of tables, to try it out",
+        run: Run::Whole(ps_change::small),
+        makes_load: true,
+    },
+    Race {
+        name: "ps-full",
+        about: "the same for all widths, optimizers, batches, numbers of clients and kinds of keys",
+        run: Run::Whole(ps::full),
+        makes_load: true,
+    },
+    Race {
+        name: "recordio",
+        about: "ranges of records out of RecordIO shards, against decoding whole chunks",
+        run: Run::Whole(recordio::run),
         makes_load: true,
     },
     Race {
@@ -112,6 +154,12 @@ const RACES: &[Race] = &[
         makes_load: false,
     },
     Race {
+        name: "train",
+        about: "a DeepFM through a parameter server, against one PyTorch process; where a worker's time goes",
+        run: Run::Whole(train::run),
+        makes_load: true,
+    },
+    Race {
         name: "validate",
         about: "flexor validate against kubectl's server-side dry run, on the examples",
         run: Run::Whole(validate::run),
@@ -122,7 +170,7 @@ const RACES: &[Race] = &[
 /// Runs a race or lists them.
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
     let Some(name) = args.name else {
-        RACES.iter().for_each(|race| println!("{:<12} {}", race.name, race.about));
+        RACES.iter().for_each(|race| println!("{:<15} {}", race.name, race.about));
         return Ok(());
     };
     let Some(race) = RACES.iter().find(|race| race.name == name) else {

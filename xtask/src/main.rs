@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod generate;
 mod packages;
+mod soak;
 mod source;
 mod test;
 mod tidy;
@@ -51,6 +52,8 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// See what Flexor does, with real programs on this machine
     Demo(demo::DemoArgs),
+    /// Do harm to jobs on this machine, seed after seed, and see that each ends well
+    Soak(soak::SoakArgs),
     /// Feed a parser with random input
     Fuzz(fuzz::FuzzArgs),
 }
@@ -73,6 +76,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Chore::Cluster(args) => cluster::run(args)?,
         Chore::Bench(args) => bench::run(args)?,
         Chore::Demo(args) => return demo::run(args),
+        Chore::Soak(args) => return soak::run(&args),
         Chore::Fuzz(args) => fuzz::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

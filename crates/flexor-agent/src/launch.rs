@@ -25,7 +25,9 @@ mod outside;
 mod place;
 mod reports;
 mod restarts;
+mod resting;
 mod session;
+mod signals;
 mod store;
 mod supervise;
 mod words;
@@ -37,18 +39,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flexor_store::sidecar::Upstream;
-use nix::sys::signal::Signal;
-use tokio::sync::watch;
 
 use self::crew::Crew;
 pub use self::limits::{Asked, Limits};
 use self::lives::Lives;
 use self::membership::Membership;
 pub use self::outcome::{LaunchError, Over};
-use self::place::{Place, World};
+use self::place::World;
 use self::restarts::Restarts;
+pub use self::signals::{SignalSender, Signals, signals};
 use self::supervise::Event;
-use crate::workers::{Ladder, RunLogs, Shim, WorkerExit};
+use crate::workers::{Ladder, RunLogs, Shim};
 
 /// What a node launches, and where it belongs.
 pub struct Launch {
@@ -86,9 +87,6 @@ pub struct Launch {
     pub logs: RunLogs,
 }
 
-/// Signals that end the launcher, as they come; the first is passed on to the workers, the second kills them.
-pub type Signals = watch::Receiver<Option<Signal>>;
-
 /// A node at work.
 struct Launcher<'a> {
     launch: &'a mut Launch,
@@ -96,8 +94,8 @@ struct Launcher<'a> {
     signals: Signals,
     lives: Lives,
     restarts: Restarts,
-    /// The last world that the node was in.
-    world: Option<World>,
+    /// The node has been in a world.
+    has_worked: bool,
 }
 
 /// What a node does next.
@@ -110,8 +108,8 @@ enum Then {
     Work(World, Option<Box<Crew>>),
     /// Starts workers outside every world, after others that lived so long.
     StartOutside(Duration),
-    /// Waits for the others to finish, outside their world.
-    Watch,
+    /// Is done, and here if needed.
+    Rest,
     /// Ends. Its workers are gone.
     End(Over),
 }
@@ -127,8 +125,8 @@ impl Launch {
             tracing::info!("writes the output of its workers to files in {}", folder.display());
         }
         let membership = Membership::begin(self);
-        let (lives, restarts) = (Lives::begin(), Restarts::default());
-        Launcher { launch: self, membership, signals, lives, restarts, world: None }.run().await
+        let (lives, restarts) = (Lives::begin(), Restarts::begin());
+        Launcher { launch: self, membership, signals, lives, restarts, has_worked: false }.run().await
     }
 }
 
@@ -137,15 +135,20 @@ impl Launcher<'_> {
         let mut then = Ok(Then::Arrive);
         loop {
             then = match then {
-                Ok(next) if self.is_told_to_end() && !matches!(next, Then::End(_)) => Ok(self.end_instead(next).await),
+                Ok(next) if self.signals.first().is_some() && !matches!(next, Then::End(_)) => {
+                    // Also one that came while something else was waited for.
+                    Ok(self.end_instead(next).await)
+                }
                 Ok(Then::Arrive) => Ok(self.arrive().await),
                 Ok(Then::Join(kept)) => Ok(self.join(kept).await),
                 Ok(Then::Work(world, kept)) => self.work(world, kept).await,
                 Ok(Then::StartOutside(lived)) => self.start_outside(lived).await,
-                Ok(Then::Watch) => Ok(self.watch().await),
-                Ok(Then::End(over)) => {
-                    let report = self.membership.end(Some(&over)).await;
-                    return Ok(over.with_report(report));
+                Ok(Then::Rest) => Ok(self.rest().await),
+                Ok(Then::End(mut over)) => {
+                    if let Some(failure) = self.membership.end(Some(&over)).await {
+                        failure.explain(&mut over);
+                    }
+                    return Ok(over);
                 }
                 Err(error) => {
                     self.membership.end(None).await;
@@ -162,28 +165,31 @@ impl Launcher<'_> {
         let joins = kept.is_some().then_some(world.round);
         let mut crew = match kept {
             Some(mut crew) => {
-                crew.go_on(self.launch, &world).await?;
+                if let Err(error) = crew.go_on(self.launch, &world).await {
+                    self.end(&mut crew).await;
+                    self.membership.report(reports::all_ended(self.launch, &crew));
+                    return Err(error);
+                }
                 *crew
             }
             None => Crew::begin(self.launch, &world, self.lives.next()).await?,
         };
-        if self.world.is_none() {
+        if !std::mem::replace(&mut self.has_worked, true) {
             self.compare(&world);
         }
         let round = world.round;
-        self.world = Some(world);
-        self.restarts.have_worked();
         let (membership, signals) = (&mut self.membership, &mut self.signals);
-        Ok(match supervise::until_something_happens(&mut crew, self.launch, joins, membership, signals).await {
+        let event = supervise::until_something_happens(&mut crew, self.launch, joins, membership, signals).await;
+        if crew.has_worked {
+            self.restarts.have_worked();
+        }
+        Ok(match event {
             Event::Finished => {
                 self.end(&mut crew).await;
                 self.membership.report(reports::all_ended(self.launch, &crew));
-                self.rest().await
+                Then::Rest
             }
-            Event::Failed => {
-                self.end(&mut crew).await;
-                self.after_failure(crew)
-            }
+            Event::Failed => self.lose(crew).await,
             Event::MeetAgain(because) => {
                 tracing::info!(round, %because, "meets again");
                 self.meet_again(crew, &because).await
@@ -194,14 +200,7 @@ impl Launcher<'_> {
             }
             Event::NotTaken => {
                 tracing::warn!(round, "its workers did not take up the world that they were told; starts them again");
-                self.end(&mut crew).await;
-                self.replace(&crew)
-            }
-            Event::MovedOn(next) => {
-                tracing::info!(round, next = next.round, "is in a later world");
-                self.end(&mut crew).await;
-                self.membership.report(reports::all_ended(self.launch, &crew));
-                Then::Work(next, None)
+                self.lose(crew).await
             }
             Event::Over(over) => {
                 self.give_up(Some(Box::new(crew)), &over).await;
@@ -215,30 +214,13 @@ impl Launcher<'_> {
         if supervise::all_leave(&mut crew, self.launch, because, &mut self.signals).await {
             return Then::Join(Some(Box::new(crew)));
         }
-        self.end(&mut crew).await;
-        let failed = |exit: &WorkerExit| !exit.ended && !exit.outcome.is_success();
-        if crew.opted_in && crew.group.exits().iter().any(failed) {
+        if crew.opted_in && crew.group.first_failure().is_some() {
             // Its peers had noticed before its end was seen here.
-            return self.after_failure(crew);
+            return self.lose(crew).await;
         }
+        self.end(&mut crew).await;
         self.membership.report(reports::all_ended(self.launch, &crew));
         Then::Join(None)
-    }
-
-    /// The workers of this node have done their work; others may still be at it.
-    async fn rest(&mut self) -> Then {
-        self.membership.finish();
-        loop {
-            tokio::select! {
-                place = self.membership.changed() => match place {
-                    Place::Closed(because) => return Then::End(Over::closed(because)),
-                    Place::Barred(bar) => return Then::End(bar.into()),
-                    Place::Restart { .. } => return Then::Join(None),
-                    Place::InWorld(_) | Place::Waiting => {}
-                },
-                signal = signal(&mut self.signals) => return Then::End(Over::Signal(signal)),
-            }
-        }
     }
 
     /// Says what the master has another mind about than this node's command line.
@@ -248,17 +230,12 @@ impl Launcher<'_> {
         }
     }
 
-    /// Whether a signal has told the launcher to end, also while something else was waited for.
-    fn is_told_to_end(&self) -> bool {
-        self.signals.borrow().is_some()
-    }
-
     /// What was to be next is not.
     async fn end_instead(&mut self, next: Then) -> Then {
-        let over = Over::Signal(signal(&mut self.signals).await);
+        let over = Over::Signal(self.signals.until_first().await);
         let crew = match next {
             Then::Join(kept) | Then::Work(_, kept) => kept,
-            Then::Arrive | Then::StartOutside(_) | Then::Watch | Then::End(_) => None,
+            Then::Arrive | Then::StartOutside(_) | Then::Rest | Then::End(_) => None,
         };
         self.give_up(crew, &over).await;
         Then::End(over)
@@ -267,30 +244,17 @@ impl Launcher<'_> {
     async fn give_up(&mut self, crew: Option<Box<Crew>>, over: &Over) {
         self.membership.begin_to_end();
         let Some(mut crew) = crew else { return };
-        let mut ladder = self.ladder();
         if let Over::Signal(signal) = over {
             tracing::info!("{signal}: ends its workers; another signal kills them");
-            ladder.signal = *signal;
         }
-        crew.end(ladder, &mut self.signals).await;
+        self.end(&mut crew).await;
         self.membership.report(reports::all_ended(self.launch, &crew));
     }
 
+    /// Ends workers: with the signal that ends the launcher, if that is why, or came before they were asked.
     async fn end(&mut self, crew: &mut Crew) {
-        let ladder = self.ladder();
+        let asked = Ladder::default();
+        let ladder = Ladder { grace: self.launch.grace, signal: self.signals.first().unwrap_or(asked.signal) };
         crew.end(ladder, &mut self.signals).await;
-    }
-
-    fn ladder(&self) -> Ladder {
-        Ladder { grace: self.launch.grace, ..Ladder::default() }
-    }
-}
-
-/// The signal that ends the launcher.
-async fn signal(signals: &mut Signals) -> Signal {
-    match signals.wait_for(Option::is_some).await.ok().and_then(|signal| *signal) {
-        Some(signal) => signal,
-        // Nobody can send one any more.
-        None => std::future::pending().await,
     }
 }

@@ -19,14 +19,16 @@ mod reaper;
 mod shim;
 mod supervised;
 mod tree;
+mod view;
 
 pub use ending::{Ending, Ladder};
 pub use environment::{Environment, EnvironmentChanges};
 pub use exit::{Outcome, ProcessExit};
-pub use keeper::{Keeper, keep, kill_what_it_left};
+pub use keeper::{Keeper, keep, kill_what_they_left};
 pub use lookup::{ProgramError, find_program};
-pub use output::{LogFile, Output, Rotation};
+pub use output::{LogCut, LogFile, Output, Rotation};
 pub use program::{Input, Program};
 pub use shim::{NotStarted, Shim, exec_shim};
 pub use supervised::{ProcessKey, Processes, StartError};
 pub use tree::Process;
+pub use view::Mount;

@@ -21,6 +21,6 @@ pub use error_file::{ERROR_FILE_VARIABLE, ErrorReport, propagate};
 pub use exit::WorkerExit;
 pub use group::{StartError, WorkerGroup};
 pub use logs::{AttemptLogs, LinePrefix, LogError, LogFolder, LogOptions, RunLogs, StreamChoice, Streams};
-pub use root_cause::{Failure, FailureReport, command_line, printable, root_cause};
+pub use root_cause::{Failure, FailureReport, FirstFailure, command_line, printable, root_cause};
 pub use shim::exec_shim;
 pub use worker::{GlobalRank, LocalRank, WorkerSpec};

@@ -35,9 +35,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 pub use conditions::JobCondition;
 pub use crd_yaml::crd_yaml;
 pub use finding::{Finding, Position};
-pub use flexor_options::FlexorOptions;
+pub use flexor_options::{CheckpointOptions, FlexorOptions};
 pub use kind::{Kind, Reading};
 pub use pod_template::{Container, EnvVar, PodSpec, PodTemplate};
+pub use suggest::closest;
 pub use wire_resources::{ResourceList, ResourceRequirements, WireQuantity};
 
 /// Every kind of manifest, dialect by dialect.

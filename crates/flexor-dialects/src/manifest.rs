@@ -51,7 +51,7 @@ pub struct Document {
     pub name: String,
     /// What became of it.
     pub verdict: Verdict,
-    /// The object as JSON, where it is one of ours and good.
+    /// The object as JSON, unless something is wrong with it; what is none of ours was not looked at.
     pub object: serde_json::Value,
 }
 
@@ -174,7 +174,7 @@ fn check_document(node: &Node) -> Document {
         Ok(None) => Verdict::Skipped,
         Err(finding) => Verdict::Refused { dialect: None, findings: vec![finding] },
     };
-    let is_good = matches!(verdict, Verdict::Accepted { .. });
+    let is_good = matches!(verdict, Verdict::Accepted { .. } | Verdict::Skipped);
     Document {
         object: if is_good { node.to_json() } else { serde_json::Value::Null },
         at: node.at,

@@ -6,7 +6,7 @@ use flexor_model::LABEL_MAX;
 const LONGEST: usize = 64;
 
 /// The candidate that was most likely meant by a misspelt word, if any is close enough.
-pub(crate) fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > LONGEST {
         return None;
     }

@@ -22,6 +22,9 @@ pub fn variables(nnodes: &str, id: &str, endpoint: &str) -> Vec<(&'static str, S
     given.into_iter().chain(FIXED).map(|(name, value)| (name, value.to_owned())).collect()
 }
 
+/// The most nodes of a job that names no most. Nobody waits for so many: a master knows how many are to come.
+const MOST_NODES: u32 = 4096;
+
 /// Where the workers meet.
 pub(crate) enum Rendezvous<'a> {
     /// At the store of the job's master.
@@ -33,7 +36,7 @@ pub(crate) enum Rendezvous<'a> {
 /// The variables of a job with so many nodes.
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
     let least = nodes.min().max(1);
-    let most = nodes.max().unwrap_or(least).max(least);
+    let most = nodes.max().unwrap_or(MOST_NODES).max(least);
     let mut env = vec![EnvRule::literal("PET_NNODES", format!("{least}:{most}"))];
     match rendezvous {
         Rendezvous::Master(role) => {
@@ -64,6 +67,7 @@ mod tests {
         let first = |nodes| of(nodes, Rendezvous::Etcd("e:1")).remove(0);
         assert_eq!(first(ReplicaRange::exactly(0)), EnvRule::literal("PET_NNODES", "1:1"));
         assert_eq!(first(ReplicaRange::new(2, 4).unwrap()), EnvRule::literal("PET_NNODES", "2:4"));
+        assert_eq!(first(ReplicaRange::at_least(2)), EnvRule::literal("PET_NNODES", "2:4096"));
     }
 
     #[test]

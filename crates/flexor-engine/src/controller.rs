@@ -10,12 +10,16 @@
 
 mod action;
 mod ending;
+mod migrating;
+mod migration;
 mod observed;
 mod outcome;
+mod places;
 mod plans;
 mod seats;
 mod services;
 mod status;
+mod surplus;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -23,10 +27,12 @@ mod tests;
 use std::time::Duration;
 
 pub use action::{Action, Event, PodWish, ServiceWish};
+pub use migration::{Migration, MigrationStage, Placed};
 pub use observed::{ObservedJob, PlanSeen, PodPhase, PodSeen};
 pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SeatEnd, SeatRecord, SetBy, Target};
 
 use crate::Because;
+use places::Places;
 
 /// What is to be done now, and when to look again if nothing changes until then.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,10 +54,12 @@ pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
         turn.begin();
         turn.take_over_sizes();
         turn.run_plans();
+        turn.look_for_places_of_copies();
         if observed.job.suspended {
             turn.suspend();
         } else {
             turn.make_services();
+            turn.take_away_gone_roles();
             turn.fill_seats();
             turn.judge();
         }
@@ -62,6 +70,8 @@ pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
 /// A turn that is being thought out.
 struct Draft<'a> {
     observed: &'a ObservedJob<'a>,
+    /// Its pods.
+    places: Places<'a>,
     now: Duration,
     /// What the status will be.
     status: JobStatus,
@@ -72,7 +82,8 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     fn new(observed: &'a ObservedJob<'a>, now: Duration) -> Self {
         let status = observed.status.clone();
-        Self { observed, now, status, actions: Vec::new(), look_again_at: None }
+        let places = Places::of(observed.pods);
+        Self { observed, places, now, status, actions: Vec::new(), look_again_at: None }
     }
 
     fn begin(&mut self) {
@@ -108,4 +119,9 @@ impl<'a> Draft<'a> {
         }
         Turn { actions, look_again_at: self.look_again_at }
     }
+}
+
+/// So many of something, in words.
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -4,7 +4,9 @@
 //! simulations over thousands of seeds and in the tests that inject every fault we can name.
 
 pub mod controller;
+pub mod evaluation;
 pub mod nodes;
+pub mod psmembers;
 pub mod rendezvous;
 pub mod shards;
 

@@ -21,8 +21,9 @@ mod tests;
 
 pub use back_off::BackOff;
 pub use classify::classify;
+pub(crate) use classify::first_words;
 pub use decide::{Decision, Final, Outcome, Relaunch, decide};
 pub use exit::{Cost, Exit, ExitKind};
 pub use history::NodeHistory;
 pub use observed::{Deletion, Observed, ProgramExit, Verdict};
-pub use rules::Rules;
+pub use rules::{Rules, memory_asked};

@@ -34,7 +34,7 @@ pub use event::Event;
 pub use fact::Fact;
 use member::{Census, Lease, Member};
 pub use member::{MemberId, Place, Processes};
-pub use settings::{Settings, SettingsError};
+pub use settings::{STRAGGLER_LIMIT, Settings, SettingsError};
 pub use world::World;
 
 /// How far apart two events may be before the owner counts as having been away. Owners send a [`Event::Tick`] at least
@@ -244,6 +244,12 @@ impl Rendezvous {
     /// Whether processes of the world outlive changes.
     pub fn outlives_changes(&self) -> bool {
         self.members.values().any(|(_, member)| member.survivor && (member.opted_in || member.processes.survive))
+    }
+
+    /// Whether those who are here cannot be a world, whatever they do: somebody else has to come.
+    pub fn is_too_small(&self) -> bool {
+        let Census { world, joined, spare, away } = self.census;
+        self.closed.is_none() && self.settings.world_of(world + joined + spare + away).is_none()
     }
 
     /// Why the run is closed, if it is.

@@ -24,6 +24,7 @@ mod ranges;
 mod rewind;
 #[cfg(test)]
 mod simulation;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -49,6 +50,7 @@ pub use order::{Order, Records};
 use passes::Dataset;
 pub use position::{DatasetPosition, EpochPosition, Position};
 pub use ranges::{Batches, Ranges};
+pub use steps::{StepBatches, Stepping};
 pub use totals::Totals;
 use worker::Worker;
 pub use worker::WorkerId;
@@ -139,14 +141,11 @@ impl Shards {
         match self.datasets.get(&spec.name) {
             Some(known) if known.spec == spec => Ok(()),
             Some(known) => {
-                let (name, was) = (&spec.name, &known.spec);
                 let detail = format!(
-                    "{name} is registered with {} records, batches of {}, {} and {:?}; register what has changed under \
-                     another name",
-                    was.records,
-                    was.batch,
-                    was.epochs.map_or("no end".to_owned(), |epochs| format!("{epochs} epochs")),
-                    was.order,
+                    "{} is registered with {}, not with {}; register what has changed under another name",
+                    spec.name,
+                    known.spec.described(),
+                    spec.described(),
                 );
                 Err(Because::new(Reason::DatasetChanged, detail))
             }

@@ -4,19 +4,23 @@
 //! the other end. The verbs see nothing of the cluster but those objects, so that a client of a Kubernetes cluster can
 //! stand in this one's place.
 
+mod about;
 mod client;
 mod conversation;
+mod holder;
 mod logs;
+mod notes;
 mod objects;
 mod processes;
 mod service;
+mod socket;
 mod usage;
 mod watching;
 
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flexor_wire::local::v1::local_server::LocalServer;
@@ -27,10 +31,13 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 
-pub use self::client::{Change, Client, ClientError, LogOptions};
+pub use self::client::{Change, Client, ClientError, LogOptions, Printed};
 use self::conversation::Conversations;
+pub use self::holder::Holder;
 use self::service::Service;
+use self::socket::Reach;
 use crate::cluster::Cluster;
+use crate::home::Home;
 pub use flexor_wire::local::v1::{Outcome, Resource};
 
 /// Whoever still reads what was printed has so long to come to the end.
@@ -51,7 +58,7 @@ pub struct Served {
 /// The socket cannot be made.
 pub fn serve(cluster: Cluster) -> io::Result<Served> {
     let socket = cluster.home().socket();
-    let listener = listen(&socket)?;
+    let listener = listen(cluster.home())?;
     let owner = geteuid().as_raw();
     // The mode of the file says so already; this also holds for whoever was quicker than that.
     let is_owner = move |stream: &UnixStream| stream.peer_cred().is_ok_and(|peer| [0, owner].contains(&peer.uid()));
@@ -92,13 +99,14 @@ impl Drop for Served {
 }
 
 /// A socket for its owner alone, in the place of any that an earlier cluster left.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(home: &Home) -> io::Result<UnixListener> {
+    let path = home.socket();
     let half = path.with_extension("half");
     match fs::remove_file(&half) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let listener = UnixListener::bind(&half)?;
+    let listener = UnixListener::bind(Reach::of(&half)?.path())?;
     fs::set_permissions(&half, Permissions::from_mode(0o600))?;
     fs::rename(&half, path)?;
     Ok(listener)

@@ -4,12 +4,21 @@
 //! Nothing polls: pods announce themselves by the files of their parents, parents by their end, time by when the
 //! controller wants to look again.
 
+mod admission;
+mod chaos;
 mod driver;
+mod events;
 mod executor;
 mod feed;
 mod job;
+mod lives;
+mod objects;
 mod pod;
+mod standing;
+mod starting;
 mod statuses;
+mod timeline;
+mod training;
 mod view;
 mod wishes;
 
@@ -20,20 +29,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use flexor_agent::processes::Shim;
 use flexor_engine::Because;
+use flexor_model::Quantity;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
+use self::events::Events;
 pub use self::job::{JobKey, JobRecord, PlanRecord};
-pub use self::pod::PodRecord;
+pub use self::lives::Life;
+pub use self::pod::{Held, PodRecord};
+pub use self::standing::{Evaluations, Learning, Records, Scores, ServerStanding, ServersStanding, Standing, Updates};
+pub use self::timeline::{Activity, Span, Split, Timeline};
 pub use self::view::{Everything, JobView, PodView};
 pub use self::wishes::{Taken, WishError};
 use crate::home::{Home, HomeError, Tenancy};
+use crate::limits::{self, MemoryLimits};
+use crate::objects::Objects;
 use crate::pods::addresses::Addresses;
-
-/// How many events are remembered.
-const EVENTS: usize = 2000;
 
 /// How a cluster is run.
 #[derive(Debug, Clone)]
@@ -44,20 +56,28 @@ pub struct Options {
     pub flexor: PathBuf,
     /// The word that leads to [`crate::parent::run`].
     pub pod_word: &'static str,
-    /// How programs are started.
-    pub shim: Shim,
     /// Where programs run that name no folder.
     pub folder: PathBuf,
     /// What every program finds in its environment.
     pub base: BTreeMap<String, String>,
     /// Pods end when the cluster does, however it ends.
     pub ephemeral: bool,
+    /// How many CPUs are given out to pods; without a number, as many as they ask for.
+    pub cpus: Option<Quantity>,
+    /// It has no terminal, and stays when no job is left.
+    pub background: bool,
+    /// How the memory of containers is to be limited.
+    pub limits: limits::Wanted,
+    /// Masters follow a file of faults, for a [`crate::chaos::Hand`] to write.
+    pub chaos: bool,
 }
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterEvent {
+    /// Counts the events of the cluster, from 1.
+    pub number: u64,
     /// When, since the Unix epoch.
     pub at: Duration,
     /// Of which job.
@@ -79,6 +99,9 @@ struct Inner {
     changed: watch::Sender<u64>,
     /// Rung when there is something to decide.
     bell: Notify,
+    /// When this process took it over.
+    since: Duration,
+    limits: MemoryLimits,
     _tenancy: Tenancy,
 }
 
@@ -88,8 +111,12 @@ struct State {
     jobs: BTreeMap<JobKey, JobRecord>,
     /// By unique id.
     pods: BTreeMap<String, PodRecord>,
+    /// ConfigMaps, Secrets and PriorityClasses.
+    objects: Objects,
     addresses: Addresses,
-    events: VecDeque<ClusterEvent>,
+    events: Events,
+    /// Those that are not there any more, oldest first.
+    gone: VecDeque<Life>,
     /// Where each job's master is told how its pods stand.
     feeds: BTreeMap<JobKey, feed::Feed>,
     /// The sockets of those that keep their place, by job, role and rank: held over restarts of their pods.
@@ -104,8 +131,12 @@ impl Cluster {
     /// Somebody else has the folder, or the disk refuses.
     pub fn open(options: Options) -> Result<Self, HomeError> {
         let tenancy = options.home.take()?;
+        let home = options.home.clone();
+        let options = Options { home: if options.chaos { home.with_write_faults() } else { home }, ..options };
         let refused = |source: io::Error| HomeError::Io { path: options.home.path().to_owned(), source };
         let mut state = State { jobs: job::read_all(&options.home).map_err(refused)?, ..State::default() };
+        state.objects = Objects::read_all(&options.home).map_err(refused)?;
+        state.events = Events::open(&options.home.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
             state.addresses.is_taken(place.address);
         }
@@ -113,9 +144,16 @@ impl Cluster {
             state.addresses.is_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
+        let limits = limits::find(options.limits, options.home.path());
+        limits::begin(&options.home, &limits).map_err(refused)?;
         let state = Mutex::new(state);
         let (changed, bell) = (watch::Sender::new(0), Notify::new());
-        Ok(Self(Arc::new(Inner { options, state, changed, bell, _tenancy: tenancy })))
+        Ok(Self(Arc::new(Inner { options, state, changed, bell, since: now(), limits, _tenancy: tenancy })))
+    }
+
+    /// How the memory of containers is limited.
+    pub fn memory_limits(&self) -> &MemoryLimits {
+        &self.0.limits
     }
 
     /// Counts changes of what there is to see.
@@ -139,15 +177,26 @@ impl Cluster {
 }
 
 impl State {
-    fn tell(&mut self, event: ClusterEvent) {
-        if self.events.len() == EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
+    /// Something has happened to a job, or to a pod of it.
+    fn tell(&mut self, job: &JobKey, pod: Option<String>, because: Because) {
+        let number = self.events.next();
+        self.events.add(ClusterEvent { number, at: now(), job: job.clone(), pod, because });
     }
 }
 
 /// The time, since the Unix epoch.
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A name that nothing else ever has.
+fn uid() -> String {
+    let bytes: Vec<u8> = std::fs::File::open("/dev/urandom")
+        .and_then(|mut random| {
+            let mut bytes = vec![0; 16];
+            io::Read::read_exact(&mut random, &mut bytes)?;
+            Ok(bytes)
+        })
+        .unwrap_or_else(|_| now().as_nanos().to_le_bytes().to_vec());
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

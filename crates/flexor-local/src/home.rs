@@ -3,10 +3,17 @@
 //! ```text
 //! HOME/lock                 held by whoever runs the cluster
 //! HOME/socket               where the verbs find it
+//! HOME/limits.json          how the memory of its pods is limited
 //! HOME/jobs/NS.NAME.json    a job, its plans and its status
+//! HOME/objects/KIND.NS.NAME.json   a ConfigMap, Secret or PriorityClass
+//! HOME/claims/NS/NAME/      the files of a PersistentVolumeClaim; they outlive jobs
 //! HOME/pods/UID/            a pod
 //! HOME/status/UID.json      what has become of it
 //! HOME/masters/JOB_UID/     the journal of a job's master
+//! HOME/masters/JOB_UID.faults.json  what is wrong on purpose with it, under --chaos
+//! HOME/full                 is there while nothing can be written on purpose, under --chaos
+//! HOME/events.jsonl         what has happened, one in a line; events.jsonl.1 what happened before
+//! HOME/cluster.log          what a cluster in the background has to say; cluster.log.1 what it said before
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -16,17 +23,18 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::chaos::WriteFaults;
 use crate::pods::folder::PodFolder;
 
 /// The folder of a cluster.
 #[derive(Debug, Clone)]
-pub struct Home(PathBuf);
+pub struct Home(PathBuf, WriteFaults);
 
 /// Why a cluster cannot be run in its folder.
 #[derive(Debug, Error)]
 pub enum HomeError {
     /// Another process runs it.
-    #[error("a laptop cluster runs already in {}; `flexor apply -f FILE` gives it more jobs, `flexor local down` ends it", .0.display())]
+    #[error("a laptop cluster runs already in {}; `flexor apply -f FILE` gives it more jobs, `flexor local down` ends it, --home DIR starts another beside it", .0.display())]
     Taken(PathBuf),
     /// The disk refuses.
     #[error("cannot use {}: {source}", path.display())]
@@ -47,7 +55,14 @@ pub struct Tenancy {
 impl Home {
     /// The cluster in this folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self(folder.into())
+        Self(folder.into(), WriteFaults::default())
+    }
+
+    /// The same cluster, whose writes fail on purpose while there is a file `full` in it.
+    #[must_use]
+    pub fn with_write_faults(self) -> Self {
+        let file = self.full();
+        Self(self.0, WriteFaults::while_there_is(file))
     }
 
     /// The folder itself.
@@ -63,20 +78,39 @@ impl Home {
     pub fn take(&self) -> Result<Tenancy, HomeError> {
         let refused = |source| HomeError::Io { path: self.0.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(refused)?;
-        for folder in ["jobs", "pods", "status", "masters"] {
+        for folder in ["jobs", "objects", "pods", "status", "masters"] {
             fs::create_dir_all(self.0.join(folder)).map_err(refused)?;
         }
         let lock = File::create(self.0.join("lock")).map_err(refused)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Tenancy { _lock: lock }),
+            Ok(()) => {
+                // Where harm was being done on purpose, that ended with whoever did it.
+                let _ = fs::remove_file(self.full());
+                Ok(Tenancy { _lock: lock })
+            }
             Err(TryLockError::WouldBlock) => Err(HomeError::Taken(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(refused(source)),
         }
     }
 
+    /// The logs of the last run that failed.
+    pub fn logs_of_last_failure(&self) -> PathBuf {
+        self.0.join("last-failure")
+    }
+
     /// The folder of all jobs.
     pub fn jobs(&self) -> PathBuf {
         self.0.join("jobs")
+    }
+
+    /// The folder of all ConfigMaps, Secrets and PriorityClasses.
+    pub fn objects(&self) -> PathBuf {
+        self.0.join("objects")
+    }
+
+    /// The files of a PersistentVolumeClaim.
+    pub fn claim(&self, namespace: &str, name: &str) -> PathBuf {
+        self.0.join("claims").join(namespace).join(name)
     }
 
     /// The folder of all pods.
@@ -94,13 +128,43 @@ impl Home {
         self.0.join("masters").join(job_uid)
     }
 
+    /// What is wrong on purpose with a job's master.
+    pub fn faults(&self, job_uid: &str) -> PathBuf {
+        self.0.join("masters").join(format!("{job_uid}.faults.json"))
+    }
+
+    /// Is there while what is written here fails on purpose.
+    pub fn full(&self) -> PathBuf {
+        self.0.join("full")
+    }
+
+    /// Whether what is written here fails on purpose.
+    pub fn write_faults(&self) -> &WriteFaults {
+        &self.1
+    }
+
     /// Where the verbs find the cluster.
     pub fn socket(&self) -> PathBuf {
         self.0.join("socket")
     }
 
+    /// What has happened.
+    pub fn events(&self) -> PathBuf {
+        self.0.join("events.jsonl")
+    }
+
+    /// What a cluster in the background has to say.
+    pub fn log(&self) -> PathBuf {
+        self.0.join("cluster.log")
+    }
+
+    /// How the memory of its pods is limited.
+    pub fn limits(&self) -> PathBuf {
+        self.0.join("limits.json")
+    }
+
     /// A pod.
     pub fn pod(&self, uid: &str) -> PodFolder {
-        PodFolder::new(&self.pods(), &self.status(), uid)
+        PodFolder::new(&self.pods(), &self.status(), uid).with_write_faults(self.1.clone())
     }
 }

@@ -8,9 +8,13 @@
 //! tell pods apart without keeping them apart.
 
 pub mod api;
+pub mod chaos;
 pub mod cluster;
 pub mod home;
+pub mod limits;
+pub mod objects;
 pub mod parent;
 pub mod pods;
 pub mod proc;
 mod readiness;
+mod whole_file;

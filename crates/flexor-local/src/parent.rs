@@ -7,9 +7,10 @@
 mod containers;
 mod last_words;
 mod memory;
+mod mounts;
 mod wishes;
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 
 use flexor_agent::processes::{Processes, Shim};
@@ -18,15 +19,13 @@ use tokio::time::{Duration, Instant};
 
 use self::containers::Containers;
 use self::wishes::{Wish, Wishes};
+use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{PodPlan, RestartPolicy};
 use crate::pods::status::{PodPhase, PodStatus};
 
-/// How often memory is looked at where a container's is limited.
-const LOOK_AT_MEMORY: Duration = Duration::from_millis(100);
-/// The first wait before a container is started again; doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// A status that found no room on the disk is written again after this.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a parent is started.
 pub struct ParentOptions {
@@ -39,6 +38,8 @@ pub struct ParentOptions {
     /// A pipe: when its other end is closed, whoever wanted the pod is gone, and the pod ends too. Without one the pod
     /// outlives everybody.
     pub owner: Option<OwnedFd>,
+    /// How the memory of its containers is limited.
+    pub limits: MemoryLimits,
 }
 
 /// Runs a pod to its end.
@@ -47,14 +48,21 @@ pub struct ParentOptions {
 ///
 /// It cannot be read, or nothing can be written down.
 pub async fn run(options: ParentOptions) -> io::Result<()> {
-    let ParentOptions { folder, shim, sockets, owner } = options;
+    let ParentOptions { folder, shim, sockets, owner, limits } = options;
     let plan = folder.plan()?;
     let processes = Processes::new(shim)?;
     let mut wishes = Wishes::hear(owner)?;
-    let mut parent = Parent { containers: Containers::new(&plan, &folder, processes, sockets), plan, folder };
+    let containers = Containers::new(&plan, &folder, processes, sockets, limits);
+    let mut parent = Parent { containers, plan, folder, is_behind: false };
     parent.write(PodPhase::Pending, None)?;
     let lived = tokio::select! {
-        phase = parent.live() => Ok(phase?),
+        phase = parent.live() => match phase {
+            Ok(phase) => Ok(phase),
+            Err(error) => {
+                parent.containers.kill_all().await;
+                return Err(error);
+            }
+        },
         wish = wishes.next() => Err(wish),
     };
     let grace = match lived {
@@ -67,16 +75,27 @@ pub async fn run(options: ParentOptions) -> io::Result<()> {
     }
     // Whatever else is left: all of those that were not to be waited for, and daemons that nobody can be blamed for.
     parent.containers.kill_all().await;
-    match lived {
-        Ok(phase) => parent.write(phase, None),
-        Err(wish) => parent.write(PodPhase::Failed, Some(wish)),
+    let (phase, because) = match lived {
+        Ok(phase) => (phase, None),
+        Err(wish) => (PodPhase::Failed, Some(wish)),
+    };
+    parent.write(phase, because)?;
+    // Nobody else can tell how it ended. Whoever does not want to know any more says so once more.
+    while parent.is_behind {
+        tokio::select! {
+            () = tokio::time::sleep(WRITE_AGAIN) => parent.write(phase, because)?,
+            _ = wishes.next() => break,
+        }
     }
+    Ok(())
 }
 
 struct Parent {
     plan: PodPlan,
     folder: PodFolder,
     containers: Containers,
+    /// The last status found no room on the disk.
+    is_behind: bool,
 }
 
 impl Parent {
@@ -111,22 +130,22 @@ impl Parent {
 
     /// Waits until something has changed, and writes it down.
     async fn wait(&mut self, phase: PodPhase) -> io::Result<()> {
-        let restart_at = self.containers.next_restart();
-        let look_at = self.containers.limits_memory().then(|| Instant::now() + LOOK_AT_MEMORY);
-        let until = [restart_at, look_at].into_iter().flatten().min();
+        let look_at = self.containers.look_every().map(|every| Instant::now() + every);
+        let write_at = self.is_behind.then(|| Instant::now() + WRITE_AGAIN);
+        let until = [self.containers.next_restart(), look_at, write_at].into_iter().flatten().min();
         let timer = async {
             match until {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
-        let exit = tokio::select! {
-            exit = self.containers.next_exit() => Some(exit),
+        let news = tokio::select! {
+            news = self.containers.next_news() => Some(news),
             () = timer => None,
         };
-        let changed = match exit {
-            Some(exit) => {
-                self.containers.settle(exit).await;
+        let changed = match news {
+            Some(news) => {
+                self.containers.settle(news).await;
                 true
             }
             None => {
@@ -134,10 +153,11 @@ impl Parent {
                 self.containers.start_what_is_due()
             }
         };
-        if changed { self.write(phase, None) } else { Ok(()) }
+        if changed || self.is_behind { self.write(phase, None) } else { Ok(()) }
     }
 
-    fn write(&self, phase: PodPhase, because: Option<Wish>) -> io::Result<()> {
+    /// Writes down how it stands. On a full disk that is done later, and the pod goes on.
+    fn write(&mut self, phase: PodPhase, because: Option<Wish>) -> io::Result<()> {
         let status = PodStatus {
             uid: self.plan.uid.clone(),
             parent: crate::proc::own(),
@@ -146,13 +166,17 @@ impl Parent {
             message: because.map(|wish| wish.to_string()),
             containers: self.containers.statuses(),
         };
-        self.folder.set_status(&status)
+        match self.folder.set_status(&status) {
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                self.is_behind = true;
+                Ok(())
+            }
+            written => {
+                self.is_behind = false;
+                written
+            }
+        }
     }
-}
-
-/// How long to wait before the next start of a container that was started again so often.
-fn pause(restarts: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(restarts)).min(LONGEST_PAUSE)
 }
 
 /// Whether a container is started again that ended like this.

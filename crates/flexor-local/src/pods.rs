@@ -5,5 +5,7 @@ pub mod environment;
 pub mod expansion;
 pub mod folder;
 pub mod making;
+pub mod obstacles;
 pub mod plan;
 pub mod status;
+pub mod volumes;

@@ -5,7 +5,10 @@
 //! A monotonic clock never goes back on any machine, so neither does this one. Timers of the runtime do not jump.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+// The same as that of the standard library, but where a test has stopped the time.
+use tokio::time::Instant;
 
 use crate::faults::Faults;
 

@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use flexor_engine::psmembers;
 use flexor_engine::rendezvous::{Settings, SettingsError};
 use flexor_model::{JobName, JobUid};
+use flexor_wire::Token;
 use thiserror::Error;
+
+pub use crate::servers::Checkpoints;
 
 /// Everything a master needs to know.
 #[derive(Debug, Clone)]
@@ -16,56 +20,16 @@ pub struct Config {
     pub uid: JobUid,
     /// Who may be in the world, and how long is waited for whom.
     pub settings: Settings,
+    /// How parameter servers are kept, where the job has some.
+    pub servers: psmembers::Settings,
+    /// Where checkpoints of their parameters are kept, if they are made.
+    pub checkpoints: Option<Checkpoints>,
     /// Where the journal is kept. Without it a restart of the master restarts all workers.
     pub state: Option<PathBuf>,
     /// The token that every call of ours must carry. Without it everyone may call.
     pub token: Option<Token>,
     /// What torchrun reads is served as plain bytes, nothing is understood.
     pub plain_store: bool,
-}
-
-/// The secret that the parts of one job share. Never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-/// A token that cannot be one.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TokenError {
-    /// Nothing in it.
-    #[error("the token is empty")]
-    Empty,
-    /// It cannot be sent as a header.
-    #[error("the token has characters that cannot be sent; use letters, digits and punctuation")]
-    Unprintable,
-}
-
-impl Token {
-    /// The token that a file holds, without white space around it.
-    pub fn parse(text: &str) -> Result<Self, TokenError> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(TokenError::Empty);
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(TokenError::Unprintable);
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    /// Whether a header carries it. Takes as long for a wrong one as for the right one.
-    pub fn is_carried_by(&self, header: Option<&[u8]>) -> bool {
-        let wanted = format!("Bearer {}", self.0);
-        let given = header.unwrap_or_default();
-        let different = wanted.bytes().zip(given.iter().chain(std::iter::repeat(&0)));
-        let sum = different.fold(0u8, |sum, (a, b)| sum | (a ^ b));
-        sum == 0 && given.len() == wanted.len()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
 }
 
 /// Where a master learns how many nodes there may be.
@@ -103,19 +67,6 @@ impl WorldSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_whole_token_opens() {
-        let token = Token::parse(" s3cret\n").unwrap();
-        assert!(token.is_carried_by(Some(b"Bearer s3cret")));
-        for wrong in ["Bearer s3cre", "Bearer s3crets", "s3cret", "", "Bearer S3cret"] {
-            assert!(!token.is_carried_by(Some(wrong.as_bytes())), "{wrong}");
-        }
-        assert!(!token.is_carried_by(None));
-        assert_eq!(Token::parse("\n"), Err(TokenError::Empty));
-        assert_eq!(Token::parse("a b"), Err(TokenError::Unprintable));
-        assert!(!format!("{token:?}").contains("s3cret"));
-    }
 
     #[test]
     fn a_world_is_given_by_its_sizes() {

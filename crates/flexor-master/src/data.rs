@@ -9,7 +9,7 @@ mod limits;
 mod tests;
 mod token;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -213,9 +213,23 @@ impl Data {
         Ok((self.settle(decided).await??, lsn))
     }
 
+    /// Whether there is data, and all of it is accounted for.
+    pub(crate) fn is_finished(&self) -> bool {
+        let ledger = self.lock();
+        let mut datasets = ledger.shards.datasets().peekable();
+        datasets.peek().is_some() && datasets.all(|spec| ledger.shards.is_finished(&spec.name))
+    }
+
     /// Where the data stands, as a program keeps it in its checkpoint.
     pub fn position(&self) -> String {
         token::encode(&self.lock().shards.position())
+    }
+
+    /// The same, and how many steps are taken there, where training goes in steps.
+    pub(crate) fn position_and_steps(&self) -> (String, Option<u64>) {
+        let ledger = self.lock();
+        let steps = ledger.shards.stepped().and_then(|spec| ledger.shards.steps_taken(&spec.name));
+        (token::encode(&ledger.shards.position()), steps)
     }
 
     /// Goes back to where the data stood. How many records are open again.
@@ -224,6 +238,34 @@ impl Data {
         limits::check_position(&position)?;
         let decided = self.decide(|ledger, now, facts| ledger.shards.restore(position, now, facts))?;
         self.settle(decided).await?
+    }
+
+    /// Goes back to where the data stood, together with something else that is written down in the same record.
+    pub(crate) fn wind_back<T>(
+        &self,
+        ledger: Option<&str>,
+        write: impl FnOnce(&[Fact]) -> Result<T, Because>,
+    ) -> Result<T, Because> {
+        // A checkpoint that was made of another job's has none.
+        let said = ledger.filter(|ledger| !ledger.is_empty());
+        let position = said.map(token::decode).transpose()?.unwrap_or_default();
+        let mut facts = Vec::new();
+        let mut known = self.lock();
+        known.shards.restore(position, self.0.clock.now(), &mut facts)?;
+        let written = write(&facts)?;
+        drop(known);
+        self.0.changes.send_modify(|changes| *changes += 1);
+        Ok(written)
+    }
+
+    /// Moves on whenever who waits for a lease may get one, and whenever something of a step is done.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// The step that a batch of a lease belongs to, where there are steps.
+    pub fn step_of(&self, lease: &Lease, batch: u64) -> Option<u64> {
+        self.lock().shards.dataset(&lease.dataset)?.step_of(lease.epoch, batch)
     }
 
     /// A worker has ended, as whoever started it says.
@@ -241,6 +283,11 @@ impl Data {
     /// Takes over how the nodes stand.
     pub(crate) fn follow(&self, nodes: &Nodes) -> Result<(), Because> {
         self.decide(|ledger, now, facts| ledger.shards.follow(nodes, now, facts)).map(|_| ())
+    }
+
+    /// The pods of these names are over.
+    pub(crate) fn pods_over(&self, pods: &BTreeSet<&str>) -> Result<(), Because> {
+        self.decide(|ledger, now, facts| ledger.shards.pods_over(pods, now, facts)).map(|_| ())
     }
 
     /// A worker has opened a session.
@@ -289,6 +336,16 @@ impl Data {
                 finished: shards.is_finished(&spec.name),
             })
             .collect()
+    }
+
+    /// How many records of a dataset are accounted for, in all epochs.
+    pub fn accounted(&self, dataset: &str) -> u64 {
+        self.lock().shards.totals(dataset).map_or(0, |totals| totals.accounted)
+    }
+
+    /// The number by which parameter servers know a dataset.
+    pub fn number(&self, dataset: &str) -> u32 {
+        self.lock().shards.dataset(dataset).map_or(0, DatasetSpec::number)
     }
 
     /// The records of each batch of a lease.

@@ -5,6 +5,7 @@
 
 mod data;
 
+use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use axum::extract::{Path, Query, Request, State};
@@ -37,6 +38,7 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/api/expected", post(set_expected))
         .route("/api/gone/{name}", post(gone))
         .route("/api/retry", post(retry))
+        .route("/api/nodes/{name}/metrics", post(take_metrics))
         .merge(data::routes())
         // Without these the gRPC services would answer, in their own way.
         .route("/", any(nothing_here))
@@ -116,6 +118,23 @@ async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
 async fn retry(State(job): State<Job>) -> Response {
     job.with(|store, now, out| store.reopen(job.run(), now, out));
     Json(json!({})).into_response()
+}
+
+/// Numbers that a program tells of its node, `step` among them, which people are shown as steps a second.
+async fn take_metrics(
+    State(job): State<Job>,
+    Path(name): Path<String>,
+    Json(values): Json<HashMap<String, f64>>,
+) -> Response {
+    let now = job.clock().now();
+    let taken = job.with_reports(|reports| {
+        reports.learning.take(&values, now);
+        reports.take_metrics(&name, values)
+    });
+    match taken {
+        Ok(()) => Json(json!({})).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response(),
+    }
 }
 
 async fn wants_token(State(job): State<Job>, request: Request, next: Next) -> Response {

@@ -16,11 +16,14 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::config::Token;
 use crate::data::{Data, DatasetStatus};
+use crate::evaluations::{Evaluations, EvaluationsStatus};
 use crate::journal::{Health, Journal, JournalError};
+use crate::learning::{Learning, LearningStatus};
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
+use crate::servers::{Servers, ServersStatus};
+use flexor_wire::Token;
 
 /// How many numbers one node may report, and how many reports of nodes are remembered.
 const MAX_NODE_METRICS: usize = 64;
@@ -45,6 +48,7 @@ struct Inner {
     token: Option<Token>,
     store: Handle<AwareStore>,
     data: Data,
+    servers: Servers,
     journal: Arc<Journal>,
     marks: Marks,
     durable_seq: watch::Receiver<u64>,
@@ -52,6 +56,9 @@ struct Inner {
     decided: watch::Receiver<u64>,
     clock: Clock,
     reports: Mutex<Reports>,
+    evaluations: Evaluations,
+    /// Moves on when something was reported that is to be shown at once.
+    shown: watch::Sender<u64>,
     pods: Pods,
     /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
     links: Mutex<HashMap<u64, u32>>,
@@ -67,6 +74,8 @@ pub struct Reports {
     pub metrics: BTreeMap<String, BTreeMap<String, f64>>,
     /// What happened, oldest first.
     pub events: std::collections::VecDeque<NodeEvent>,
+    /// How they learn.
+    pub learning: Learning,
 }
 
 /// Something that a node said has happened.
@@ -97,12 +106,21 @@ pub struct JobStatus {
     pub runs: Vec<RunStatus>,
     /// Every dataset.
     pub datasets: Vec<DatasetStatus>,
+    /// The parameter servers, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<ServersStatus>,
+    /// How well the job does, where its workers say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningStatus>,
+    /// Measurements of the model while it is trained, where there were some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluations: Option<EvaluationsStatus>,
 }
 
 impl Job {
     pub(crate) fn new(
         (name, uid, token): (String, String, Option<Token>),
-        (store, data): (Handle<AwareStore>, Data),
+        (store, data, servers): (Handle<AwareStore>, Data, Servers),
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
         (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
         clock: Clock,
@@ -120,6 +138,7 @@ impl Job {
             token,
             store,
             data,
+            servers,
             journal,
             marks,
             durable_seq,
@@ -127,6 +146,8 @@ impl Job {
             decided,
             clock,
             reports,
+            evaluations: Evaluations::default(),
+            shown: watch::Sender::new(0),
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -172,6 +193,11 @@ impl Job {
     /// The data.
     pub fn data(&self) -> &Data {
         &self.0.data
+    }
+
+    /// The parameter servers.
+    pub fn servers(&self) -> &Servers {
+        &self.0.servers
     }
 
     /// Waits until the sidecars of a master before this one have had time to bring back what it had not written down.
@@ -325,6 +351,21 @@ impl Job {
         act(&mut self.0.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Measurements of the model while it is trained.
+    pub fn evaluations(&self) -> &Evaluations {
+        &self.0.evaluations
+    }
+
+    /// Has whoever shows the job to people look at what was reported.
+    pub(crate) fn show_reports(&self) {
+        self.0.shown.send_modify(|count| *count += 1);
+    }
+
+    /// Moves on when that is to be looked at at once.
+    pub(crate) fn shown(&self) -> watch::Receiver<u64> {
+        self.0.shown.subscribe()
+    }
+
     /// What there is to tell.
     pub fn status(&self) -> JobStatus {
         let runs = self.with(|store, _, _| store.status());
@@ -333,8 +374,11 @@ impl Job {
             (Health::Writable, false) => "memory".to_owned(),
             (Health::Full { error, .. } | Health::Ended(error), _) => error.to_string(),
         };
-        let datasets = self.0.data.status();
-        JobStatus { job: self.0.name.clone(), generation: self.0.generation.0, journal, runs, datasets }
+        let (datasets, servers) = (self.0.data.status(), self.0.servers.status());
+        let learning = self.with_reports(|reports| reports.learning.status());
+        let (job, generation) = (self.0.name.clone(), self.0.generation.0);
+        let evaluations = self.0.evaluations.status();
+        JobStatus { job, generation, journal, runs, datasets, servers, learning, evaluations }
     }
 }
 
@@ -436,6 +480,7 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
         outlives: machine.outlives_changes(),
         job: String::new(),
         job_uid: String::new(),
+        too_few: machine.is_too_small(),
     }
 }
 

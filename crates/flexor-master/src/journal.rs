@@ -19,6 +19,7 @@ mod folder;
 mod health;
 mod record;
 mod recovery;
+mod remembered;
 mod segment;
 mod segment_file;
 mod tail;
@@ -39,6 +40,8 @@ use committer::{Committer, Stop};
 pub use error::JournalError;
 pub use health::Health;
 pub use recovery::{Cut, Recovered, Recovery};
+pub use remembered::Memory;
+use remembered::Remembered;
 pub use segment::{BadTail, Header, Segment, Unreadable};
 
 /// The number of a fact within one generation: the first has 1.
@@ -57,6 +60,14 @@ pub struct Journal(Backing);
 enum Backing {
     Disk { committer: Arc<Committer>, thread: Option<JoinHandle<()>> },
     Memory { last: AtomicU64, health: watch::Sender<Health> },
+    Remembered(Remembered),
+}
+
+/// What somebody waits for who waits for the journal.
+enum Waited<R> {
+    Disk(watch::Receiver<committer::Progress>),
+    Nothing,
+    Remembered(R),
 }
 
 impl Journal {
@@ -72,6 +83,13 @@ impl Journal {
         Self(Backing::Memory { last: AtomicU64::new(0), health: watch::Sender::new(Health::Writable) })
     }
 
+    /// A journal on a disk of memory, and what it held.
+    #[must_use]
+    pub fn remembered(memory: &Memory) -> (Self, Recovered) {
+        let (remembered, recovered) = Remembered::take_over(memory);
+        (Self(Backing::Remembered(remembered)), recovered)
+    }
+
     fn on_disk(committer: Arc<Committer>, thread: JoinHandle<()>) -> Self {
         Self(Backing::Disk { committer, thread: Some(thread) })
     }
@@ -79,7 +97,7 @@ impl Journal {
     /// Whether the next master will find anything.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        matches!(self.0, Backing::Disk { .. })
+        matches!(self.0, Backing::Disk { .. } | Backing::Remembered(_))
     }
 
     /// The life of the journal that this process is; the first, always, without a state folder.
@@ -88,6 +106,7 @@ impl Journal {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.generation(),
             Backing::Memory { .. } => Generation(1),
+            Backing::Remembered(remembered) => remembered.generation(),
         }
     }
 
@@ -98,6 +117,7 @@ impl Journal {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.append(fact),
             Backing::Memory { last, .. } => Ok(Lsn(last.fetch_add(1, Ordering::Relaxed) + 1)),
+            Backing::Remembered(remembered) => remembered.append(fact),
         }
     }
 
@@ -107,6 +127,7 @@ impl Journal {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.last(),
             Backing::Memory { last, .. } => Lsn(last.load(Ordering::Relaxed)),
+            Backing::Remembered(remembered) => remembered.last(),
         }
     }
 
@@ -118,7 +139,7 @@ impl Journal {
     pub fn flush(&self) -> Result<(), JournalError> {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.flush(),
-            Backing::Memory { .. } => Ok(()),
+            Backing::Memory { .. } | Backing::Remembered(_) => Ok(()),
         }
     }
 
@@ -126,11 +147,16 @@ impl Journal {
     /// wait until there is room; an error is final.
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<(), JournalError>> + Send + use<> {
         let progress = match &self.0 {
-            Backing::Disk { committer, .. } => Some(committer.want(lsn)),
-            Backing::Memory { .. } => None,
+            Backing::Disk { committer, .. } => Waited::Disk(committer.want(lsn)),
+            Backing::Memory { .. } => Waited::Nothing,
+            Backing::Remembered(remembered) => Waited::Remembered(remembered.durable(lsn)),
         };
         async move {
-            let Some(mut progress) = progress else { return Ok(()) };
+            let mut progress = match progress {
+                Waited::Disk(progress) => progress,
+                Waited::Nothing => return Ok(()),
+                Waited::Remembered(durable) => return durable.await,
+            };
             let reached = progress.wait_for(|progress| progress.durable >= lsn || progress.ended.is_some()).await;
             let reached = reached.map_err(|_| JournalError::Closed)?;
             match &reached.ended {
@@ -143,11 +169,16 @@ impl Journal {
     /// Waits until more than `lsn` is durable, hurrying nobody, and tells up to where. Never, for a journal in memory.
     pub fn durable_beyond(&self, lsn: Lsn) -> impl Future<Output = Result<Lsn, JournalError>> + Send + use<> {
         let progress = match &self.0 {
-            Backing::Disk { committer, .. } => Some(committer.want(Lsn(0))),
-            Backing::Memory { .. } => None,
+            Backing::Disk { committer, .. } => Waited::Disk(committer.want(Lsn(0))),
+            Backing::Memory { .. } => Waited::Nothing,
+            Backing::Remembered(remembered) => Waited::Remembered(remembered.durable_beyond(lsn)),
         };
         async move {
-            let Some(mut progress) = progress else { return std::future::pending().await };
+            let mut progress = match progress {
+                Waited::Disk(progress) => progress,
+                Waited::Nothing => return std::future::pending().await,
+                Waited::Remembered(durable) => return durable.await,
+            };
             let reached = progress.wait_for(|progress| progress.durable > lsn || progress.ended.is_some()).await;
             let reached = reached.map_err(|_| JournalError::Closed)?;
             match &reached.ended {
@@ -163,6 +194,7 @@ impl Journal {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.durable(),
             Backing::Memory { last, .. } => Lsn(last.load(Ordering::Relaxed)),
+            Backing::Remembered(remembered) => remembered.durable_lsn(),
         }
     }
 
@@ -179,7 +211,7 @@ impl Journal {
     pub fn has_room(&self) -> bool {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.has_room(),
-            Backing::Memory { .. } => true,
+            Backing::Memory { .. } | Backing::Remembered(_) => true,
         }
     }
 
@@ -188,7 +220,7 @@ impl Journal {
     pub fn should_compact(&self) -> bool {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.should_compact(),
-            Backing::Memory { .. } => false,
+            Backing::Memory { .. } | Backing::Remembered(_) => false,
         }
     }
 
@@ -210,6 +242,7 @@ impl Journal {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.health(),
             Backing::Memory { health, .. } => health.subscribe(),
+            Backing::Remembered(remembered) => remembered.health(),
         }
     }
 
@@ -218,7 +251,7 @@ impl Journal {
     pub fn fsyncs(&self) -> u64 {
         match &self.0 {
             Backing::Disk { committer, .. } => committer.fsyncs(),
-            Backing::Memory { .. } => 0,
+            Backing::Memory { .. } | Backing::Remembered(_) => 0,
         }
     }
 

@@ -7,17 +7,22 @@
 pub mod clock;
 pub mod config;
 pub mod data;
+pub mod evaluations;
 pub mod faults;
 pub mod job;
 pub mod journal;
+pub mod learning;
 pub mod master;
 pub mod pods;
 pub mod recorder;
 pub mod records;
+pub mod servers;
 
 mod http;
 mod metrics;
 mod service;
+mod standing;
 
-pub use config::{Config, Token, WorldSource};
+pub use config::{Checkpoints, Config, WorldSource};
+pub use flexor_wire::Token;
 pub use master::{Master, MasterError, Ports};

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flexor_engine::psmembers::PsMembers;
 use flexor_engine::shards::{Shards, Totals};
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
@@ -20,15 +21,18 @@ use crate::data::{Data, DatasetStatus};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
-use crate::journal::{Journal, JournalError, Lsn, Recovered};
+use crate::journal::{Journal, JournalError, Lsn, Memory, Recovered};
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
+use crate::servers::Servers;
 use crate::service;
 
 /// How many bits of a change's number count within one generation: later generations have greater numbers.
 const SEQ_BITS: u32 = 40;
 /// A dead peer of ours is noticed after about this long.
 const KEEPALIVE: Duration = Duration::from_secs(2);
+/// How often a master that cannot begin on a full disk looks for room.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(200);
 
 /// Why a master could not start or had to end.
 #[derive(Debug, Error)]
@@ -69,21 +73,80 @@ pub struct Master {
     refused: watch::Receiver<Option<JournalError>>,
 }
 
-impl Master {
-    /// Reads the journal and prepares everything. To be called inside the runtime that will serve.
-    pub fn open(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
+/// What a master knows before it serves.
+struct Past {
+    clock: Clock,
+    store: AwareStore,
+    shards: Shards,
+    members: PsMembers,
+    /// There was a master before.
+    took_over: bool,
+    journal: Journal,
+}
+
+impl Past {
+    /// Reads the journal, and begins the part of it that this master writes.
+    fn read(config: &Config, faults: &Faults, memory: Option<&Memory>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
-        let mut store = empty_store(&config, &clock);
-        let mut shards = Shards::default();
+        let mut store = empty_store(config, &clock);
+        let (mut shards, mut members) = (Shards::default(), PsMembers::default());
         let mut took_over = false;
+        if let Some(memory) = memory {
+            let (journal, recovered) = Journal::remembered(memory);
+            replay(&mut store, &mut shards, &mut members, &recovered)?;
+            took_over = !recovered.facts.is_empty();
+            return Ok(Self { clock, store, shards, members, took_over, journal });
+        }
         let journal = match &config.state {
             None => Journal::in_memory(),
             Some(folder) => {
                 let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
-                took_over = replay(&mut store, &mut shards, &recovery.recovered)?;
-                recovery.begin(&records::snapshot(&store, &shards))?
+                took_over = replay(&mut store, &mut shards, &mut members, &recovery.recovered)?;
+                recovery.begin(&records::snapshot(&store, &shards, &members))?
             }
         };
+        Ok(Self { clock, store, shards, members, took_over, journal })
+    }
+}
+
+impl Master {
+    /// Reads the journal and prepares everything. To be called inside the runtime that will serve.
+    pub fn open(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
+        let past = Past::read(&config, faults, None)?;
+        Self::with(past, config, ports)
+    }
+
+    /// As [`Master::open`], with the journal in memory that outlives this master.
+    pub fn open_remembered(
+        config: Config,
+        ports: Ports,
+        faults: &Faults,
+        memory: &Memory,
+    ) -> Result<Self, MasterError> {
+        let past = Past::read(&config, faults, Some(memory))?;
+        Self::with(past, config, ports)
+    }
+
+    /// As [`Master::open`], but waits for room where the disk is full: whoever starts masters again would count it as a
+    /// failure each time.
+    pub async fn open_when_there_is_room(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
+        let mut is_told = false;
+        loop {
+            match Past::read(&config, faults, None) {
+                Err(MasterError::Journal(error)) if error.is_for_want_of_room() => {
+                    if !is_told {
+                        tracing::warn!(%error, "waits for room before it serves");
+                    }
+                    is_told = true;
+                    tokio::time::sleep(LOOK_FOR_ROOM).await;
+                }
+                past => return Self::with(past?, config, ports),
+            }
+        }
+    }
+
+    fn with(past: Past, config: Config, ports: Ports) -> Result<Self, MasterError> {
+        let Past { clock, mut store, shards, members, took_over, journal } = past;
         let journal = Arc::new(journal);
         let (durable_seq, durable) = watch::channel(if journal.is_durable() { store.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
@@ -99,8 +162,10 @@ impl Master {
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.uid.to_string(), config.token);
         let data = Data::new(shards, Arc::clone(&journal), clock.clone(), refused.clone());
+        let wishes = (config.servers, config.checkpoints);
+        let servers = Servers::new(members, wishes, data.clone(), Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
-        let job = Job::new(names, (store.handle(), data), written, (decisions, decided), clock, recovered_at);
+        let job = Job::new(names, (store.handle(), data, servers), written, (decisions, decided), clock, recovered_at);
         Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe() })
     }
 
@@ -112,6 +177,11 @@ impl Master {
     /// The job it serves.
     pub fn job(&self) -> &Job {
         &self.job
+    }
+
+    /// The gRPC services, to be served without a port.
+    pub fn routes(&self) -> tonic::service::Routes {
+        service::routes(&self.job)
     }
 
     /// `/api`, to be asked without a port.
@@ -131,6 +201,7 @@ impl Master {
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = keep_house(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
+            () = job.servers().keep() => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
@@ -143,8 +214,13 @@ fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
     if config.plain_store { store.plain() } else { store }
 }
 
-/// Brings store and ledger to where the journal ends. Whether there was a master before.
-fn replay(store: &mut AwareStore, shards: &mut Shards, recovered: &Recovered) -> Result<bool, RecordError> {
+/// Brings store, ledger and parameter servers to where the journal ends. Whether there was a master before.
+fn replay(
+    store: &mut AwareStore,
+    shards: &mut Shards,
+    members: &mut PsMembers,
+    recovered: &Recovered,
+) -> Result<bool, RecordError> {
     if let Some(cut) = &recovered.cut {
         let (file, offset) = (cut.file.display(), cut.offset);
         if cut.records_follow {
@@ -154,13 +230,14 @@ fn replay(store: &mut AwareStore, shards: &mut Shards, recovered: &Recovered) ->
         }
     }
     if let Some(snapshot) = &recovered.snapshot {
-        records::restore(store, shards, snapshot)?;
+        records::restore(store, shards, members, snapshot)?;
     }
     for record in recovered.facts.iter().filter(|record| !record.is_empty()) {
         for fact in records::decode(record)? {
             match fact {
                 JournalFact::Store(fact) => store.replay(fact),
                 JournalFact::Data(fact) => shards.replay(&fact),
+                JournalFact::Servers(fact) => members.replay(&fact),
             }
         }
     }
@@ -260,9 +337,12 @@ async fn keep_house(job: &Job) {
             tracing::warn!(%because, "nothing can be taken back");
         }
         if job.journal().should_compact() {
-            // With both in hand, so that nothing is decided between the snapshot and what it replaces.
+            // With all in hand, so that nothing is decided between the snapshot and what it replaces.
             let compact = |store: &AwareStore| {
-                job.data().with_shards(|shards| job.journal().compact(records::snapshot(store, shards)))
+                job.servers().with_members(|members| {
+                    let snapshot = |shards: &Shards| records::snapshot(store, shards, members);
+                    job.data().with_shards(|shards| job.journal().compact(snapshot(shards)))
+                })
             };
             let compacted = job.with(|store, _, _| compact(store));
             if let Err(error) = compacted {

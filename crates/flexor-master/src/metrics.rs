@@ -1,5 +1,7 @@
 //! `/metrics`: the state of the job as numbers, read off at the moment of asking.
 
+mod servers;
+
 use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -35,6 +37,7 @@ pub(crate) fn render(job: &Job) -> Result<String, fmt::Error> {
     register_decisions(&mut registry, job);
     register_nodes(&mut registry, job);
     register_data(&mut registry, job);
+    servers::register(&mut registry, job, &status);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)

@@ -1,8 +1,9 @@
-//! What stands in the journal, and how it becomes a store and a ledger again.
+//! What stands in the journal, and how it becomes a store, a ledger and the parameter servers again.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
 use flexor_engine::shards::{self, Shards};
 use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
@@ -31,12 +32,29 @@ pub enum JournalFact {
     Store(StoreFact),
     /// Of the data.
     Data(shards::Fact),
+    /// Of the parameter servers.
+    Servers(psmembers::Fact),
 }
 
 /// Facts about the data as one record.
 pub fn encode_data(facts: &[shards::Fact]) -> Vec<u8> {
     let kind = |fact: &shards::Fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) });
     let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
+    wire::Record { facts }.encode_to_vec()
+}
+
+/// Facts about the parameter servers as one record.
+pub fn encode_servers(facts: &[psmembers::Fact]) -> Vec<u8> {
+    let kind = |fact: &psmembers::Fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) });
+    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
+    wire::Record { facts }.encode_to_vec()
+}
+
+/// Facts about the parameter servers and about the data as one record: both happen, or neither.
+pub fn encode_both(servers: &[psmembers::Fact], data: &[shards::Fact]) -> Vec<u8> {
+    let of_servers = servers.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }));
+    let of_data = data.iter().map(|fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) }));
+    let facts = of_servers.chain(of_data).map(|kind| wire::Fact { kind: Some(kind) }).collect();
     wire::Record { facts }.encode_to_vec()
 }
 
@@ -53,7 +71,7 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Everything that is known, as one record.
-pub fn snapshot(store: &AwareStore, shards: &Shards) -> Vec<u8> {
+pub fn snapshot(store: &AwareStore, shards: &Shards, servers: &PsMembers) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
@@ -61,12 +79,18 @@ pub fn snapshot(store: &AwareStore, shards: &Shards) -> Vec<u8> {
         operations: store.operations().map(operation_of).collect(),
         seq: store.keyspace().last_seq(),
         shards: json(shards),
+        servers: json(servers),
     }
     .encode_to_vec()
 }
 
-/// Brings a store and a ledger to where a snapshot was taken.
-pub fn restore(store: &mut AwareStore, shards: &mut Shards, snapshot: &[u8]) -> Result<(), RecordError> {
+/// Brings a store, a ledger and the parameter servers to where a snapshot was taken.
+pub fn restore(
+    store: &mut AwareStore,
+    shards: &mut Shards,
+    servers: &mut PsMembers,
+    snapshot: &[u8],
+) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
     for key in snapshot.keys {
         store.replay(StoreFact::Key(mutation_of(key)));
@@ -81,6 +105,9 @@ pub fn restore(store: &mut AwareStore, shards: &mut Shards, snapshot: &[u8]) -> 
     store.settle(std::time::Duration::ZERO, &mut Outbox::default());
     if !snapshot.shards.is_empty() {
         *shards = serde_json::from_slice(&snapshot.shards)?;
+    }
+    if !snapshot.servers.is_empty() {
+        *servers = serde_json::from_slice(&snapshot.servers)?;
     }
     Ok(())
 }
@@ -108,6 +135,7 @@ fn fact_of(kind: wire::fact::Kind) -> Result<JournalFact, RecordError> {
         }
         wire::fact::Kind::Operation(operation) => StoreFact::Operation(origin_of(operation)),
         wire::fact::Kind::Shards(data) => return Ok(JournalFact::Data(serde_json::from_slice(&data.fact)?)),
+        wire::fact::Kind::Servers(made) => return Ok(JournalFact::Servers(serde_json::from_slice(&made.fact)?)),
     };
     Ok(JournalFact::Store(fact))
 }

@@ -4,13 +4,14 @@ mod calls;
 mod control;
 mod data_calls;
 mod link;
+mod servers;
 mod session;
 
 use flexor_store::sidecar::MAX_LINK_MESSAGE;
 use flexor_wire::master::v1::control_server::ControlServer;
 use flexor_wire::master::v1::master_server::MasterServer;
+use flexor_wire::master::v1::servers_server::ServersServer;
 use flexor_wire::master::v1::store_link_server::StoreLinkServer;
-use tonic::metadata::MetadataValue;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Status};
@@ -28,17 +29,16 @@ pub(crate) fn routes(job: &Job) -> Routes {
     let link = StoreLinkServer::new(link::LinkService::new(job.clone()))
         .max_decoding_message_size(MAX_LINK_MESSAGE)
         .max_encoding_message_size(MAX_LINK_MESSAGE);
+    let servers = ServersServer::new(servers::ServersService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
     Routes::new(InterceptedService::new(master, check(job.clone())))
         .add_service(InterceptedService::new(control, check(job.clone())))
         .add_service(InterceptedService::new(link, check(job.clone())))
+        .add_service(InterceptedService::new(servers, check(job.clone())))
 }
 
 fn carries_token(job: &Job, request: Request<()>) -> Result<Request<()>, Status> {
-    let header = request.metadata().get("authorization").map(MetadataValue::as_bytes);
     match job.token() {
-        Some(token) if !token.is_carried_by(header) => Err(Status::unauthenticated(
-            "the call does not carry the job's token; name the file with it in FLEXOR_TOKEN_FILE, or with --token-file",
-        )),
-        Some(_) | None => Ok(request),
+        Some(token) => token.check(request),
+        None => Ok(request),
     }
 }

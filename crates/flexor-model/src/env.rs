@@ -74,7 +74,7 @@ pub const MASTER: EnvVar = EnvVar {
     name: "FLEXOR_MASTER",
     read_by: "programs under `flexor launch`",
     default: "no master",
-    meaning: "`HOST:PORT` of the job's master, its gRPC services and its `/api`. Set by `flexor launch`.",
+    meaning: "`HOST:PORT` of the job's master, its gRPC services and its `/api`. Set by `flexor launch`, and in the pods of `flexor run`.",
 };
 
 /// Which worker a process is.
@@ -102,5 +102,15 @@ pub const WORLD_SOCKET: EnvVar = EnvVar {
               Set by `flexor launch`.",
 };
 
+/// The shell that completes a line.
+pub const COMPLETE: EnvVar = EnvVar {
+    name: "FLEXOR_COMPLETE",
+    read_by: "flexor",
+    default: "nothing is completed",
+    meaning: "Set by the scripts of `flexor completions`, to the name of the shell that asks what may stand where the \
+              cursor is.",
+};
+
 /// Every variable, in the order of the reference page.
-pub const ALL: &[EnvVar] = &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET];
+pub const ALL: &[EnvVar] =
+    &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET, COMPLETE];

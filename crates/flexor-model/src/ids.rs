@@ -33,6 +33,17 @@ impl fmt::Display for Round {
     }
 }
 
+/// The number of a map of the parameter servers: the later one counts, and numbers only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PsEpoch(pub u64);
+
+impl fmt::Display for PsEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The life of a journal: each process that takes it over has the next one, and lower ones are refused everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -32,6 +32,33 @@ pub struct Job {
     pub end: EndPolicy,
     /// Whether it waits to be admitted.
     pub suspended: bool,
+    /// On how many parameter servers each parameter is kept.
+    #[serde(default = "one_copy", skip_serializing_if = "is_one_copy")]
+    pub ps_copies: u32,
+    /// Where the parameters are written down from time to time, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<Checkpoints>,
+}
+
+/// Checkpoints of the parameters that a job's parameter servers keep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoints {
+    /// A folder that all of them reach.
+    pub folder: String,
+    /// How many seconds lie between two.
+    pub every_seconds: u32,
+    /// How many are kept; 0 is all.
+    pub keep: u32,
+}
+
+fn one_copy() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one_copy(copies: &u32) -> bool {
+    *copies == 1
 }
 
 /// How the processes of a job share the work.
@@ -70,6 +97,9 @@ pub struct EndPolicy {
     pub remove_after_seconds: Option<u32>,
     /// After how many seconds a running job is failed.
     pub deadline_seconds: Option<u64>,
+    /// After how many seconds a job is failed that has had fewer nodes than it needs for all that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage_seconds: Option<u64>,
 }
 
 /// Which pods are removed when a job has ended.
@@ -154,6 +184,6 @@ impl Strategy {
 impl Default for EndPolicy {
     /// Nothing is removed and nothing is limited.
     fn default() -> Self {
-        Self { clean_pods: CleanPods::None, remove_after_seconds: None, deadline_seconds: None }
+        Self { clean_pods: CleanPods::None, remove_after_seconds: None, deadline_seconds: None, shortage_seconds: None }
     }
 }

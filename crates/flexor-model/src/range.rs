@@ -5,6 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// The most replicas of a role that are ever run: as many nodes as a world can have.
+pub const MOST_REPLICAS: u32 = 4096;
+
 /// `min..=max` replicas with `min <= max`, or everything from `min` upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Bounds")]

@@ -3,8 +3,10 @@
 //! A reason is stable: scripts match on it, and `docs/reference/reasons.md` (generated from this file) explains each.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// How bad what a reason stands for is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,6 +55,19 @@ macro_rules! reasons {
         }
     };
 }
+
+impl FromStr for Reason {
+    type Err = UnknownReason;
+
+    fn from_str(word: &str) -> Result<Self, UnknownReason> {
+        Reason::ALL.iter().copied().find(|reason| reason.as_str() == word).ok_or_else(|| UnknownReason(word.to_owned()))
+    }
+}
+
+/// A word that is none of the reasons: another version of Flexor may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0} is no reason that is known here")]
+pub struct UnknownReason(String);
 
 reasons! {
     /// A file or folder could not be opened, searched or read to its end.
@@ -185,12 +200,36 @@ reasons! {
     PodDeadlineExceeded: Warning,
     /// The node's program failed by itself. This is counted.
     ProgramError: Warning,
+    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails.
+    CannotRun: Error,
     /// The node failed more often than it may and is not started again; the job goes on without it as long as it can.
     RetriesExhausted: Error,
     /// A node that the job cannot do without failed more often than it may; the job fails.
     CriticalNodeFailed: Error,
     /// A dataset was registered before with other records, batches, epochs or order; what has changed needs another name.
     DatasetChanged: Error,
+    /// The program had ended well on another node, and the run was over, before this one could take part again.
+    RunOver: Notice,
+    /// Two copies of every parameter are asked for, and there is only one server to keep them.
+    NoPlaceForCopy: Warning,
+    /// The job trains another model than the worker wants; nothing was changed.
+    ModelDiffers: Error,
+    /// All expected parameter servers are here, and every partition has its place.
+    ServersFormed: Notice,
+    /// A parameter server is gone; copies of what it kept take over, or it begins again from a checkpoint.
+    ServerLost: Warning,
+    /// A later life of the parameter server has begun; this one keeps nothing any more.
+    ServerReplaced: Warning,
+    /// Partitions have moved to where they should be, while training went on.
+    PartitionsMoved: Notice,
+    /// Partitions of which no copy was left begin again from the last checkpoint.
+    PartitionsRestored: Warning,
+    /// A checkpoint could not be made; the one before is whole, and it is tried again.
+    CheckpointFailed: Warning,
+    /// A checkpoint cannot be read; the one before it is used.
+    CheckpointDamaged: Warning,
+    /// An owner cannot reach the server that keeps a copy of its partition; another copy will be made.
+    CopyUnreachable: Warning,
     /// Nobody has registered a dataset of this name.
     UnknownDataset: Error,
     /// The epoch that was asked for comes after one that has not begun.
@@ -218,6 +257,8 @@ reasons! {
     SharedOut: Notice,
     /// Nothing is left to lease at present: other workers hold the rest of the epoch.
     OthersHoldTheRest: Notice,
+    /// Batches of the next step are leased when the one before it is taken.
+    StepNotTaken: Notice,
     /// A batch that the program may have failed of is leased to a worker that holds nothing else.
     SuspectAlone: Notice,
     /// The program fails of this batch whenever it goes through it, so it was taken out of the epoch.
@@ -236,6 +277,8 @@ reasons! {
     JobSucceeded: Notice,
     /// The job did not end within the time that its description allows.
     JobDeadlineExceeded: Error,
+    /// For longer than the job waits, fewer of its nodes have run than it needs.
+    ShortTooLong: Error,
     /// So many nodes have failed for good that the job is below its smallest size.
     TooFewLeft: Error,
     /// The job is over; what its clean-up policy names is removed.
@@ -252,10 +295,26 @@ reasons! {
     PlanDone: Notice,
     /// The plan asks for something that cannot be; nothing of it was done.
     PlanRefused: Error,
+    /// Another word about the same role came before the plan was done: a later plan, or an edit of the job.
+    PlanSuperseded: Notice,
+    /// The successor of a pod runs and takes over what the pod keeps, and then its place. Training goes on.
+    PodMigrates: Notice,
+    /// The successor of a pod could not take its place; the pod stays in it.
+    MigrationFailed: Warning,
     /// A pod is made because its role is to have one more, or to take the place of one that is gone.
     PodWanted: Notice,
+    /// The pod waits: more CPUs would have to be free than are.
+    NoRoom: Warning,
+    /// The system refuses what the pod needs to start, such as a port or room on a disk; it is tried again.
+    StartRefused: Warning,
+    /// The pod waits: it refers to a ConfigMap or Secret, or a key of one, that is not there yet.
+    ObjectMissing: Warning,
     /// The pod is removed because another takes its place.
     PodReplaced: Notice,
+    /// What a program prints cannot be written any more, so its log ends before it does. The program goes on.
+    LogCut: Warning,
+    /// Somebody did harm to the job on purpose, to see it survive (`flexor run --chaos`).
+    ChaosAct: Notice,
     /// Another master of the same job has started; this one ends.
     Superseded: Error,
     /// What a client sent is not what its protocol allows; its connection was closed.

@@ -39,6 +39,12 @@ impl Resources {
         self.combine(other, Quantity::max)
     }
 
+    /// What the other says, and what only this one says.
+    #[must_use]
+    pub fn overlaid_by(&self, other: &Self) -> Self {
+        self.combine(other, |_, other| other)
+    }
+
     fn combine(&self, other: &Self, both: fn(Quantity, Quantity) -> Quantity) -> Self {
         let mut combined = self.0.clone();
         for (name, quantity) in &other.0 {
@@ -96,6 +102,7 @@ mod tests {
         let (a, b) = (list(&[("cpu", "1"), ("memory", "1Gi")]), list(&[("cpu", "500m"), ("nvidia.com/gpu", "1")]));
         assert_eq!(a.plus(&b).to_string(), "cpu=1500m memory=1Gi nvidia.com/gpu=1");
         assert_eq!(a.or_more(&b).to_string(), "cpu=1 memory=1Gi nvidia.com/gpu=1");
+        assert_eq!(a.overlaid_by(&b).to_string(), "cpu=500m memory=1Gi nvidia.com/gpu=1");
     }
 
     #[test]

@@ -90,6 +90,18 @@ pub enum CriticalNodes {
     Ranks(BTreeMap<Rank, u32>),
 }
 
+impl Role {
+    /// Whether its pods are parameter servers of ours, which give away what they keep before they go.
+    pub fn keeps_parameters(&self) -> bool {
+        let main = self.template.main();
+        let (command, args) = (main.command(), main.args());
+        let mut words = command.iter().chain(&args);
+        let is_flexor = words.next().is_some_and(|program| program.rsplit('/').next() == Some("flexor"));
+        let is_ours = is_flexor && words.next() == Some(&"ps");
+        self.kind == RoleKind::ParameterServer && (self.program == Program::FlexorPs || is_ours)
+    }
+}
+
 impl RoleKind {
     /// What it is called in a sentence.
     pub fn as_str(self) -> &'static str {

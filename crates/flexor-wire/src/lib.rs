@@ -1,10 +1,19 @@
-//! Protocol buffers of Flexor's own services; no sockets.
+//! Protocol buffers of Flexor's own services, and of those it stands in for; no sockets.
 //!
 //! The files under `proto/` are the documentation of the wire; this crate is what is generated from them.
 
 mod compact_codec;
+mod token;
 
 pub use compact_codec::CompactCodec;
+pub use token::{Token, TokenError};
+
+/// What ElasticDL's workers ask of its parameter servers.
+#[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
+#[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
+pub mod elasticdl {
+    tonic::include_proto!("proto");
+}
 
 /// What a master writes into its journal.
 pub mod journal {
@@ -32,5 +41,15 @@ pub mod master {
     #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
     pub mod v1 {
         tonic::include_proto!("flexor.master.v1");
+    }
+}
+
+/// What parameter servers answer.
+pub mod ps {
+    /// Version 1.
+    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
+    #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
+    pub mod v1 {
+        tonic::include_proto!("flexor.ps.v1");
     }
 }

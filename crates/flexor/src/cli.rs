@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 use flexor_master::WorldSource;
-use flexor_model::{JobName, env, ports};
+use flexor_model::{JobName, Quantity, env, ports};
 
+use crate::checkpoint;
+use crate::predict;
 use crate::{
-    completions, crd, env as environment,
+    completions, crd, data, env as environment,
     exit::{self, Exit},
-    launch, master,
+    launch, local, master,
     output::Format,
     run, sidecar, validate, verbs, version,
 };
@@ -29,6 +31,14 @@ pub struct Cli {
 /// Every command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run jobs on this machine: their manifests as processes, under the controller that runs them on Kubernetes
+    Run(RunArgs),
+    /// Keep a laptop cluster in the background, for jobs that come and go
+    #[command(subcommand)]
+    Local(local::LocalCommand),
+    /// What another terminal asks of jobs that run.
+    #[command(flatten)]
+    Verb(verbs::Verb),
     /// Say what a manifest means, or what is wrong with it
     ///
     /// Reads manifests of DLRover (ElasticJob, ScalePlan), TorchElastic (ElasticJob) and PaddlePaddle EDL
@@ -42,6 +52,20 @@ pub enum Command {
         after_help = "Examples:\n  flexor validate job.yaml\n  flexor validate --strict manifests/\n  kustomize build . | flexor validate -\n  flexor validate -o json job.yaml | jq '.summary'"
     )]
     Validate(ValidateArgs),
+    /// Make data sets, convert data files, look into them
+    #[command(subcommand)]
+    Data(data::DataCommand),
+    /// Say what a trained model makes of records, out of a checkpoint
+    ///
+    /// The file has a line for each record: its number, its label as the data has it, and how likely the model takes a
+    /// yes, or which class it takes it for.
+    #[command(
+        after_help = "Examples:\n  flexor predict --model deepfm --checkpoints checkpoints --data quickstart-test.csv --out predicted.csv"
+    )]
+    Predict(predict::PredictArgs),
+    /// Look at checkpoints of parameters, and take a model out of one
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
     /// Print the custom resource definitions that a cluster needs
     ///
     /// With both kinds called elasticjobs installed, `kubectl get elasticjob` means DLRover's; write
@@ -61,12 +85,24 @@ pub enum Command {
         after_help = "Examples:\n  flexor master --job mnist --world static:2:4 --state ./mnist-state\n  flexor master --job mnist --world static:2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
     )]
     Master(MasterArgs),
-    /// Run jobs on this machine: their manifests as processes, under the controller that runs them on Kubernetes
-    #[command(hide = true)]
-    Run(RunArgs),
-    /// What another terminal asks of jobs that run.
-    #[command(flatten)]
-    Verb(verbs::Verb),
+    /// Keep a part of a job's parameters: dense variables and rows of embedding tables
+    ///
+    /// Runs in the pods of a job's parameter servers. The master says which partitions are whose; servers may come and
+    /// go while training goes on. Ends when the master does not want it any more.
+    ///
+    /// With --elasticdl it stands in for a server of ElasticDL's, for that system's released workers, without a master.
+    #[command(
+        after_help = "Examples:\n  flexor ps --master 127.0.0.1:50001 --name ps-0 --listen 127.0.0.1:0\n  flexor ps --elasticdl --ps-id 0 --num-ps-pods 2 --listen 127.0.0.1:2222 --use-async --opt-type SGD --opt-args 'learning_rate=0.1;momentum=0.0;nesterov=False'"
+    )]
+    Ps(crate::ps::PsArgs),
+    /// Train a built-in model with the job's parameter servers, without Python
+    ///
+    /// Runs in the pods of a job's workers. Leases batches from the master, computes gradients, and pushes them to the
+    /// servers. Every record is gone through once in an epoch and every update applied once, whatever dies.
+    #[command(
+        after_help = "Example:\n  flexor data gen clicks --out clicks.csv\n  flexor worker --master 127.0.0.1:50001 --name worker-0 --model deepfm --data clicks.csv"
+    )]
+    Worker(crate::worker::WorkerArgs),
     /// Start the processes of one node of an elastic job, with torchrun's command line
     ///
     /// `flexor launch --help` tells the options.
@@ -131,12 +167,48 @@ pub struct RunArgs {
     /// Go on with the jobs of a `flexor run` that was killed, and with their pods that still run
     #[arg(long)]
     pub resume: bool,
+    /// Do harm to the jobs while they run, to see them survive: SEED, SEED,RATE or @FILE
+    ///
+    /// A seed stands for a list of acts: pods, masters and sidecars are killed, stopped and deleted, disks are full or
+    /// slow and clocks jump, RATE times a second on average (0.2 where none is given). The list is written to chaos.json;
+    /// `--chaos @chaos.json` does the same again.
+    #[arg(long, value_name = "SEED", conflicts_with = "resume")]
+    pub chaos: Option<run::ChaosArg>,
+    /// Write how it went into a folder: a picture, tables, JSON, and the logs of the pods
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print lines on a terminal too, and no picture
+    #[arg(long)]
+    pub no_view: bool,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// How a laptop cluster is run, in the foreground or in the background.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterArgs {
     /// The folder of the cluster
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// End all pods when this process ends, however it ends
+    /// End all pods when the cluster ends, however it ends
     #[arg(long)]
     pub ephemeral: bool,
+    /// Give out only so many CPUs: pods wait for room, and the more important take that of others
+    #[arg(long, value_name = "N", value_parser = verbs::amount)]
+    pub cpus: Option<Quantity>,
+    /// How memory limits are kept: by the best means there is, or by looking at processes
+    #[arg(long, value_name = "MEANS", value_enum, default_value = "auto", hide = true)]
+    pub limits: Limits,
+}
+
+/// By which means memory limits are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Limits {
+    /// Control groups where they can be made
+    Auto,
+    /// What processes have is looked at ten times a second
+    Watch,
 }
 
 /// What `flexor crd` takes.
@@ -198,6 +270,18 @@ pub struct MasterArgs {
     /// A file with the job's token, which every call of ours must then carry
     #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
     pub token_file: Option<PathBuf>,
+    /// On how many parameter servers each partition is kept: with 2 none of its updates is lost with a server
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub ps_copies: u32,
+    /// A folder for checkpoints of the parameters, which all parameter servers reach; without it there are none
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint_folder: Option<String>,
+    /// How much time lies between two checkpoints, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub checkpoint_every: u32,
+    /// How many checkpoints are kept; 0 keeps all
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub checkpoint_keep: u32,
     /// Serve a plain TCPStore, as torch's own server does: no rendezvous is understood, no node is looked after
     #[arg(long)]
     pub plain_store: bool,
@@ -304,8 +388,14 @@ impl Command {
         match self {
             Command::Validate(args) => validate::run(&args),
             Command::Crd(args) => crd::run(&args),
+            Command::Data(command) => data::run(&command),
+            Command::Predict(args) => predict::run(&args),
+            Command::Checkpoint(command) => checkpoint::run(&command),
             Command::Master(args) => master::run(&args),
+            Command::Ps(args) => crate::ps::run(&args),
+            Command::Worker(args) => crate::worker::run(&args),
             Command::Run(args) => run::run(&args),
+            Command::Local(command) => local::run(&command),
             Command::Verb(verb) => verbs::run(verb),
             Command::Launch { words } => launch::run(&words),
             Command::Sidecar(args) => sidecar::run(args),

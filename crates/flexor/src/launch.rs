@@ -18,11 +18,11 @@ use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
     self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, ProgramKind, Rendezvous,
 };
+use flexor_engine::rendezvous::STRAGGLER_LIMIT;
 use flexor_model::{env, ports};
 use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use self::own_master::OwnMaster;
 use crate::exit::Exit;
@@ -79,7 +79,9 @@ pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
     };
     // Workers die with the thread that started them; on this runtime that is the one that waits for everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(launch(options))
+    let exit = runtime.block_on(launch(options));
+    logging::flush();
+    exit
 }
 
 fn note(finding: &Finding) {
@@ -95,6 +97,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
             return Ok(Exit::Failure);
         }
     };
+    warn_of_slow_ends(&options);
     let signals = signals(&options.signals)?;
     let token_file = std::env::var_os(env::TOKEN_FILE.name).map(PathBuf::from);
     if let Some(Err(error)) = token_file.as_deref().map(read_token) {
@@ -113,7 +116,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         Ok(master) => master,
         Err(error) => {
             output::note(&format!("error: --rdzv-endpoint {error}"));
-            return Ok(Exit::Failure);
+            return Ok(Exit::Usage);
         }
     };
     if let (ProgramKind::PythonScript, Some(script)) = (options.program.kind, options.program.argv.get(2))
@@ -152,12 +155,24 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     if let (Some(own), Ok(Over::Finished | Over::Closed { .. })) = (&own, &over) {
         own.until_all_have_gone().await;
     }
+    logging::flush();
     match over {
         Ok(over) => Ok(tell(&over)),
         Err(error) => {
             output::note(&format!("error: {error}"));
-            Ok(Exit::Failure)
+            Ok(if error.is_of_the_program() { Exit::Failure } else { Exit::Infrastructure })
         }
+    }
+}
+
+/// A node whose processes end more slowly than others wait for it is left out of their next world.
+fn warn_of_slow_ends(options: &LaunchOptions) {
+    let (limit, seconds) = (STRAGGLER_LIMIT.as_secs(), options.shutdown_timeout.as_secs());
+    if options.rendezvous != Rendezvous::Alone && options.shutdown_timeout >= STRAGGLER_LIMIT {
+        output::note(&format!(
+            "warning: --shutdown-timeout {seconds}: other nodes go on without this one if its processes need more than \
+             {limit} s to end"
+        ));
     }
 }
 
@@ -254,7 +269,10 @@ fn tell(over: &Over) -> Exit {
             output::note(&format!("error: {because}"));
             Exit::Infrastructure
         }
-        Over::NoWorld { within, waited_for } => {
+        Over::NoWorld { within, waited_for, report } => {
+            if let Some(report) = report {
+                output::note(&report.to_string());
+            }
             let seconds = within.as_secs();
             output::note(&format!(
                 "error: there was no world for this node within the {seconds} s of join_timeout; it waited for \
@@ -270,7 +288,8 @@ fn tell(over: &Over) -> Exit {
 }
 
 /// The name of this node and which life of it this is: the pod's where there is one, else the machine's with the process,
-/// because several may run on one machine.
+/// because several may run on one machine. In containers that is no name of their own: there both may be the same, one
+/// after the other or at once.
 fn node(local_addr: Option<&str>) -> anyhow::Result<(Arc<str>, u64)> {
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     if let Some(pod) = pod {
@@ -283,7 +302,7 @@ fn node(local_addr: Option<&str>) -> anyhow::Result<(Arc<str>, u64)> {
             name.to_string_lossy().into_owned()
         }
     };
-    Ok((format!("{host}_{}", std::process::id()).into(), 0))
+    Ok((format!("{host}_{}", std::process::id()).into(), life()))
 }
 
 /// A number that is greater for whoever starts later.
@@ -318,16 +337,32 @@ fn stream_choice(choice: &launch_options::StreamChoice) -> StreamChoice {
 
 /// From here on these signals do not end the process but are passed on.
 fn signals(wanted: &[ForwardedSignal]) -> anyhow::Result<Signals> {
-    let (sender, receiver) = watch::channel(None);
+    let (sender, signals) = launch::signals();
     for name in wanted {
         let which: Signal = name.as_str().parse().context("an unknown signal")?;
         let mut stream = signal(SignalKind::from_raw(which as i32)).context("signals cannot be watched")?;
         let sender = sender.clone();
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
-                sender.send_replace(Some(which));
+                sender.send(which);
             }
         });
     }
-    Ok(receiver)
+    Ok(signals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_launcher_has_a_later_life_than_those_before_it() {
+        // In a container each is process 1 of a host that may be called like all others.
+        let [(name, earlier), (again, later)] = [(); 2].map(|()| {
+            std::thread::sleep(Duration::from_millis(1));
+            node(Some("host")).unwrap()
+        });
+        assert_eq!(name, again);
+        assert!(earlier < later, "{earlier} {later}");
+    }
 }

@@ -2,24 +2,30 @@
 //!
 //! A library beside a three-line `main`, so that the command reference is generated from the same tree that runs.
 
+mod checkpoint;
 pub mod cli;
+mod predict;
 
 mod completions;
 mod crd;
+mod data;
 mod env;
 mod exit;
 mod inherited;
 mod launch;
+mod local;
 mod logging;
 mod master;
 mod output;
 mod pod;
+mod ps;
 mod run;
 mod sidecar;
 mod signals;
 mod validate;
 mod verbs;
 mod version;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -33,6 +39,9 @@ pub fn main() -> ExitCode {
         Some(word) if word == launch::KEEPER => return flexor_agent::processes::keep(words),
         Some(word) if word == pod::WORD => return pod::run(words),
         Some(_) | None => {}
+    }
+    if completions::answer() {
+        return ExitCode::SUCCESS;
     }
     match Cli::of_this_process().command.run() {
         Ok(exit) => exit.into(),

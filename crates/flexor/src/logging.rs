@@ -1,29 +1,57 @@
 //! The log of servers: one line an event, to standard error.
 
-use std::io::IsTerminal;
+mod queue;
+
+use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
+use self::queue::Queue;
 use crate::output;
+
+/// How long the last lines may take where somebody reads.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
+
+/// The lines of a launcher that are under way.
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// Starts it, as `FLEXOR_LOG` wants it.
 pub fn start() {
-    start_with("info");
+    start_with("info", BoxMakeWriter::new(io::stderr));
 }
 
 /// Starts it for a launcher: what it does is told, of its own master only what has become of the data. Stores lose
-/// masters and nodes when launchers do, which say so.
+/// masters and nodes when launchers do, which say so. It never waits for a reader: [`flush`] does.
 pub fn start_for_launch() {
-    start_with("warn,flexor_agent=info,flexor_master::master=info,flexor_store=error");
+    let writer = match Queue::to(io::stderr()) {
+        Ok(queue) => BoxMakeWriter::new(QUEUE.get_or_init(|| queue).clone()),
+        Err(_) => BoxMakeWriter::new(io::stderr),
+    };
+    start_with("warn,flexor_agent=info,flexor_master::master=info,flexor_store=error", writer);
+}
+
+/// Waits for a moment until what a launcher has logged is written: what is printed next comes after it.
+pub fn flush() {
+    if let Some(queue) = QUEUE.get() {
+        queue.flush(LAST_WORDS_WITHIN);
+    }
 }
 
 /// Starts it for a cluster: what happens to jobs and pods is told otherwise, so only what is wrong.
 pub fn start_for_run() {
-    start_with("warn");
+    start_above(BoxMakeWriter::new(io::stderr));
 }
 
-fn start_with(default: &str) {
+/// Starts it for a cluster that is looked at on a terminal, which knows how to write beside its picture.
+pub fn start_above(writer: BoxMakeWriter) {
+    start_with("warn", writer);
+}
+
+fn start_with(default: &str, writer: BoxMakeWriter) {
     let variable = flexor_model::env::LOG.name;
     let wanted = std::env::var(variable).ok().filter(|wanted| !wanted.is_empty());
     let read = wanted.as_deref().map(filter);
@@ -37,9 +65,9 @@ fn start_with(default: &str) {
     // A second start, as tests do it, keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(io::stderr().is_terminal())
         .try_init();
 }
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use flexor_engine::psmembers;
 use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
-use flexor_master::{Config, Master, MasterError, Ports, Token};
+use flexor_master::{Checkpoints, Config, Master, MasterError, Ports, Token};
 use flexor_model::{Generation, JobUid};
 use flexor_store::server::FAIR_EVENT_INTERVAL;
 use serde::Serialize;
@@ -67,7 +68,14 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     settings.max_restarts = args.max_restarts;
     settings.last_call = Duration::from_secs(args.last_call);
     let uid = JobUid::from(args.uid.as_deref().unwrap_or(args.job.as_str()));
-    Ok(Config { job: args.job.clone(), uid, settings, state: args.state.clone(), token, plain_store: args.plain_store })
+    let servers = psmembers::Settings { copies: args.ps_copies, ..psmembers::Settings::default() };
+    let checkpoints = args.checkpoint_folder.clone().map(|folder| Checkpoints {
+        folder,
+        every: Duration::from_secs(u64::from(args.checkpoint_every)),
+        keep: args.checkpoint_keep,
+    });
+    let (job, state) = (args.job.clone(), args.state.clone());
+    Ok(Config { job, uid, settings, servers, checkpoints, state, token, plain_store: args.plain_store })
 }
 
 /// What to do about a port that is in use.
@@ -95,7 +103,11 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     if config.state.is_none() {
         tracing::warn!("no --state: a restart of this master makes all workers start again");
     }
-    let master = match Master::open(config, ports, &faults) {
+    let opened = tokio::select! {
+        opened = Master::open_when_there_is_room(config, ports, &faults) => opened,
+        exit = termination.wait() => return Ok(exit),
+    };
+    let master = match opened {
         Ok(master) => master,
         Err(error) => {
             output::note(&format!("error: {error}"));

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use flexor_agent::workers::Shim;
 use flexor_local::home::Home;
+use flexor_local::limits;
 use flexor_local::parent::{self, ParentOptions};
 use listenfd::ListenFd;
 
@@ -39,9 +40,16 @@ fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         sockets.extend(passed.take_tcp_listener(index)?.map(OwnedFd::from));
     }
     let shim = Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]);
-    let folder = Home::at(home).pod(&uid);
+    let home = cluster(home);
+    let (folder, limits) = (home.pod(&uid), limits::of_home(&home));
     // Programs die with the thread that started them; on this runtime that is the one that waits for everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(parent::run(ParentOptions { folder, shim, sockets, owner }))?;
+    runtime.block_on(parent::run(ParentOptions { folder, shim, sockets, owner, limits }))?;
     Ok(())
+}
+
+/// The cluster, whose writes may fail where harm is done to it on purpose.
+fn cluster(home: OsString) -> Home {
+    let home = Home::at(home);
+    if std::env::var_os(flexor_model::env::FAULTS.name).is_some() { home.with_write_faults() } else { home }
 }

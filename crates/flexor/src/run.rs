@@ -1,49 +1,89 @@
 //! `flexor run`: manifests as processes of this machine, followed to their end.
 
+mod account;
+mod chaos;
+mod deleted;
+mod ending;
+mod history;
+mod machine;
 pub mod manifests;
 mod progress;
+mod report;
+mod summary;
+mod teller;
+mod view;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use flexor_agent::workers::Shim;
-use flexor_engine::controller::Phase;
 use flexor_local::api;
-use flexor_local::cluster::{Cluster, Options};
+use flexor_local::cluster::{Cluster, Options, WishError};
 use flexor_local::home::Home;
+use flexor_local::limits::Wanted;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use self::progress::Progress;
-use crate::cli::RunArgs;
+use self::chaos::Acts;
+pub use self::chaos::ChaosArg;
+use self::ending::{Ending, Followed};
+use self::history::{History, now};
+use self::report::Report;
+use self::teller::{Teller, When};
+use self::view::Screen;
+use crate::cli::{ClusterArgs, Limits, RunArgs};
 use crate::exit::Exit;
-use crate::launch::SHIM;
 use crate::signals::Termination;
 use crate::{logging, output, pod, signals};
 
 /// Variables of ours that belong to the shell and not to what it starts.
 const NOT_INHERITED: [&str; 4] = ["FLEXOR_", "PET_", "LISTEN_", "TORCHELASTIC_"];
 
+/// How often a report looks where nothing else happens.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How soon pods are told again that they have no more time.
 const TELL_AGAIN: Duration = Duration::from_millis(50);
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
-    logging::start_for_run();
-    let wanted = if args.files.is_empty() { Some(manifests::Wanted::default()) } else { manifests::read(&args.files)? };
+    let screen = if args.no_view { None } else { Screen::of_this_process() };
+    match screen.clone() {
+        Some(screen) => logging::start_above(BoxMakeWriter::new(screen)),
+        None => logging::start_for_run(),
+    }
+    let wanted = if args.files.is_empty() { Some(manifests::Wanted::default()) } else { manifests::read(&args.files) };
     let Some(wanted) = wanted else { return Ok(Exit::Failure) };
     if wanted.jobs.is_empty() && !args.resume {
-        output::note(
-            "error: there are plans in these files, but no job; `flexor apply -f FILE` changes a job that runs",
-        );
+        output::note("error: there is no job in these files; `flexor apply -f FILE` gives them to a cluster that runs");
         return Ok(Exit::Failure);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(follow(args, wanted))
+    let report = match args.report.as_deref().map(Report::prepare).transpose() {
+        Ok(report) => report,
+        Err(error) => {
+            output::note(&format!("error: {error:#}"));
+            return Ok(Exit::Failure);
+        }
+    };
+    runtime.block_on(follow(args, wanted, screen, report))
 }
 
-async fn follow(args: &RunArgs, wanted: manifests::Wanted) -> anyhow::Result<Exit> {
+async fn follow(
+    args: &RunArgs,
+    wanted: manifests::Wanted,
+    screen: Option<Screen>,
+    report: Option<Report>,
+) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
-    let cluster = match Cluster::open(options(args)?) {
+    let beside = args.report.as_deref().unwrap_or(Path::new("."));
+    let acts = args.chaos.as_ref().map(|arg| Acts::prepare(arg, wanted.jobs.iter().map(|(job, _)| job), beside));
+    let acts = match acts.transpose() {
+        Ok(acts) => acts,
+        Err(wrong) => {
+            output::note(&format!("error: {wrong}"));
+            return Ok(Exit::Failure);
+        }
+    };
+    let cluster = match Cluster::open(chaos::options(options(&args.cluster)?, acts.as_ref())) {
         Ok(cluster) => cluster,
         Err(error) => {
             output::note(&format!("error: {error}"));
@@ -59,42 +99,62 @@ async fn follow(args: &RunArgs, wanted: manifests::Wanted) -> anyhow::Result<Exi
         let cluster = cluster.clone();
         tokio::spawn(async move { cluster.run().await })
     };
-    for (job, manifest) in wanted.jobs {
-        cluster.apply(job, manifest)?;
+    let mut history = History::begin(&cluster, now());
+    let mut teller = Teller::new(screen)?;
+    for line in machine::differences(&wanted.jobs, args.cluster.cpus) {
+        // Where this cannot be written, nothing can, which is told below.
+        let _ = output::text(&format!("note: {line}\n"));
     }
+    for (object, _) in wanted.objects {
+        if let Err(error) = cluster.apply_object(object) {
+            return refused(args, &cluster, &error).await;
+        }
+    }
+    for (job, manifest) in wanted.jobs {
+        if let Err(error) = cluster.apply(job, manifest) {
+            return refused(args, &cluster, &error).await;
+        }
+    }
+    history.own = cluster.jobs().into_iter().map(|job| job.key).collect();
     for (plan, manifest) in wanted.plans {
         let name = plan.name.clone();
         if let Err(error) = cluster.apply_plan(plan, manifest) {
             output::note(&format!("warning: the plan {name} is left out: {error}"));
         }
     }
-    let mut progress = Progress::default();
     let mut changes = cluster.changes();
-    loop {
-        progress.tell(&cluster)?;
-        if cluster.jobs().iter().all(|job| job.status.phase.is_over()) {
-            break;
+    let chaos = acts.map(|acts| acts.begin(cluster.clone())).transpose()?;
+    let ending = loop {
+        history.look(&cluster, now());
+        teller.tell(&cluster, &history, now(), When::Due);
+        if cluster.look(|all| all.jobs.values().all(|job| job.status.phase.is_over())) {
+            break Ending::Over;
         }
         tokio::select! {
-            _ = changes.changed() => {}
+            _ = changes.changed() => teller.changed(),
+            () = teller.wait() => {}
+            () = tokio::time::sleep(LOOK_AGAIN), if report.is_some() => {}
             ended = &mut driver => {
                 ended.context("the cluster")?.context("the cluster cannot hear of its pods")?;
             }
-            _ = termination.wait() => {
-                output::note("ends all pods; once more kills them");
-                end_early(&cluster, &mut termination).await;
-                served.finish().await;
-                driver.abort();
-                return Ok(Exit::Interrupted);
-            }
+            _ = termination.wait() => break Ending::Interrupted,
         }
-    }
-    let succeeded = cluster.jobs().iter().all(|job| job.status.phase == Phase::Succeeded);
-    progress.summary(&cluster)?;
-    cluster.drain().await;
+    };
+    drop(chaos);
+    let followed = Followed { history, teller, report };
+    let exit = ending::tell_and_drain(ending, &cluster, followed, &mut termination).await;
     served.finish().await;
     driver.abort();
-    Ok(if succeeded { Exit::Success } else { Exit::Failure })
+    exit
+}
+
+/// Something cannot be taken in: nothing of what was is left.
+async fn refused(args: &RunArgs, cluster: &Cluster, error: &WishError) -> anyhow::Result<Exit> {
+    output::note(&format!("error: {error}"));
+    if !args.resume {
+        cluster.drain().await;
+    }
+    Ok(Exit::Failure)
 }
 
 /// Why the jobs that were here before are in the way, or are missing.
@@ -114,29 +174,41 @@ fn refusal(args: &RunArgs, cluster: &Cluster) -> Option<String> {
 }
 
 /// Ends all pods: in their own time, and at once when that is wanted again.
-async fn end_early(cluster: &Cluster, termination: &mut Termination) {
+pub async fn end_early(cluster: &Cluster, termination: &mut Termination) {
     tokio::select! {
         () = cluster.drain() => return,
         _ = termination.wait() => {}
     }
+    end_at_once(cluster).await;
+}
+
+/// Kills all pods, with whatever they have started.
+pub async fn end_at_once(cluster: &Cluster) {
     // Some may be told for the first time only now, and which signals were heard cannot be known.
     while tokio::time::timeout(TELL_AGAIN, cluster.drain()).await.is_err() {
         cluster.hurry();
     }
 }
 
-fn options(args: &RunArgs) -> anyhow::Result<Options> {
+/// How a cluster is run that was asked for in this shell: its programs see what this shell sees.
+pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
     let flexor = std::env::current_exe().context("cannot find this program")?;
     let inherited = std::env::vars().filter(|(name, _)| !NOT_INHERITED.iter().any(|start| name.starts_with(start)));
     let base: BTreeMap<String, String> = inherited.collect();
     Ok(Options {
         home: Home::at(home(args.home.as_deref())?),
-        shim: Shim::new(&flexor, [SHIM]),
         flexor,
         pod_word: pod::WORD,
         folder: std::env::current_dir().context("the folder to run in is gone")?,
         base,
         ephemeral: args.ephemeral,
+        cpus: args.cpus,
+        limits: match args.limits {
+            Limits::Auto => Wanted::Best,
+            Limits::Watch => Wanted::Watched,
+        },
+        chaos: false,
+        background: false,
     })
 }
 

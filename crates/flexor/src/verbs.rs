@@ -7,10 +7,10 @@
 //! Objects come in the shape that Kubernetes gives them, and nothing here asks for more than such an object holds, so that
 //! a client of a Kubernetes cluster can stand in the place of the laptop's.
 
-mod age;
+pub mod age;
 mod apply;
 mod args;
-mod cells;
+pub mod cells;
 mod delete;
 mod describe;
 mod events;
@@ -21,6 +21,9 @@ mod kill;
 mod kinds;
 mod leading_options;
 mod logs;
+mod migrate;
+mod missing;
+mod plans;
 mod pod_state;
 mod scale;
 mod selector;
@@ -32,8 +35,13 @@ use flexor_local::api::{Client, ClientError};
 use flexor_local::home::Home;
 use thiserror::Error;
 
-pub use self::args::Verb;
-pub use self::leading_options::behind_the_verb;
+pub use self::age::since;
+pub use self::apply::give;
+pub use self::args::{Home as HomeArg, Verb, amount};
+pub use self::describe::Text;
+pub use self::kinds::{ObjectKind, all as all_kinds, named as kinds_named};
+pub use self::leading_options::{behind_the_verb, is_verb};
+pub use self::table::Table;
 use crate::exit::Exit;
 use crate::{output, run};
 
@@ -51,7 +59,11 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
     });
-    let Err(error) = done else { return done };
+    done.or_else(told)
+}
+
+/// Tells why something was not done. How the process then ends.
+pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
     output::note(&format!("error: {error:#}"));
     let is_refusal = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Refused(_) | ClientError::Exists(_)) => true,
@@ -69,6 +81,7 @@ async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Logs(args) => logs::run(&client, &args).await,
         Verb::Events(args) => events::run(&client, &args).await,
         Verb::Scale(args) => scale::run(&client, &args).await,
+        Verb::Migrate(args) => migrate::run(&client, &args).await,
         Verb::Delete(args) => delete::run(&client, &args).await,
         Verb::Kill(args) => kill::run(&client, &args).await,
         Verb::Top(args) => top::run(&client, &args).await,
@@ -81,15 +94,6 @@ async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
 async fn connect(place: &args::Home) -> anyhow::Result<Client> {
     let home = Home::at(run::home(place.home.as_deref())?);
     Ok(Client::connect(&home).await?)
-}
-
-/// The pod that is meant by `NAME` or `pod/NAME`.
-fn pod_name(word: &str) -> anyhow::Result<&str> {
-    match word.split_once('/') {
-        None => Ok(word),
-        Some(("pod" | "pods" | "po", name)) => Ok(name),
-        Some((kind, _)) => refuse(format!("this is about pods, and {kind} are none")),
-    }
 }
 
 fn refuse<T>(message: impl Into<String>) -> anyhow::Result<T> {

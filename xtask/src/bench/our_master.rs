@@ -1,5 +1,6 @@
 //! `flexor master` as the measured process: with a journal, its log in a file, ended with its guard.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -42,12 +43,17 @@ pub(super) enum Disk {
 impl OurMaster {
     /// Starts a master of a job that needs exactly this many nodes.
     pub(super) fn start(program: &Path, nodes: usize, disk: Disk) -> Result<OurMaster> {
+        OurMaster::start_with(program, nodes, disk, &[])
+    }
+
+    /// The same with more arguments.
+    pub(super) fn start_with(program: &Path, nodes: usize, disk: Disk, more: &[&OsStr]) -> Result<OurMaster> {
         let folder = tempfile::tempdir().context("cannot make a folder for the journal")?;
         let log = File::create(folder.path().join("log")).context("cannot create the log of the master")?;
         let mut command = Command::new(program);
         command.args(["master", "--job", JOB, "--world", &format!("static:{nodes}")]);
         command.args(["--grpc", "127.0.0.1:0", "--store", "127.0.0.1:0", "--http", "127.0.0.1:0", "-o", "json"]);
-        command.arg("--state").arg(folder.path().join("state"));
+        command.arg("--state").arg(folder.path().join("state")).args(more);
         if let Disk::Slow { fsync_ms } = disk {
             let faults = folder.path().join("faults.json");
             fs::write(&faults, format!("{{\"fsync_delay_ms\": {fsync_ms}}}"))?;

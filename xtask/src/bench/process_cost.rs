@@ -14,6 +14,12 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     cpu_ticks(&stat).map(|ticks| ticks / TICKS_PER_SECOND).with_context(|| format!("{path} says {stat}"))
 }
 
+/// Seconds of CPU that this thread has used so far, finer than `/proc` tells.
+pub(super) fn thread_cpu_seconds() -> Result<f64> {
+    let used = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(used.tv_sec() as f64 + used.tv_nsec() as f64 / 1e9)
+}
+
 /// Memory that a process has in RAM, in MiB.
 pub(super) fn resident_mib(pid: u32) -> Result<f64> {
     status_mib(pid, "VmRSS:")

@@ -32,6 +32,10 @@ pub(super) struct Row {
 pub(super) enum PeerSource {
     /// Measured in the same run, on the same machine.
     Measured,
+    /// Told by its authors, or measured elsewhere: it gives no ratio.
+    Published,
+    /// There is none; its numbers are `null`.
+    None,
 }
 
 impl Row {
@@ -89,6 +93,30 @@ impl Row {
         Ok(Row { unit, ours_max, peer_max, ratio, met: ratio >= target, ..row })
     }
 
+    /// Something that has no peer, won within this mark.
+    pub(super) fn within(metric: &str, unit: &'static str, ours: &[f64], mark: f64) -> Result<Row> {
+        let nobody = [f64::NAN];
+        let row = Row { unit, ..Row::timed(metric, ours, "", &nobody, mark)? };
+        Ok(Row { met: row.ours <= mark, peer_source: PeerSource::None, ..row })
+    }
+
+    /// Beside what somebody else has published: nothing to win, and no ratio.
+    pub(super) fn published(
+        metric: &str,
+        unit: &'static str,
+        ours: &[f64],
+        peer_name: &str,
+        published: f64,
+    ) -> Result<Row> {
+        let row = Row { unit, ..Row::timed(metric, ours, peer_name, &[published], f64::NAN)? };
+        Ok(Row { ratio: f64::NAN, met: row.ours <= published, peer_source: PeerSource::Published, ..row })
+    }
+
+    /// The same with nothing to win: it is told, and that is all.
+    pub(super) fn only_told(self) -> Row {
+        Row { target: f64::NAN, met: true, ..self }
+    }
+
     fn timed(metric: &str, ours: &[f64], peer_name: &str, peer: &[f64], target: f64) -> Result<Row> {
         let (ours_median, peer_median) = (median(ours)?, median(peer)?);
         Ok(Row {
@@ -116,10 +144,21 @@ impl fmt::Display for Row {
         writeln!(f, "  {:<24} {:>9} {:>9}", "", "median", "worst")?;
         let digits = if self.ours.min(self.peer) < 0.01 { 6 } else { 3 };
         writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", "flexor", self.ours, self.ours_max)?;
-        writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", self.peer_name, self.peer, self.peer_max)?;
         let met = if self.met { "met" } else { "NOT met" };
         let target_digits = if self.target < 1.0 { 3 } else { 1 };
-        write!(f, "  ratio {:.1} (target {:.target_digits$}: {met})", self.ratio, self.target)
+        let target = if self.target.is_nan() {
+            "nothing to reach".to_owned()
+        } else {
+            format!("target {:.target_digits$}: {met}", self.target)
+        };
+        if self.peer_source == PeerSource::None {
+            return write!(f, "  ({target})");
+        }
+        if self.peer_source == PeerSource::Published {
+            return write!(f, "  {:<24} {:>9.digits$} {unit}, as published", self.peer_name, self.peer);
+        }
+        writeln!(f, "  {:<24} {:>9.digits$} {:>9.digits$} {unit}", self.peer_name, self.peer, self.peer_max)?;
+        write!(f, "  ratio {:.1} ({target})", self.ratio)
     }
 }
 

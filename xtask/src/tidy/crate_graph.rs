@@ -23,6 +23,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
+    Layer { name: "flexor-data", uses: &[], in_tests: &[] },
+    Layer { name: "flexor-ps", uses: &["flexor-model", "flexor-wire"], in_tests: &["flexor-engine", "flexor-master"] },
     Layer { name: "flexor-store", uses: &["flexor-model", "flexor-engine", "flexor-wire"], in_tests: &[] },
     Layer {
         name: "flexor-master",
@@ -39,6 +41,7 @@ const LAYERS: &[Layer] = &[
         uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent"],
         in_tests: &[],
     },
+    Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
     Layer {
         name: "flexor",
@@ -46,8 +49,11 @@ const LAYERS: &[Layer] = &[
             "flexor-model",
             "flexor-engine",
             "flexor-sched",
+            "flexor-data",
             "flexor-dialects",
             "flexor-wire",
+            "flexor-ps",
+            "flexor-worker",
             "flexor-store",
             "flexor-master",
             "flexor-agent",
@@ -57,7 +63,17 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "xtask",
-        uses: &["flexor", "flexor-dialects", "flexor-model", "flexor-store", "flexor-testbed", "flexor-wire"],
+        uses: &[
+            "flexor",
+            "flexor-data",
+            "flexor-dialects",
+            "flexor-model",
+            "flexor-ps",
+            "flexor-store",
+            "flexor-testbed",
+            "flexor-wire",
+            "flexor-worker",
+        ],
         in_tests: &[],
     },
 ];

@@ -15,7 +15,7 @@ use super::outcome::LaunchError;
 use super::place::World;
 use super::store::{self, RoundStore};
 use super::world_socket::{ToldWorld, WorldSocket};
-use super::{Launch, Signals, signal};
+use super::{Launch, Signals};
 use crate::workers::{
     EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec, WorkerWorld,
 };
@@ -45,6 +45,8 @@ pub(super) struct Crew {
     pub(super) incarnation: u64,
     /// All of them have connected to the socket at some time.
     pub(super) opted_in: bool,
+    /// All of those have been in a world.
+    pub(super) has_worked: bool,
     /// Since when they live.
     pub(super) started: Instant,
     /// After the group, which uses it.
@@ -61,15 +63,16 @@ impl Crew {
             .map(|local| {
                 let place = place(world, &store, local);
                 let environment = environment(launch, local, &Counted::of(world), Some(place));
-                spec(launch, local, (world.first_process + local, environment), incarnation, &socket)
+                spec(launch, local, (Some(world.first_process + local), environment), incarnation, &socket)
             })
             .collect();
         let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         let (first, last) = (world.first_process, world.first_process + launch.processes - 1);
         let ranks = format_args!("{first}-{last}");
         tracing::info!(round = world.round, nodes = world.size, processes = world.processes, %ranks, "started");
-        let told = told(launch, world, &store);
-        Ok(Self { group, socket, told, incarnation, opted_in: false, started: Instant::now(), store: Some(store) })
+        let (told, started) = (told(launch, world, &store), Instant::now());
+        let (opted_in, has_worked) = (false, false);
+        Ok(Self { group, socket, told, incarnation, opted_in, has_worked, started, store: Some(store) })
     }
 
     /// Starts workers that wait for a world, so that those who are in one need not wait for them.
@@ -77,12 +80,13 @@ impl Crew {
         let Life { incarnation, attempt } = life;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
-            .map(|local| spec(launch, local, (local, environment(launch, local, counted, None)), incarnation, &socket))
+            .map(|local| spec(launch, local, (None, environment(launch, local, counted, None)), incarnation, &socket))
             .collect();
         let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         tracing::info!("started, to join when ready");
         let (told, started) = (Vec::new(), Instant::now());
-        Ok(Self { group, socket, told, incarnation, opted_in: true, started, store: None })
+        let (opted_in, has_worked) = (true, false);
+        Ok(Self { group, socket, told, incarnation, opted_in, has_worked, started, store: None })
     }
 
     /// Takes the workers over into another world.
@@ -90,6 +94,8 @@ impl Crew {
         let store = open_store(launch, world).await?;
         self.told = told(launch, world, &store);
         self.store = Some(store);
+        self.opted_in = true;
+        self.group.set_ranks(GlobalRank(world.first_process));
         self.socket.tell(&self.told);
         let survivors = world.survivors.len();
         tracing::info!(round = world.round, nodes = world.size, processes = world.processes, survivors, "goes on");
@@ -121,20 +127,19 @@ impl Crew {
         !self.told.is_empty()
     }
 
-    /// Ends the workers; a signal in the meantime leaves them no more time.
+    /// Ends the workers. The second signal leaves them no more time; the first is why they end, or finds them at it,
+    /// perhaps at their last checkpoint.
     pub(super) async fn end(&mut self, ladder: Ladder, signals: &mut Signals) {
-        let told_before = signals.borrow_and_update().is_some();
-        let again = async {
-            if told_before {
-                // The first one is why we are here.
-                let _ = signals.changed().await;
-            } else {
-                signal(signals).await;
+        let no_more_time = async {
+            if signals.first().is_none() {
+                let signal = signals.until_first().await;
+                tracing::info!("{signal}: its workers are ending; another signal kills them");
             }
+            signals.until_second().await;
         };
         let ending = tokio::select! {
             ending = self.group.end(ladder) => ending,
-            () = again => self.group.end(AT_ONCE).await,
+            () = no_more_time => self.group.end(AT_ONCE).await,
         };
         if !ending.killed.is_empty() {
             tracing::warn!(killed = ?ending.killed, "did not end in time and were killed");
@@ -211,7 +216,7 @@ fn device(local: u32, visible: Option<&str>) -> String {
 fn spec(
     launch: &Launch,
     local: u32,
-    (rank, mut environment): (u32, EnvironmentChanges),
+    (rank, mut environment): (Option<u32>, EnvironmentChanges),
     incarnation: u64,
     socket: &WorldSocket,
 ) -> WorkerSpec {
@@ -225,7 +230,7 @@ fn spec(
     environment.set(flexor_model::env::WORLD_SOCKET.name, socket.path());
     WorkerSpec {
         local_rank: LocalRank(local),
-        rank: GlobalRank(rank),
+        rank: rank.map(GlobalRank),
         role: launch.role.clone(),
         program: launch.program.clone(),
         args: launch.args.iter().map(OsString::clone).collect(),

@@ -1,8 +1,8 @@
 //! What is said in a session, and when: one thing at a time, the next when the last is answered.
 //!
 //! Reports come first, in their order, each until the master has taken it; then what the node wants, whenever the master
-//! says that the node does not have it; then that its processes outlive the world. No input or output here: [`super::session`] has the stream, and the time comes
-//! in with every call.
+//! says that the node does not have it; then that its processes outlive the world. No input or output here:
+//! [`super::session`] has the stream, and the time comes in with every call.
 
 use std::time::Duration;
 
@@ -28,9 +28,7 @@ pub(super) struct Dialogue {
     /// Where the master last said that the node stands.
     stands: Option<wire::World>,
     /// What was last said to get what is wanted.
-    said: Option<Op>,
-    /// Whether it has said where the node stands since then.
-    heard_since: bool,
+    last_wish: Option<LastWish>,
     /// The last round of which it was said that the node's processes outlive changes.
     opted_in: Option<u64>,
     /// What waits for an answer.
@@ -39,10 +37,18 @@ pub(super) struct Dialogue {
     pauses: Backoff,
     /// Nothing is said before this: the last was refused.
     quiet_until: Option<Instant>,
-    /// The same is not said again before this.
-    again_at: Option<Instant>,
     /// When to ask where the node stands.
     look_at: Option<Instant>,
+}
+
+/// Something that was said. The answer does not show whether it helped; what the master says next does.
+#[derive(Debug)]
+struct LastWish {
+    op: Op,
+    /// Whether the master has said since then where the node stands.
+    is_seen: bool,
+    /// It is not said again before this.
+    again_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,14 +83,12 @@ impl Dialogue {
             node,
             processes,
             stands: None,
-            said: None,
-            heard_since: false,
+            last_wish: None,
             opted_in: None,
             awaits: None,
             last_id: 0,
             pauses: Backoff::default(),
             quiet_until: None,
-            again_at: None,
             look_at: None,
         }
     }
@@ -103,16 +107,18 @@ impl Dialogue {
         let (errand, op) = if let Some(report) = errands.reports.front() {
             (Errand::Report, report.clone())
         } else if let Some(wish) = self.wish(errands.wanted) {
-            if self.said.as_ref() == Some(&wish) && self.again_at.is_some_and(|at| now < at) {
+            let is_last = |last: &&LastWish| last.op == wish;
+            let again_at = self.last_wish.as_ref().filter(is_last).and_then(|last| last.again_at);
+            if again_at.is_some_and(|at| now < at) {
                 return None;
             }
-            (self.said, self.heard_since) = (Some(wish.clone()), false);
+            self.last_wish = Some(LastWish { op: wish.clone(), is_seen: false, again_at });
             (Errand::Wish, wish)
         } else if let Some(round) = self.outlives(errands) {
             self.opted_in = Some(round);
             (Errand::OptIn, Op::OptIn(wire::OptIn {}))
         } else {
-            if self.heard_since {
+            if self.last_wish.as_ref().is_none_or(|last| last.is_seen) {
                 self.pauses.reset();
             }
             self.look(errands.wanted, now)?;
@@ -136,7 +142,8 @@ impl Dialogue {
 
     /// When there may be something to say without anything having happened.
     pub(super) fn wakes_at(&self, now: Instant) -> Option<Instant> {
-        self.quiet_until.into_iter().chain(self.again_at).chain(self.look_at).filter(|at| *at > now).min()
+        let again_at = self.last_wish.as_ref().and_then(|last| last.again_at);
+        self.quiet_until.into_iter().chain(again_at).chain(self.look_at).filter(|at| *at > now).min()
     }
 
     /// Takes in a reply.
@@ -145,13 +152,16 @@ impl Dialogue {
         if answered.is_some() {
             self.awaits = None;
         }
-        if answered == Some(Errand::Wish) {
-            self.again_at = Some(now + self.pauses.pause());
+        if let (Some(Errand::Wish), Some(last)) = (answered, &mut self.last_wish) {
+            last.again_at = Some(now + self.pauses.pause());
         }
         match (reply.result, answered) {
             (Some(Answer::World(world)), _) => {
                 let place = Place::of(&world);
-                (self.stands, self.heard_since) = (Some(world), true);
+                self.stands = Some(world);
+                if let Some(last) = &mut self.last_wish {
+                    last.is_seen = true;
+                }
                 Heard::Stands(place)
             }
             (Some(Answer::Refusal(refusal)), _) => self.take_refusal(&refusal, answered, now),
@@ -173,7 +183,7 @@ impl Dialogue {
             Some(Errand::Report | Errand::Wish | Errand::OptIn) => {
                 self.quiet_until = Some(now + self.pauses.pause());
                 self.opted_in = self.opted_in.filter(|_| answered != Some(Errand::OptIn));
-                self.said = self.said.take().filter(|_| answered != Some(Errand::Wish));
+                self.last_wish = self.last_wish.take().filter(|_| answered != Some(Errand::Wish));
                 Heard::Refused(because)
             }
         }
@@ -190,7 +200,8 @@ impl Dialogue {
         let waits = matches!(wanted, Wanted::World { .. })
             && self.stands.as_ref().is_some_and(|world| world.closed.is_empty() && world.place() != Said::InWorld);
         // It has left and is to join, as soon as the master says that it is outside.
-        let has_left = matches!(wanted, Wanted::World { .. }) && !self.heard_since && self.said.is_some();
+        let is_unseen = self.last_wish.as_ref().is_some_and(|last| !last.is_seen);
+        let has_left = matches!(wanted, Wanted::World { .. }) && is_unseen;
         let due = has_left || self.look_at.is_some_and(|at| now >= at);
         self.look_at = (waits || has_left).then(|| self.look_at.filter(|_| !due).unwrap_or(now + LOOK_EVERY));
         (due && (waits || has_left)).then_some(())
@@ -203,27 +214,42 @@ impl Dialogue {
         let depart = |detail: &str| Op::Depart(wire::Depart { detail: detail.to_owned() });
         let op = match wanted {
             Wanted::Nothing => return None,
-            Wanted::World { .. } | Wanted::Rest if !is_open => return None,
+            Wanted::World { .. } | Wanted::Rest { .. } if !is_open => return None,
             Wanted::World { after, survives, apart } => {
-                let join = Op::Join(wire::Join { processes: self.processes, survives });
+                let join = Op::Join(wire::Join { processes: self.processes, survives, after });
                 match world.place() {
                     Said::InWorld if after.is_none_or(|after| world.round > after) => return None,
                     // Never twice: a world may have come of the first, and who joins again in a world ends it.
-                    Said::Joined | Said::Spare if !apart || self.said.as_ref() == Some(&join) => return None,
+                    Said::Joined | Said::Spare if !apart || self.has_joined_with(survives) => return None,
                     Said::InWorld | Said::Away | Said::Joined | Said::Spare if apart => depart(ASIDE),
                     Said::InWorld | Said::Away | Said::Joined | Said::Spare => join,
                     Said::Unspecified | Said::Outside => join,
                 }
             }
-            // Where the node stands does not show whether the master knows; once is enough for each.
-            Wanted::Rest => Some(Op::Finish(wire::Finish {})).filter(|finish| self.said.as_ref() != Some(finish))?,
+            Wanted::Rest { apart } => match world.place() {
+                // Where the node stands does not show whether the master knows; once is enough for each.
+                Said::InWorld if !apart && self.has_finished() => return None,
+                Said::InWorld if !apart => Op::Finish(wire::Finish {}),
+                Said::InWorld | Said::Joined | Said::Spare | Said::Away => depart(ASIDE),
+                Said::Unspecified | Said::Outside => return None,
+            },
             Wanted::Absence(detail) => match world.place() {
                 Said::Unspecified | Said::Outside => return None,
                 Said::InWorld | Said::Joined | Said::Spare | Said::Away => depart(detail),
             },
         };
         // Where the node stood before this was said tells nothing.
-        Some(op).filter(|op| self.heard_since || self.said.as_ref() != Some(op))
+        Some(op).filter(|op| self.last_wish.as_ref().is_none_or(|last| last.is_seen || last.op != *op))
+    }
+
+    /// Whether the last that was said is that it joins, with processes that live on or without.
+    fn has_joined_with(&self, survives: bool) -> bool {
+        matches!(&self.last_wish, Some(LastWish { op: Op::Join(join), .. }) if join.survives == survives)
+    }
+
+    /// Whether the last that was said is that the program has ended well.
+    fn has_finished(&self) -> bool {
+        matches!(&self.last_wish, Some(LastWish { op: Op::Finish(_), .. }))
     }
 
     fn request(&mut self, op: Op) -> wire::Request {

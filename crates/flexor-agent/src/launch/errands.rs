@@ -29,7 +29,10 @@ pub(super) enum Wanted {
     /// To be in none, for this reason.
     Absence(&'static str),
     /// To be out of work: its program has ended well.
-    Rest,
+    Rest {
+        /// After it has left its world: it stood aside, and others went on without it.
+        apart: bool,
+    },
 }
 
 /// What there is to say.
@@ -64,7 +67,7 @@ impl Errands {
     pub(super) fn want_no_more(&mut self) -> bool {
         match self.wanted {
             Wanted::World { .. } => self.want(Wanted::Absence(ENDS)),
-            Wanted::Nothing | Wanted::Absence(_) | Wanted::Rest => false,
+            Wanted::Nothing | Wanted::Absence(_) | Wanted::Rest { .. } => false,
         }
     }
 

@@ -9,7 +9,7 @@ use super::crew::Crew;
 use super::outcome::Over;
 use super::place::Place;
 use super::words::Words;
-use super::{Launcher, Then, outside, signal};
+use super::{Launcher, Then, outside};
 
 impl Launcher<'_> {
     /// Waits for a master. Among processes that outlive changes the node's own start before it joins.
@@ -25,7 +25,7 @@ impl Launcher<'_> {
                 },
                 () = sleep_until(words.due()) => words.say(self.membership.waits_for()),
                 within = time_is_up(since, self.launch.join_within) => return Then::End(self.no_world(within)),
-                signal = signal(&mut self.signals) => return Then::End(Over::Signal(signal)),
+                signal = self.signals.until_first() => return Then::End(Over::Signal(signal)),
             }
         }
     }
@@ -39,7 +39,6 @@ impl Launcher<'_> {
         let over = loop {
             if let Some(crew) = kept.take_if(|crew| !crew.group.exits().is_empty()) {
                 tracing::warn!("a worker ended while it waited for a world");
-                self.membership.stand_aside();
                 let waited = outside::after_exit(&crew);
                 return self.after_waiting(*crew, waited).await;
             }
@@ -51,20 +50,20 @@ impl Launcher<'_> {
                     Place::Barred(bar) => break bar.into(),
                     // The world that it waited for has ended before this node was in it.
                     Place::Restart { .. } => self.membership.join(survives),
-                    Place::Waiting => {}
+                    Place::Waiting { .. } => {}
                 },
                 () = sleep_until(words.due()) => words.say(self.membership.waits_for()),
                 () = a_worker_ends(&mut kept) => {}
                 within = time_is_up(since, limit) => break self.no_world(within),
-                signal = signal(&mut self.signals) => break Over::Signal(signal),
+                signal = self.signals.until_first() => break Over::Signal(signal),
             }
         };
         self.give_up(kept, &over).await;
         Then::End(over)
     }
 
-    fn no_world(&self, within: Duration) -> Over {
-        Over::NoWorld { within, waited_for: self.membership.waits_for() }
+    pub(super) fn no_world(&self, within: Duration) -> Over {
+        Over::NoWorld { within, waited_for: self.membership.waits_for(), report: None }
     }
 }
 

@@ -15,11 +15,11 @@ use wire::request::Op;
 use super::Launch;
 use super::belonging::Belonging;
 use super::errands::{ASIDE, ENDS, Errands, Wanted};
+use super::failing::LastFailure;
 use super::known::{Known, KnownJob};
 use super::outcome::Over;
 use super::place::{Bar, Place};
 use super::session::Session;
-use crate::workers::FailureReport;
 
 /// How long the last errands may take where no master answers.
 const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
@@ -35,7 +35,8 @@ pub(super) struct Membership {
     last_round: Option<u64>,
     /// It has stood aside since it was last in a world.
     apart: bool,
-    last_failure: Option<FailureReport>,
+    /// What went wrong last in the world that the node is in, or to get into the next one.
+    last_failure: Option<LastFailure>,
     session: JoinHandle<()>,
 }
 
@@ -46,7 +47,7 @@ impl Membership {
         let node = wire::Node { name: name.to_string(), incarnation: *incarnation };
         let errands = Arc::new(watch::Sender::new(Errands::new()));
         let ((place_sender, place), (known_sender, known)) =
-            (watch::channel(Place::Waiting), watch::channel(Known::default()));
+            (watch::channel(Place::Waiting { needed: false }), watch::channel(Known::default()));
         let address = launch.master_address.clone();
         let session = Session {
             master: launch.master.clone(),
@@ -105,15 +106,39 @@ impl Membership {
         self.want(Wanted::World { after: self.last_round, survives, apart: self.apart });
     }
 
-    /// Wants nothing but what it has.
+    /// Wants nothing but the world that it has. What went wrong before is made good.
     pub(super) fn stay(&mut self) {
-        self.apart = false;
+        (self.apart, self.last_failure) = (false, None);
         self.want(Wanted::Nothing);
     }
 
     /// The program has ended well here.
     pub(super) fn finish(&mut self) {
-        self.want(Wanted::Rest);
+        self.want(Wanted::Rest { apart: self.apart });
+    }
+
+    /// Whether the node has stood aside since it was last in a world.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Whether those who are not outside, as this node is, are too few for a world.
+    pub(super) fn is_needed(&self) -> bool {
+        matches!(*self.place.borrow(), Place::Waiting { needed: true })
+    }
+
+    /// Until there has been no master for so long, which it gives. For ever, where that is no limit.
+    pub(super) fn without_master(&self, limit: Option<Duration>) -> impl Future<Output = Duration> + use<> {
+        let mut known = self.known.clone();
+        async move {
+            let Some(limit) = limit else { return std::future::pending().await };
+            while known.wait_for(|known| known.away.is_some()).await.is_ok() {
+                if timeout(limit, known.wait_for(|known| known.away.is_none())).await.is_err() {
+                    return limit;
+                }
+            }
+            std::future::pending().await
+        }
     }
 
     /// Wants to be in no world for a while, so that others can go on without this node.
@@ -138,8 +163,8 @@ impl Membership {
     }
 
     /// The program has failed here.
-    pub(super) fn failed(&mut self, report: FailureReport) {
-        self.last_failure = Some(report);
+    pub(super) fn failed(&mut self, failure: LastFailure) {
+        self.last_failure = Some(failure);
     }
 
     /// Where the node stands, when that is something else than before. Worlds that it has been in before are no news.
@@ -162,7 +187,7 @@ impl Membership {
                     self.last_round = Some(world.round);
                     return place;
                 }
-                Place::Waiting | Place::Closed(_) | Place::Barred(_) => return place,
+                Place::Waiting { .. } | Place::Closed(_) | Place::Barred(_) => return place,
             }
         }
     }
@@ -171,7 +196,7 @@ impl Membership {
     /// the program here.
     ///
     /// One that the master will not have says nothing.
-    pub(super) async fn end(self, over: Option<&Over>) -> Option<FailureReport> {
+    pub(super) async fn end(self, over: Option<&Over>) -> Option<LastFailure> {
         if !matches!(over, Some(Over::Fenced(_) | Over::OtherJob(_) | Over::Token(_))) {
             self.want(Wanted::Absence(ENDS));
             let mut errands = self.errands.subscribe();

@@ -33,6 +33,16 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Whether it is the program that cannot be started, and not the machine that will not.
+    pub fn is_of_the_program(&self) -> bool {
+        match self {
+            LaunchError::Start(error) => error.is_of_the_program(),
+            LaunchError::Logs(_) | LaunchError::Store(_) | LaunchError::Socket { .. } => false,
+        }
+    }
+}
+
 /// The end of a node's part in a job.
 #[derive(Debug)]
 pub enum Over {
@@ -59,6 +69,8 @@ pub enum Over {
         within: Duration,
         /// What it waited for at the end.
         waited_for: String,
+        /// What went wrong on this node last, if anything did.
+        report: Option<Box<FailureReport>>,
     },
     /// The launcher was told to end.
     Signal(Signal),
@@ -80,10 +92,16 @@ impl Over {
         }
     }
 
-    pub(super) fn with_report(self, last: Option<FailureReport>) -> Self {
+    /// Where an end has to tell what went wrong on the node: nothing where it is none that has to.
+    pub(super) fn report_mut(&mut self) -> Option<&mut Option<Box<FailureReport>>> {
         match self {
-            Over::Closed { because, report: None } => Over::Closed { because, report: last.map(Box::new) },
-            other => other,
+            Over::Closed { report, .. } | Over::NoWorld { report, .. } => Some(report),
+            Over::Finished
+            | Over::FinishedBefore
+            | Over::Fenced(_)
+            | Over::OtherJob(_)
+            | Over::Token(_)
+            | Over::Signal(_) => None,
         }
     }
 }

@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use flexor_model::Reason;
 use tokio::time::Instant;
 
 use super::crew::Crew;
 use super::outcome::{LaunchError, Over};
-use super::place::{Place, World};
-use super::{Launcher, Then, reports, signal};
+use super::place::Place;
+use super::{Launcher, Then, reports};
 
 /// New workers have so many times longer to be ready for a world than others to leave theirs.
 const TO_START: u32 = 30;
@@ -52,18 +51,15 @@ impl Launcher<'_> {
         match waited {
             Waited::Ready => Then::Join(Some(Box::new(crew))),
             Waited::Finished => {
-                self.end(&mut crew).await;
                 self.membership.report(reports::all_ended(self.launch, &crew));
-                Then::Watch
-            }
-            Waited::Failed => {
+                self.membership.stand_aside();
                 self.end(&mut crew).await;
-                self.after_failure(crew)
+                Then::Rest
             }
+            Waited::Failed => self.lose(crew).await,
             Waited::Incomplete => {
                 tracing::warn!("not all workers are ready for a world; all are started again");
-                self.end(&mut crew).await;
-                self.replace(&crew)
+                self.lose(crew).await
             }
             Waited::Unaware => {
                 tracing::warn!(
@@ -80,45 +76,9 @@ impl Launcher<'_> {
         }
     }
 
-    /// A crew has ended that others go on without: the next one starts outside.
-    pub(super) fn replace(&mut self, crew: &Crew) -> Then {
-        self.membership.report(reports::all_ended(self.launch, crew));
-        Then::StartOutside(crew.started.elapsed())
-    }
-
-    /// The program has failed, for the so-manieth time by this node's own count, in a crew that others go on without.
-    pub(super) fn replace_failed(&mut self, crew: &Crew, failures: u32) -> Then {
-        let max = self.max_restarts();
-        if failures > max {
-            let detail = format!("the program failed {failures} times on this node, {max} restarts are allowed");
-            return Then::End(Over::closed(format!("{}: {detail}", Reason::RestartsExhausted)));
-        }
-        Then::StartOutside(crew.started.elapsed())
-    }
-
-    /// The workers here say that nothing is left to do, and others are at work: waits until the run is closed.
-    pub(super) async fn watch(&mut self) -> Then {
-        let others_are_enough = |world: &World| world.size > *world.limits.nodes.start();
-        if !self.world.as_ref().is_some_and(others_are_enough) {
-            // They would wait for this node, and nobody would close the run.
-            return Then::Join(None);
-        }
-        tracing::info!("its workers have nothing left to do; waits for the others");
-        self.membership.stand_aside();
-        loop {
-            tokio::select! {
-                place = self.membership.changed() => if let Some(over) = over(place) {
-                    return Then::End(over);
-                },
-                signal = signal(&mut self.signals) => return Then::End(Over::Signal(signal)),
-            }
-        }
-    }
-
     /// Waits until workers that are in no world are ready for one.
     async fn wait_outside(&mut self, crew: &mut Crew) -> Waited {
         let deadline = Instant::now() + self.launch.change_within * TO_START;
-        let has_worked = self.world.is_some();
         loop {
             let complete = crew.group.exits().is_empty();
             if complete && crew.socket.all_ready(self.launch.processes) {
@@ -131,7 +91,7 @@ impl Launcher<'_> {
                 exit = crew.group.next_exit() => match exit {
                     Some(exit) if exit.outcome.is_success() => {}
                     // It may have missed its rank.
-                    Some(_) if !has_worked && !crew.socket.has_anybody_called() => return Waited::Unaware,
+                    Some(_) if !self.has_worked && !crew.socket.has_anybody_called() => return Waited::Unaware,
                     Some(_) => return Waited::Failed,
                     None => return Waited::Finished,
                 },
@@ -143,7 +103,7 @@ impl Launcher<'_> {
                     let called = crew.socket.all_here(self.launch.processes);
                     return if called { Waited::Incomplete } else { Waited::Unaware };
                 }
-                signal = signal(&mut self.signals) => return Waited::Over(Over::Signal(signal)),
+                signal = self.signals.until_first() => return Waited::Over(Over::Signal(signal)),
             }
         }
     }
@@ -156,7 +116,7 @@ impl Launcher<'_> {
                 place = self.membership.changed() => if let Some(over) = over(place) {
                     return Some(over);
                 },
-                signal = signal(&mut self.signals) => return Some(Over::Signal(signal)),
+                signal = self.signals.until_first() => return Some(Over::Signal(signal)),
                 () = tokio::time::sleep_until(deadline) => return None,
             }
         }
@@ -181,6 +141,6 @@ fn over(place: Place) -> Option<Over> {
         Place::Closed(because) => Some(Over::closed(because)),
         Place::Barred(bar) => Some(bar.into()),
         // What is left of the world that it stands aside from.
-        Place::Waiting | Place::InWorld(_) | Place::Restart { .. } => None,
+        Place::Waiting { .. } | Place::InWorld(_) | Place::Restart { .. } => None,
     }
 }

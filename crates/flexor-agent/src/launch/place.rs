@@ -8,8 +8,11 @@ use super::limits::Limits;
 /// Where a node stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Not in a world; it has joined, or will.
-    Waiting,
+    /// Not in a world; it has joined, or may.
+    Waiting {
+        /// It is outside, and those who are not are too few for a world.
+        needed: bool,
+    },
     /// In a world.
     InWorld(World),
     /// In a world that is to meet again.
@@ -77,7 +80,8 @@ impl Place {
                 limits: Limits::of(world),
                 survivors: world.survivors.clone(),
             }),
-            Said::Unspecified | Said::Outside | Said::Joined | Said::Spare | Said::Away => Place::Waiting,
+            Said::Unspecified | Said::Outside => Place::Waiting { needed: world.too_few },
+            Said::Joined | Said::Spare | Said::Away => Place::Waiting { needed: false },
         }
     }
 }

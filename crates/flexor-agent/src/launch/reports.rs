@@ -2,13 +2,12 @@
 //! or put under suspicion, and what went wrong.
 
 use flexor_wire::master::v1 as wire;
-use nix::sys::signal::Signal;
 use wire::request::Op;
 use wire::worker_ended::Ending;
 
 use super::Launch;
 use super::crew::{Crew, worker_name};
-use crate::workers::{FailureReport, LocalRank, WorkerExit};
+use crate::workers::{FailureReport, FirstFailure, LocalRank, WorkerExit};
 
 /// The longest message of an event.
 const MESSAGE: usize = 4000;
@@ -19,41 +18,39 @@ pub(super) fn worker_finished(launch: &Launch, crew: &Crew, local: LocalRank) ->
     Op::Ended(wire::WorkersEnded { workers, round: None })
 }
 
-/// All workers have ended, and none of them failed by itself.
-pub(super) fn all_ended(launch: &Launch, crew: &Crew) -> Op {
-    Op::Ended(wire::WorkersEnded { workers: endings(launch, crew, None), round: None })
-}
-
-/// All workers have ended, and the program has failed in one of them.
+/// The program has failed in one worker, before any other of this node.
 ///
 /// Where that can only be its own fault it is to blame at once: workers that have opted in do not fail when they lose
 /// their peers. Of others it is known when the nodes of their round have met again.
-pub(super) fn all_ended_by_failure(launch: &Launch, crew: &Crew, report: &FailureReport) -> Op {
-    let root = &report.root_cause;
-    // Who was asked to end or killed did not fail of what it was doing.
-    let failed = !root.ended_by_launcher && root.exit_code != -(Signal::SIGKILL as i32);
-    let workers = endings(launch, crew, failed.then_some(root.local_rank));
+pub(super) fn first_failed(launch: &Launch, crew: &Crew, first: FirstFailure) -> Op {
+    // Who was killed did not fail of what it was doing.
+    let ending = if first.was_killed { Ending::Lost } else { Ending::Failed };
+    let workers = vec![ended(launch, crew, first.local_rank.0, ending)];
     Op::Ended(wire::WorkersEnded { workers, round: crew.round().filter(|_| !crew.opted_in) })
 }
 
-/// What went wrong, for people.
-pub(super) fn failure(report: &FailureReport) -> Op {
-    let mut message = format!("rank {}: {}", report.root_cause.rank, report.root_cause.message);
-    message.truncate(message.floor_char_boundary(MESSAGE));
-    Op::Event(wire::Event { reason: "ProgramError".to_owned(), message })
+/// All workers have ended, and none of them failed by itself.
+pub(super) fn all_ended(launch: &Launch, crew: &Crew) -> Op {
+    all_ended_but(launch, crew, None)
 }
 
-fn endings(launch: &Launch, crew: &Crew, failed: Option<LocalRank>) -> Vec<wire::WorkerEnded> {
+/// All workers have ended, and none of them failed by itself but one that was told of.
+pub(super) fn all_ended_but(launch: &Launch, crew: &Crew, told: Option<LocalRank>) -> Op {
     let has_finished = |local: u32| {
         let of_it = |exit: &&WorkerExit| exit.local_rank.0 == local;
         crew.group.exits().iter().find(of_it).is_some_and(|exit| exit.outcome.is_success() && !exit.ended)
     };
-    let ending = |local: u32| match failed {
-        Some(LocalRank(failed)) if failed == local => Ending::Failed,
-        Some(_) | None if has_finished(local) => Ending::Finished,
-        Some(_) | None => Ending::Lost,
-    };
-    (0..launch.processes).map(|local| ended(launch, crew, local, ending(local))).collect()
+    let ending = |local: u32| if has_finished(local) { Ending::Finished } else { Ending::Lost };
+    let others = (0..launch.processes).filter(|local| told != Some(LocalRank(*local)));
+    let workers = others.map(|local| ended(launch, crew, local, ending(local))).collect();
+    Op::Ended(wire::WorkersEnded { workers, round: None })
+}
+
+/// What went wrong, for people.
+pub(super) fn failure(report: &FailureReport) -> Op {
+    let mut message = format!("{}: {}", report.root_cause.place(), report.root_cause.message);
+    message.truncate(message.floor_char_boundary(MESSAGE));
+    Op::Event(wire::Event { reason: "ProgramError".to_owned(), message })
 }
 
 fn ended(launch: &Launch, crew: &Crew, local: u32, ending: Ending) -> wire::WorkerEnded {

@@ -17,16 +17,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LIVED_WELL: Duration = Duration::from_secs(10);
 
 /// The restarts of one node outside a world.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Restarts {
     failures: u32,
-    /// Whether workers have been in a world since one was last killed for nothing.
+    /// Whether workers have been in a world since one was last killed for nothing, if one was.
     one_kill_is_free: bool,
     next_pause: Duration,
 }
 
 impl Restarts {
-    /// Workers are in a world.
+    /// None so far.
+    pub(super) fn begin() -> Self {
+        Self { failures: 0, one_kill_is_free: true, next_pause: Duration::ZERO }
+    }
+
+    /// Workers have been in a world; to be told one is not enough.
     pub(super) fn have_worked(&mut self) {
         self.one_kill_is_free = true;
     }
@@ -72,7 +77,7 @@ mod tests {
     fn exit(outcome: Outcome, ended: bool) -> WorkerExit {
         WorkerExit {
             local_rank: LocalRank(0),
-            rank: GlobalRank(0),
+            rank: Some(GlobalRank(0)),
             pid: 1,
             outcome,
             at: Timestamp::UNIX_EPOCH,
@@ -87,8 +92,7 @@ mod tests {
 
     #[test]
     fn a_kill_is_free_once_per_world() {
-        let mut restarts = Restarts::default();
-        restarts.have_worked();
+        let mut restarts = Restarts::begin();
         assert_eq!(restarts.charge(&[exit(KILLED, false)]), 0);
         assert_eq!(restarts.charge(&[exit(KILLED, false)]), 1, "it did not even come into a world");
         restarts.have_worked();
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_failure_counts_and_what_follows_from_it_does_not() {
-        let mut restarts = Restarts::default();
+        let mut restarts = Restarts::begin();
         restarts.have_worked();
         assert_eq!(restarts.charge(&[exit(Outcome::Code(3), false), exit(KILLED, true)]), 1);
         assert_eq!(restarts.charge(&[exit(KILLED, false), exit(Outcome::Code(3), false)]), 2, "one of two failed");
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_first_start_is_at_once_and_each_that_was_no_use_makes_the_next_wait_longer() {
-        let mut restarts = Restarts::default();
+        let mut restarts = Restarts::begin();
         let soon = Duration::from_millis(200);
         let pauses: Vec<u64> = (0..6).map(|_| restarts.pause(soon).as_secs()).collect();
         assert_eq!(pauses, [0, 1, 2, 4, 8, 10]);

@@ -66,6 +66,7 @@ impl Session {
             if self.known.borrow().away.is_none() {
                 tracing::warn!("{because}; dialling again until a master answers");
             }
+            tracing::debug!(%because, "no session");
             self.known.send_modify(|known| known.away = Some(because));
             tokio::time::sleep(backoff.pause()).await;
         }
@@ -89,13 +90,14 @@ impl Session {
             tokio::select! {
                 reply = stream.replies.message() => {
                     let reply = reply.map_err(|status| self.broken(&status))?.ok_or_else(|| self.ended())?;
-                    backoff.reset();
                     match stream.dialogue.hear(reply, Instant::now()) {
                         Heard::Nothing => {}
                         Heard::Stands(place) => {
                             let knew_it = self.belonging.is_known();
                             if let Some(world) = stream.dialogue.stands() {
                                 self.belonging.meet(world, &self.address)?;
+                                // Not before: where another job's master answers there is nothing to hurry for.
+                                backoff.reset();
                                 self.tell(place);
                                 self.note(world, knew_it);
                             }

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 use super::crew::Crew;
 use super::membership::Membership;
 use super::outcome::Over;
-use super::place::{Place, World};
-use super::{Launch, Signals, reports, signal};
+use super::place::Place;
+use super::{Launch, Signals, reports};
 
 /// Workers that outlive a change have so many times longer to be in the next world than to leave the last one.
 const TO_JOIN: u32 = 3;
@@ -23,8 +23,6 @@ pub(super) enum Event {
     PeersGone,
     /// The workers did not come into the world that they were told.
     NotTaken,
-    /// The node is in another world already: it was taken out while it could not be reached, and has joined again.
-    MovedOn(World),
     /// There is nothing more to do.
     Over(Over),
 }
@@ -57,20 +55,27 @@ pub(super) async fn until_something_happens(
                 Place::Closed(because) => return Event::Over(Over::closed(because)),
                 Place::Barred(bar) => return Event::Over(bar.into()),
                 // It was taken out of the world.
-                Place::Waiting => return Event::MeetAgain("this node is not in the world any more".to_owned()),
-                Place::InWorld(world) => return Event::MovedOn(world),
+                Place::Waiting { .. } => return Event::MeetAgain("this node is not in the world any more".to_owned()),
+                // Nobody asked for another one here; its workers are in none that stands.
+                Place::InWorld(_) => return Event::MeetAgain("this node is in a later world".to_owned()),
             },
             () = crew.socket.changed() => {
                 crew.opted_in |= crew.socket.all_here(count);
                 membership.outlives(crew.opted_in);
                 crew.tell_latecomers();
+                let told = joins;
                 joins = joins.filter(|joins| !crew.socket.all_joined(count, *joins));
+                if let (Some(round), None) = (told, joins) {
+                    tracing::info!(round, "its workers have joined the world");
+                }
+                // Who was started in the world is in it; who was told it says when it is.
+                crew.has_worked |= crew.opted_in && joins.is_none();
                 if joins.is_none() && crew.socket.all_ready(count) && crew.socket.untold().is_empty() {
                     return Event::PeersGone;
                 }
             }
             () = tokio::time::sleep_until(deadline), if joins.is_some() => return Event::NotTaken,
-            signal = signal(signals) => return Event::Over(Over::Signal(signal)),
+            signal = signals.until_first() => return Event::Over(Over::Signal(signal)),
         }
     }
 }
@@ -89,7 +94,7 @@ pub(super) async fn all_leave(crew: &mut Crew, launch: &Launch, because: &str, s
             _ = crew.group.next_exit() => return false,
             () = crew.socket.changed() => {}
             () = tokio::time::sleep_until(deadline) => return false,
-            _ = signal(signals) => return false,
+            _ = signals.until_first() => return false,
         }
     }
     true

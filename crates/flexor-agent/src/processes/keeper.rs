@@ -56,22 +56,22 @@ pub fn keep(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     // There is nothing to read but the end.
     _ = io::stdin().read(&mut [0]);
     let until = Instant::now() + LONGEST;
-    while kill_all_of(supervisor) > 0 && Instant::now() < until {
+    while kill_all_of(&[supervisor]) > 0 && Instant::now() < until {
         std::thread::sleep(LOOK_AGAIN);
     }
     ExitCode::SUCCESS
 }
 
-/// Kills what a supervisor that is gone has left behind: whatever carries a mark of it.
-pub fn kill_what_it_left(supervisor: u32) {
-    kill_all_of(supervisor);
+/// Kills what supervisors that are gone have left behind: whatever carries a mark of one of them.
+pub fn kill_what_they_left(supervisors: &[u32]) {
+    kill_all_of(supervisors);
 }
 
-/// Kills every process that carries a mark of `supervisor`. How many there were.
-fn kill_all_of(supervisor: u32) -> usize {
+/// Kills every process that carries a mark of one of these. How many there were.
+fn kill_all_of(supervisors: &[u32]) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let marked = pids.filter(|pid| Mark::of(*pid).is_some_and(|mark| mark.supervisor() == supervisor));
+    let marked = pids.filter(|pid| Mark::of(*pid).is_some_and(|mark| supervisors.contains(&mark.supervisor())));
     let living = marked.filter_map(Process::read).filter(Process::lives);
     living.filter(|process| kill(process.id(), Signal::SIGKILL).is_ok()).count()
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::{Instant, timeout_at};
 
-pub use log_file::{LogFile, Rotation};
+pub use log_file::{LogCut, LogFile, Rotation};
 
 use super::lineage::Serial;
 use lines::ConsoleLines;

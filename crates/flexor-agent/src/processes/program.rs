@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use super::environment::{Environment, EnvironmentChanges};
 use super::output::Output;
+use super::view::Mount;
 
 /// A program, and all that it is started with. What it holds open is closed here once it runs.
 #[derive(Debug)]
@@ -27,6 +28,10 @@ pub struct Program {
     pub stderr: Output,
     /// What it finds open besides, as descriptors 3, 4 and so on: listening sockets, say.
     pub descriptors: Vec<OwnedFd>,
+    /// Control groups that it is in before it runs, by their folders.
+    pub groups: Vec<PathBuf>,
+    /// What it finds at other paths than this machine has it. With any, folder and program are looked for behind them.
+    pub mounts: Vec<Mount>,
 }
 
 /// What a program reads from its standard input.
@@ -59,6 +64,8 @@ impl Program {
             stdout: Output::Inherited,
             stderr: Output::Inherited,
             descriptors: Vec::new(),
+            groups: Vec::new(),
+            mounts: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! If this is dropped without that, it kills what is left and waits for nobody.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::env;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use super::lookup::{ProgramError, find_program};
 use super::output::{Pumps, Stream};
 use super::program::Program;
 use super::reaper::{Origin, Watch};
-use super::shim::Shim;
+use super::shim::{Becomes, Shim};
 use super::tree::Process;
 
 /// The caller's name for a program.
@@ -48,6 +49,9 @@ pub enum StartError {
         /// The folder.
         path: PathBuf,
     },
+    /// What it was to find at another path cannot be had.
+    #[error("{0}")]
+    Mount(String),
     /// No pipe, or no thread to read it.
     #[error("cannot read its output: {0}; check the limits of open files (ulimit -n) and processes (ulimit -u)")]
     Output(io::Error),
@@ -114,17 +118,26 @@ impl Processes {
         if let Some(start) = self.starts.values().find(|start| start.key == key && start.running) {
             return Err(StartError::Running { key, pid: start.pid });
         }
-        let Program { program, args, environment, folder, stdin, stdout, stderr, descriptors } = program;
-        if let Some(path) = folder.as_ref().filter(|folder| !folder.is_dir()) {
-            return Err(StartError::Folder { path: path.clone() });
-        }
-        let file = find_program(&program, environment.path().as_deref(), folder.as_deref())?;
+        let Program { program, args, environment, folder, stdin, stdout, stderr, descriptors, groups, mounts } =
+            program;
+        let (file, run_in) = if mounts.is_empty() {
+            if let Some(path) = folder.as_ref().filter(|folder| !folder.is_dir()) {
+                return Err(StartError::Folder { path: path.clone() });
+            }
+            (find_program(&program, environment.path().as_deref(), folder.as_deref())?, PathBuf::new())
+        } else {
+            // Folder and program may be in what is mounted; the shim will see.
+            let run_in = folder.clone().map_or_else(env::current_dir, Ok).map_err(StartError::Spawn)?;
+            (PathBuf::from(&program), run_in)
+        };
         let [(stdout, out), (stderr, err)] = self.pumps.prepare(stdout, stderr).map_err(StartError::Output)?;
         let spawned = self.watch.spawn(|mark| {
-            let mut command = self.shim.command(mark, &file, &program, &args);
+            let (groups, mounts) = (&groups[..], &mounts[..]);
+            let becomes = Becomes { groups, mounts, folder: &run_in, file: &file, name: &program, args: &args };
+            let mut command = self.shim.command(mark, &becomes);
             environment.apply(&mut command);
             command.stdin(Stdio::from(stdin)).stdout(stdout).stderr(stderr);
-            if let Some(folder) = folder {
+            if let Some(folder) = folder.filter(|_| mounts.is_empty()) {
                 command.current_dir(folder);
             }
             pass_down(descriptors, &mut command);

@@ -18,7 +18,12 @@ pub struct Process {
     pub started: u64,
     /// The name of its program, as `ps` shows it; cut by the kernel after 15 bytes.
     pub name: String,
-    parent: i32,
+    /// Who started it, or has taken it over since.
+    pub parent: i32,
+    /// What it has used of processors, in the kernel's ticks.
+    pub ticks: u64,
+    /// What it has of memory, in pages.
+    pub pages: u64,
     group: i32,
     /// Dead, but not yet waited for.
     zombie: bool,
@@ -29,7 +34,7 @@ pub(super) type Identity = (i32, u64);
 
 impl Process {
     /// Reads one process; `None` where it is gone.
-    pub(super) fn read(pid: i32) -> Option<Self> {
+    pub fn read(pid: i32) -> Option<Self> {
         parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -51,12 +56,13 @@ impl Process {
         self.parent == own_pid()
     }
 
-    pub(super) fn lives(&self) -> bool {
+    /// Whether it has not ended; one that has may still wait to be waited for.
+    pub fn lives(&self) -> bool {
         !self.zombie
     }
 
     /// This process and all that descend from it, parents before their children.
-    pub(super) fn with_descendants(self) -> Vec<Self> {
+    pub fn with_descendants(self) -> Vec<Self> {
         let mut found = vec![self];
         let mut next = 0;
         while let Some(parent) = found.get(next).map(|process| process.pid) {
@@ -104,12 +110,15 @@ fn parse(stat: &[u8]) -> Option<Process> {
     let dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    // Fields 20 and 22 of proc(5), of which pid, name, state, parent and group are the first five.
-    let threads: i64 = fields.nth(14)?.parse().ok()?;
+    // Fields 14, 15, 20, 22 and 24 of proc(5), of which pid, name, state, parent and group are the first five.
+    let (user, system): (u64, u64) = (fields.nth(8)?.parse().ok()?, fields.next()?.parse().ok()?);
+    let threads: i64 = fields.nth(4)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
+    let pages = fields.nth(1)?.parse().ok()?;
     // The first thread of a process may be dead while others go on.
     let zombie = dead && threads <= 1;
-    Some(Process { pid: pid.parse().ok()?, started, name: name.to_owned(), parent, group, zombie })
+    let (pid, name, ticks) = (pid.parse().ok()?, name.to_owned(), user + system);
+    Some(Process { pid, started, name, parent, ticks, pages, group, zombie })
 }
 
 #[cfg(test)]
@@ -119,12 +128,13 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let stat = |name: &str, state: &str, threads: u32| {
-            format!("42 ({name}) {state} 7 42 42 0 -1 4194304 90 0 0 0 0 0 0 0 20 0 {threads} 0 5551 2600960 0\n")
+            format!("42 ({name}) {state} 7 42 42 0 -1 4194304 90 0 0 0 12 30 0 0 20 0 {threads} 0 5551 2600960 77\n")
         };
         for name in ["sh", "a b", "(sd-pam)", ") R 1 1", "\u{fffd}"] {
             let process = parse(stat(name, "S", 1).as_bytes()).unwrap();
             assert_eq!((process.pid, process.parent, process.started), (42, 7, 5551), "{name}");
             assert_eq!((process.name.as_str(), process.zombie), (name, false));
+            assert_eq!((process.ticks, process.pages), (42, 77));
         }
         assert!(parse(stat("sh", "Z", 1).as_bytes()).unwrap().zombie);
         assert!(!parse(stat("sh", "Z", 2).as_bytes()).unwrap().zombie, "its other threads live");

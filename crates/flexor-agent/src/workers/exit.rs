@@ -17,8 +17,8 @@ const KILL: i32 = Signal::SIGKILL as i32;
 pub struct WorkerExit {
     /// Which worker of the node.
     pub local_rank: LocalRank,
-    /// Which worker of the world.
-    pub rank: GlobalRank,
+    /// Which worker of the world that it was last in, if it was in any.
+    pub rank: Option<GlobalRank>,
     /// The process id that it had.
     pub pid: u32,
     /// How it ended.

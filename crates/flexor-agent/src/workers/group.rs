@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::error_file::{ERROR_FILE_VARIABLE, ErrorReport};
 use super::exit::WorkerExit;
 use super::logs::{AttemptLogs, LogError};
+use super::root_cause::{self, FirstFailure};
 use super::worker::{GlobalRank, LocalRank, WorkerSpec};
 use crate::processes::{
     self, Ending, Environment, Ladder, ProcessExit, ProcessKey, Processes, Program, ProgramError, Shim, find_program,
@@ -46,6 +47,17 @@ pub enum StartError {
     Watch(io::Error),
 }
 
+impl StartError {
+    /// Whether it is the program that cannot be started, and not the machine that will not.
+    pub fn is_of_the_program(&self) -> bool {
+        match self {
+            StartError::Program(_) => true,
+            StartError::Process { cause, .. } => matches!(cause, processes::StartError::Program(_)),
+            StartError::Logs(_) | StartError::Watch(_) => false,
+        }
+    }
+}
+
 /// The workers of this node.
 pub struct WorkerGroup {
     processes: Processes,
@@ -59,7 +71,7 @@ pub struct WorkerGroup {
 
 struct Worker {
     local_rank: LocalRank,
-    rank: GlobalRank,
+    rank: Option<GlobalRank>,
     error_file: PathBuf,
     is_python: bool,
 }
@@ -120,6 +132,23 @@ impl WorkerGroup {
     /// All workers that have ended, in the order in which it was seen.
     pub fn exits(&self) -> &[WorkerExit] {
         &self.exits
+    }
+
+    /// The first worker in which the program failed, as far as is known before all have ended: one that has failed, or
+    /// one that has left a report before that and is about to end.
+    pub fn first_failure(&mut self) -> Option<FirstFailure> {
+        self.collect();
+        let has_ended = |local: LocalRank| self.exits.iter().any(|exit| exit.local_rank == local);
+        let running = self.workers.values().filter(|worker| !has_ended(worker.local_rank));
+        let reports = running.filter_map(|worker| Some((worker.local_rank, ErrorReport::read(&worker.error_file)?)));
+        root_cause::first_failure(&self.exits, reports)
+    }
+
+    /// The workers have gone on into another world, the first of them with this rank.
+    pub fn set_ranks(&mut self, first: GlobalRank) {
+        for worker in self.workers.values_mut() {
+            worker.rank = Some(GlobalRank(first.0 + worker.local_rank.0));
+        }
     }
 
     /// How many workers have not ended, as far as was seen.

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::error_file::ErrorReport;
 use super::exit::WorkerExit;
 use super::worker::{GlobalRank, LocalRank};
 use crate::processes::Outcome;
@@ -22,6 +23,7 @@ use crate::processes::Outcome;
 pub use table::printable;
 
 const TERM: i32 = Signal::SIGTERM as i32;
+const KILL: i32 = Signal::SIGKILL as i32;
 
 /// What went wrong on this node. Printed, it is the table at the end of a failed run; as JSON, the same for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +45,8 @@ pub struct FailureReport {
 pub struct Failure {
     /// When it failed.
     pub time: Timestamp,
-    /// Its rank in the world.
-    pub rank: GlobalRank,
+    /// Its rank in the world that it was last in, if it was in any.
+    pub rank: Option<GlobalRank>,
     /// Its rank on this node.
     pub local_rank: LocalRank,
     /// The process id that it had.
@@ -74,6 +76,27 @@ impl FailureReport {
     }
 }
 
+/// The worker in which the program failed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstFailure {
+    /// Which worker of the node.
+    pub local_rank: LocalRank,
+    /// Whether it was killed: nothing that it did need be to blame.
+    pub was_killed: bool,
+}
+
+/// The first failure among workers that have ended, and others that run and have left a report.
+pub(super) fn first_failure(
+    exits: &[WorkerExit],
+    reports: impl Iterator<Item = (LocalRank, ErrorReport)>,
+) -> Option<FirstFailure> {
+    let root = root_cause(exits)?;
+    let earlier = reports.filter_map(|(local_rank, report)| Some((false, reported(&report)?, local_rank)));
+    let earliest = earlier.min().filter(|report| *report < order(root));
+    let of_exit = FirstFailure { local_rank: root.local_rank, was_killed: root.outcome == Outcome::Signal(KILL) };
+    Some(earliest.map_or(of_exit, |(_, _, local_rank)| FirstFailure { local_rank, was_killed: false }))
+}
+
 /// The exit that is the root cause of a failed group; `None` where no worker failed.
 pub fn root_cause(exits: &[WorkerExit]) -> Option<&WorkerExit> {
     let failed = exits.iter().filter(|exit| !exit.outcome.is_success());
@@ -98,10 +121,13 @@ fn quoted(word: &OsStr) -> String {
 ///
 /// Files are stamped with a clock that ticks every few milliseconds, backwards to its last tick, and an end is seen a
 /// little late: a report that seems to be a moment older than an end may well have followed it.
-fn order(exit: &WorkerExit) -> (bool, Timestamp, GlobalRank) {
+fn order(exit: &WorkerExit) -> (bool, Timestamp, LocalRank) {
+    (was_asked(exit), exit.error.as_ref().and_then(reported).unwrap_or(exit.at), exit.local_rank)
+}
+
+fn reported(report: &ErrorReport) -> Option<Timestamp> {
     const GRAIN: SignedDuration = SignedDuration::from_millis(10);
-    let reported = exit.error.as_ref().and_then(|report| report.at?.checked_add(GRAIN).ok());
-    (was_asked(exit), reported.unwrap_or(exit.at), exit.rank)
+    report.at?.checked_add(GRAIN).ok()
 }
 
 /// Whether somebody asked for this end. A report says that there was more to it.

@@ -34,8 +34,8 @@ impl fmt::Display for GlobalRank {
 pub struct WorkerSpec {
     /// Unique within the group.
     pub local_rank: LocalRank,
-    /// The rank it has in this round.
-    pub rank: GlobalRank,
+    /// The rank it has in its world; none where it is started outside every world.
+    pub rank: Option<GlobalRank>,
     /// The role, for prefixes of console lines.
     pub role: String,
     /// A path, or a name to look for in the worker's `PATH`.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 
 mod endings;
+mod mounts;
 mod notes;
 mod output;
 mod starting;

@@ -102,7 +102,7 @@ fn specs(scenario: &Scenario) -> Vec<WorkerSpec> {
         environment.set("LOCAL_RANK", local_rank.to_string());
         WorkerSpec {
             local_rank: LocalRank(local_rank),
-            rank: GlobalRank(10 + local_rank),
+            rank: Some(GlobalRank(10 + local_rank)),
             role: "trainer".to_owned(),
             program: command[0].clone().into(),
             args: command[1..].iter().map(OsString::from).collect(),

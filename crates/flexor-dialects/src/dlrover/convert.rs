@@ -9,7 +9,7 @@ use super::{
     DistributionStrategy, ElasticJob, ElasticJobSpec, NAME, OptimizeMode, ReplicaSpec, critical, naming, warnings,
 };
 use crate::{
-    Finding, Reading,
+    Finding, FlexorOptions, Reading,
     command_hints::Launcher,
     master,
     object_meta::{self, count},
@@ -24,6 +24,10 @@ const MOST_WORKERS: u32 = 60;
 const MOST_SERVERS: u32 = 15;
 /// What `gpu` in `resourceLimits` stands for where no template asks for an accelerator.
 const GPU: &str = "nvidia.com/gpu";
+
+/// After how many seconds a job is given up that does not get its nodes, and whether it is at all.
+const PENDING_TIMEOUT: &str = "pending_timeout";
+const PENDING_FAIL_STRATEGY: &str = "pending_fail_strategy";
 
 /// The neutral job that an `ElasticJob` describes.
 pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
@@ -53,10 +57,29 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
         roles,
         sizing: if automatic { conversion.sizing } else { Sizing::Manual },
         ceiling,
-        end: EndPolicy::default(),
+        end: EndPolicy { shortage_seconds: shortage(job, &mut findings), ..EndPolicy::default() },
         suspended: spec.suspend.unwrap_or(false),
+        ps_copies: FlexorOptions::copies(spec.flexor.as_ref()),
+        checkpoints: FlexorOptions::checkpoints(spec.flexor.as_ref()),
     };
     Ok(Reading { subject, findings })
+}
+
+/// How long the job waits for the nodes that it needs. DLRover's master gives up after 15 minutes whatever the annotation
+/// says; a job that queues for its place had better wait, so nothing is given up unless the annotation asks for it.
+fn shortage(job: &ElasticJob, findings: &mut Vec<Finding>) -> Option<u64> {
+    let annotation = |name: &str| job.metadata.annotations.as_ref().and_then(|known| known.get(name));
+    if annotation(PENDING_FAIL_STRATEGY).is_some_and(|strategy| matches!(strategy.as_str(), "-1" | "0")) {
+        return None;
+    }
+    let text = annotation(PENDING_TIMEOUT)?;
+    let seconds = text.trim().parse::<u64>().ok().filter(|seconds| *seconds > 0);
+    if seconds.is_none() {
+        let field = format!("metadata.annotations.{PENDING_TIMEOUT}");
+        let finding = Finding::new(Reason::FieldUnused, field, format!("{text:?} is no number of seconds"));
+        findings.push(finding.help("the job waits for its nodes as long as it takes"));
+    }
+    seconds
 }
 
 fn strategy(spec: &ElasticJobSpec) -> Strategy {
@@ -125,16 +148,13 @@ impl Conversion<'_> {
         let few = replicas.min(1);
         let up_to = |most: u32| ReplicaRange::new(few, most.max(replicas));
         let size = match kind {
-            // An all-reduce job goes on with what is left of it and never grows beyond what was asked for.
-            RoleKind::Worker if self.strategy == Strategy::AllReduce => {
-                up_to(replicas).map(|range| RoleSize::manual(replicas, range))
-            }
             RoleKind::Worker if auto_scale => {
                 up_to(MOST_WORKERS).map(|range| RoleSize::automatic(replicas, ReplicaRange::at_least(few), range))
             }
             RoleKind::ParameterServer if auto_scale => {
                 up_to(MOST_SERVERS).map(|range| RoleSize::automatic(replicas, ReplicaRange::at_least(few), range))
             }
+            // A plan of the user's may ask for more than the manifest. An all-reduce job goes on with what is left of it.
             RoleKind::Worker | RoleKind::ParameterServer => Ok(RoleSize::manual(replicas, ReplicaRange::at_least(few))),
             RoleKind::Master | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => {
                 Ok(Ok(RoleSize::fixed(replicas)))

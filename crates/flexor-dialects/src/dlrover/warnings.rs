@@ -3,7 +3,7 @@
 use flexor_model::Reason;
 
 use super::{DistributionStrategy, ElasticJobSpec, OptimizeMode, ReplicaSpec, naming};
-use crate::{Finding, finding::quoted, resource_hints::field_of, suggest};
+use crate::{Finding, FlexorOptions, finding::quoted, resource_hints::field_of, suggest};
 
 const ROLES: [&str; 5] = ["ps", "worker", "chief", "evaluator", naming::MASTER];
 
@@ -31,6 +31,7 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         let known = matches!(key.as_str(), "cpu" | "memory" | "gpu");
         unused(!known, field_of("spec.resourceLimits", key), "the ceiling is read for cpu, memory and gpu");
     }
+    findings.extend(of_copies(spec));
     findings.extend(roles(spec));
     for (name, replica) in &spec.replica_specs {
         findings.extend(of_replica(&format!("spec.replicaSpecs.{name}"), replica));
@@ -51,6 +52,28 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A second copy needs a second server.
+fn of_copies(spec: &ElasticJobSpec) -> Option<Finding> {
+    let asked = FlexorOptions::copies(spec.flexor.as_ref()) > 1;
+    let field = "spec.flexor.psCopies";
+    match spec.replica_specs.get("ps") {
+        _ if !asked => None,
+        None => Some(
+            Finding::new(Reason::FieldUnused, field, "the job has no parameter servers")
+                .help("give it a role ps, or leave psCopies out"),
+        ),
+        Some(servers) if servers.replicas == Some(1) => Some(
+            Finding::new(
+                Reason::NoPlaceForCopy,
+                field,
+                "with one parameter server there is no place for a second copy",
+            )
+            .help("give ps at least 2 replicas"),
+        ),
+        Some(_) => None,
+    }
 }
 
 fn roles(spec: &ElasticJobSpec) -> Vec<Finding> {

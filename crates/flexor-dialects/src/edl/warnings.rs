@@ -6,7 +6,7 @@ use flexor_model::{Reason, is_accelerator};
 
 use super::{TrainingJobSpec, convert::ALPHA_GPU};
 use crate::{
-    Finding,
+    Finding, FlexorOptions,
     resource_hints::field_of,
     wire_resources::{ResourceList, ResourceRequirements},
 };
@@ -17,6 +17,11 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
     let master = spec.master.as_ref();
     let pserver = spec.pserver.as_ref();
     let unused = [
+        (
+            FlexorOptions::copies(spec.flexor.as_ref()) > 1,
+            "spec.flexor.psCopies",
+            "servers of TrainingJobs keep one copy of each parameter",
+        ),
         (
             master.is_some_and(|m| m.etcd_endpoint.is_some()),
             "spec.master.etcd-endpoint",

@@ -53,8 +53,11 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
                 .map(|n| seconds(n, "spec.ttlSecondsAfterFinished"))
                 .transpose()?,
             deadline_seconds: spec.active_deadline_seconds.and_then(|n| u64::try_from(n).ok()),
+            shortage_seconds: None,
         },
         suspended: false,
+        ps_copies: 1,
+        checkpoints: None,
     };
     Ok(Reading { subject, findings })
 }

@@ -3,7 +3,7 @@
 use flexor_model::Reason;
 
 use super::{ElasticJobSpec, RestartPolicy};
-use crate::{Finding, finding::quoted};
+use crate::{Finding, FlexorOptions, finding::quoted};
 
 /// A warning for each field without effect.
 pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
@@ -12,6 +12,12 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         findings.push(
             Finding::new(Reason::FieldUnused, "spec.schedulingPolicy", "nothing uses this field")
                 .help("minReplicas says below how many nodes the job waits"),
+        );
+    }
+    if FlexorOptions::copies(spec.flexor.as_ref()) > 1 {
+        findings.push(
+            Finding::new(Reason::FieldUnused, "spec.flexor.psCopies", "the job has no parameter servers")
+                .help("leave psCopies out"),
         );
     }
     if let (Some(_), Some(RestartPolicy::Never)) = (spec.backoff_limit, spec.replica_specs.worker.restart_policy) {

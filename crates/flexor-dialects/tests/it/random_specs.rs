@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use flexor_dialects::{
-    Container, EnvVar, FlexorOptions, PodSpec, PodTemplate, ResourceList, ResourceRequirements, WireQuantity, dlrover,
-    edl, torchelastic,
+    CheckpointOptions, Container, EnvVar, FlexorOptions, PodSpec, PodTemplate, ResourceList, ResourceRequirements,
+    WireQuantity, dlrover, edl, torchelastic,
 };
 use proptest::{option, prelude::*};
 use serde_json::{Map, Value, json};
@@ -154,6 +154,11 @@ fn replica() -> impl Strategy<Value = dlrover::ReplicaSpec> {
 }
 
 /// A DLRover job.
+fn checkpoints() -> impl Strategy<Value = CheckpointOptions> {
+    (text().prop_filter("a folder has a name", |text| !text.is_empty()), option::of(1..100_i32), option::of(0..9_i32))
+        .prop_map(|(folder, every_seconds, keep)| CheckpointOptions { folder, every_seconds, keep })
+}
+
 pub fn dlrover_job() -> impl Strategy<Value = dlrover::ElasticJob> {
     let envs = prop::collection::btree_map("[A-Z]{1,6}", env_var(), 0..3);
     let roles =
@@ -186,7 +191,10 @@ pub fn dlrover_job() -> impl Strategy<Value = dlrover::ElasticJob> {
             dlrover::OptimizeMode::Cluster,
         ])),
         option::of(any::<bool>()),
-        option::of(Just(FlexorOptions::default())),
+        option::of(
+            (option::of(1..=2_i32), option::of(checkpoints()))
+                .prop_map(|(ps_copies, checkpoints)| FlexorOptions { ps_copies, checkpoints }),
+        ),
         (option::of(text()), option::of(any::<bool>()), option::of(any::<bool>()), option::of(envs)),
     )
         .prop_map(

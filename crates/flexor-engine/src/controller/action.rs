@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
+use serde::{Deserialize, Serialize};
 
 use super::{JobStatus, PlanStatus};
 use crate::Because;
@@ -47,7 +48,8 @@ pub enum Action {
 }
 
 /// A pod to be made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodWish {
     /// Its name.
     pub name: String,
@@ -65,7 +67,8 @@ pub struct PodWish {
     pub replicas: BTreeMap<RoleName, u32>,
     /// What its main container asks for, where it is not what the template says.
     pub resources: Resources,
-    /// The memory of its main container, where an end for want of memory has made it more.
+    /// The memory of its main container, where an end for want of memory has made it more than the template and
+    /// [`resources`](Self::resources) say.
     pub memory: Option<Quantity>,
     /// Why it is made.
     pub because: Because,

@@ -20,7 +20,7 @@ impl Draft<'_> {
                 CleanPods::None => !pod.has_ended() && (self.is_server(pod) || self.status.phase == Phase::Failed),
             };
             if goes {
-                self.delete(pod, Because::new(Reason::JobOver, format!("the job is over, pods to remove: {clean:?}")));
+                self.delete(pod, Because::new(Reason::JobOver, "the job is over"));
             }
         }
         for name in observed.services {
@@ -39,14 +39,23 @@ impl Draft<'_> {
     /// The job waits: nothing of it runs, and what was counted stays counted.
     pub(super) fn suspend(&mut self) {
         let because = Because::new(Reason::JobSuspended, "its description says that it is suspended");
-        for pod in self.observed.pods.iter().filter(|pod| !pod.deleting && !pod.has_ended()) {
-            self.delete(pod, because.clone());
-        }
+        let observed = self.observed;
         for seats in self.status.roles.values_mut() {
             for seat in seats.seats.values_mut().filter(|seat| seat.end.is_none()) {
+                // Nobody has to be waited for where nobody is.
+                seat.give_to_successor();
                 (seat.seen, seat.not_before) = (false, None);
             }
         }
+        for pod in observed.pods.iter().filter(|pod| !pod.deleting && !pod.has_ended()) {
+            let seats = self.status.roles.get_mut(&pod.role).map(|seats| &mut seats.seats);
+            // Should it still be going when the job goes on, that is no loss.
+            if let Some(seat) = seats.and_then(|seats| seats.get_mut(&pod.rank)).filter(|seat| seat.id == pod.id) {
+                seat.settled = Some(pod.uid.clone());
+            }
+            self.delete(pod, because.clone());
+        }
+        self.status.short_since = None;
         if self.status.phase != Phase::Suspended {
             self.tell(because.clone());
             self.enter(Phase::Suspended, because);

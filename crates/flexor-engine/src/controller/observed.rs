@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, RoleName};
 
 use super::{JobStatus, PlanStatus};
-use crate::nodes;
+use crate::{Because, nodes};
 
 /// One job and all that exists of it.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub struct ObservedJob<'a> {
     pub services: &'a BTreeSet<String>,
     /// The plans about it, whether they are done or not.
     pub plans: &'a [PlanSeen],
+    /// Its parameter servers that are to leave and keep nothing any more, as its master says.
+    pub released: &'a BTreeSet<String>,
+    /// Why its programs cannot meet any more, as its master says.
+    pub closed: Option<&'a Because>,
 }
 
 /// A pod.
@@ -48,6 +52,8 @@ pub struct PodSeen {
     pub phase: PodPhase,
     /// Somebody has deleted it; it is going.
     pub deleting: bool,
+    /// What keeps it from being started, where something does.
+    pub held: Option<Because>,
     /// How it ended; looked at once it has.
     pub end: nodes::Observed,
     /// When its main program began to run.

@@ -1,33 +1,76 @@
 //! Plans are queued objects: run one after the other, by the time they were made, then by name.
 //!
 //! A plan sets targets and is done when the pods are as it says. Whatever a plan asks for that cannot be is refused whole,
-//! before anything of it is done.
+//! before anything of it is done. The latest word counts: a plan that waits for pods which do not come ends when a later
+//! plan, or an edit of the job, speaks of a role of it. One that only waits for successors of pods
+//! ([`super::migrating`]) lets the others go on.
 
-use flexor_model::{Reason, Role};
+use flexor_model::{MOST_REPLICAS, Plan, Rank, Reason, Resources, Role};
 
-use super::status::{PlanPhase, PlanStatus, SetBy};
-use super::{Action, Draft, PlanSeen, PodPhase};
+use super::migrating::Migrated;
+use super::status::{PlanPhase, PlanStatus, SeatRecord, SetBy};
+use super::{Action, Draft, PlanSeen, PodPhase, PodSeen, counted};
 use crate::Because;
 
 impl Draft<'_> {
     pub(super) fn run_plans(&mut self) {
+        self.forget_migrations();
         let observed = self.observed;
         let mut open: Vec<&PlanSeen> = observed.plans.iter().filter(|plan| !plan.status.phase.is_over()).collect();
         open.sort_by_key(|plan| (plan.created_at, &plan.plan.name));
-        let Some(first) = open.first().copied() else { return };
-        match first.status.phase {
-            PlanPhase::Pending => self.begin_plan(first),
-            PlanPhase::Scaling => self.look_after_plan(first),
-            PlanPhase::Succeeded | PlanPhase::Failed => {}
+        open.retain(|plan| match self.check_plan(plan) {
+            Err(because) if plan.status.phase == PlanPhase::Pending => {
+                self.give_up(plan, because);
+                false
+            }
+            Ok(()) | Err(_) => true,
+        });
+        for (place, first) in open.iter().enumerate() {
+            if let Some(because) = self.later_word(first, &open[place + 1..]) {
+                self.give_up(first, because);
+                continue;
+            }
+            let lets_others_go_on = match first.status.phase {
+                PlanPhase::Pending => self.try_to_begin(first),
+                PlanPhase::Scaling => self.look_after_plan(first),
+                PlanPhase::Succeeded | PlanPhase::Failed => true,
+            };
+            if !lets_others_go_on {
+                return;
+            }
         }
+    }
+
+    /// Why a plan is not to be carried out any further: somebody has said something else meanwhile.
+    fn later_word(&self, seen: &PlanSeen, later: &[&PlanSeen]) -> Option<Because> {
+        let name = &seen.plan.name;
+        let superseded = |detail: String| Some(Because::new(Reason::PlanSuperseded, format!("{name}: {detail}")));
+        let is_begun = seen.status.phase == PlanPhase::Scaling;
+        if let Some(later) = later.iter().find(|later| supersedes(&later.plan, &seen.plan, is_begun)) {
+            return superseded(format!("the plan {} speaks of the same role or pod", later.plan.name));
+        }
+        let edited = seen.plan.roles.keys().find(|role| {
+            let target = self.status.targets.get(*role);
+            is_begun && target.is_some_and(|target| target.set_by == SetBy::Spec)
+        });
+        edited.and_then(|role| superseded(format!("the job says how many {role} there are")))
+    }
+
+    /// Begins a plan, if what it is about is there. Whether those after it may go on.
+    fn try_to_begin(&mut self, seen: &PlanSeen) -> bool {
+        match self.check_migrations(&seen.plan) {
+            Ok(true) => self.begin_plan(seen),
+            Ok(false) => {}
+            Err(why) => {
+                self.give_up(seen, Because::new(Reason::PlanRefused, format!("{}: {why}", seen.plan.name)));
+                return true;
+            }
+        }
+        false
     }
 
     fn begin_plan(&mut self, seen: &PlanSeen) {
         let name = seen.plan.name.to_string();
-        if let Err(because) = self.check_plan(seen) {
-            self.tell(because.clone());
-            return self.end_plan(&name, PlanPhase::Failed, because);
-        }
         for (role, change) in &seen.plan.roles {
             let Some(target) = self.status.targets.get_mut(role) else { continue };
             if let Some(replicas) = change.replicas {
@@ -35,13 +78,17 @@ impl Draft<'_> {
             }
             if !change.resources.is_empty() {
                 target.resources = change.resources.clone();
+                let seats = self.status.roles.get_mut(role).map(|role| role.seats.values_mut());
+                seats.into_iter().flatten().for_each(|seat| seat.resources = Resources::default());
             }
             target.set_by = SetBy::Plan(name.clone());
-            let detail = format!("{} replicas of {role}, as the plan {name} says", target.replicas);
+            let replicas = counted(target.replicas as usize, "replica");
+            let detail = format!("{replicas} of {role}, as the plan {name} says");
             target.because = Because::new(Reason::SizeFromPlan, detail);
             let because = target.because.clone();
             self.tell(because);
         }
+        self.begin_migrations(&seen.plan);
         let because = Because::new(Reason::PlanBegun, format!("{name} is carried out"));
         let status = PlanStatus { phase: PlanPhase::Scaling, because: Some(because), finished_at: None };
         self.act(Action::SetPlanStatus { plan: name, status });
@@ -51,15 +98,18 @@ impl Draft<'_> {
     fn check_plan(&self, seen: &PlanSeen) -> Result<(), Because> {
         let plan = &seen.plan;
         let refused = |detail: String| Err(Because::new(Reason::PlanRefused, format!("{}: {detail}", plan.name)));
-        if !(plan.create.is_empty() && plan.remove.is_empty() && plan.migrate.is_empty()) {
-            return refused(
-                "pods are created, removed and migrated one by one only in parameter-server jobs".to_owned(),
-            );
+        if !(plan.create.is_empty() && plan.remove.is_empty()) {
+            let detail = "pods are not created and removed one by one; write how many a role is to have \
+                          (replicaResourceSpecs)";
+            return refused(detail.to_owned());
         }
         for (name, change) in &plan.roles {
             let Some(role) = self.observed.job.roles.iter().find(|role| role.name == *name) else {
                 return refused(format!("the job has no role {name}"));
             };
+            if let Some(replicas) = change.replicas.filter(|replicas| *replicas > MOST_REPLICAS) {
+                return refused(format!("{replicas} replicas of {name} are more than {MOST_REPLICAS}"));
+            }
             let allowed = role.size.allowed();
             if let Some(replicas) = change.replicas.filter(|replicas| !allowed.contains(*replicas)) {
                 return refused(format!("{replicas} replicas of {name} are outside of {allowed}"));
@@ -68,29 +118,71 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A plan is done when every role that it names has its pods, and no more.
-    fn look_after_plan(&mut self, seen: &PlanSeen) {
-        let done = seen.plan.roles.keys().all(|name| {
+    /// A plan is done when every role that it names has its pods, and no more, and every pod that is to migrate has.
+    /// Whether those after it may go on.
+    fn look_after_plan(&mut self, seen: &PlanSeen) -> bool {
+        let is_sized = seen.plan.roles.keys().all(|name| {
             let role = self.observed.job.roles.iter().find(|role| role.name == *name);
             role.is_none_or(|role| self.has_its_size(role))
         });
-        if done {
-            let name = seen.plan.name.to_string();
-            let because = Because::new(Reason::PlanDone, format!("all pods of {name} are as it says"));
-            self.end_plan(&name, PlanPhase::Succeeded, because);
+        let name = seen.plan.name.to_string();
+        match self.migrated(&seen.plan) {
+            Migrated::Never(because) => self.give_up(seen, because),
+            Migrated::All if is_sized => {
+                let because = Because::new(Reason::PlanDone, format!("{name}: all pods are as it says"));
+                self.tell(because.clone());
+                self.end_plan(&name, PlanPhase::Succeeded, because);
+                return false;
+            }
+            Migrated::NotYet(because) if is_sized && seen.status.because.as_ref() != Some(&because) => {
+                let status = PlanStatus { phase: PlanPhase::Scaling, because: Some(because), finished_at: None };
+                self.act(Action::SetPlanStatus { plan: name, status });
+            }
+            Migrated::All | Migrated::NotYet(_) => {}
         }
+        is_sized
     }
 
     fn has_its_size(&self, role: &Role) -> bool {
-        let pods = || self.observed.pods.iter().filter(|pod| pod.role == role.name);
         let replicas = self.replicas(role);
-        let surplus = pods().any(|pod| pod.rank.0 >= replicas);
-        let here = pods().filter(|pod| !pod.deleting && pod.phase != PodPhase::Pending).count();
-        !surplus && here >= replicas as usize
+        let Some(seats) = self.status.roles.get(&role.name) else { return replicas == 0 };
+        let is_there = |pod: &PodSeen| !pod.deleting && pod.phase != PodPhase::Pending;
+        let is_filled = |rank: Rank| {
+            let pods = self.places.at(&role.name, rank);
+            // Nobody takes a place that has come to its end.
+            let fills =
+                |seat: &SeatRecord| seat.end.is_some() || pods.iter().any(|pod| pod.id == seat.id && is_there(pod));
+            seats.seats.get(&rank).is_some_and(fills)
+        };
+        let has_surplus = self.places.from(&role.name, Rank(replicas)).next().is_some();
+        !has_surplus && (0..replicas).map(Rank).all(is_filled)
+    }
+
+    /// A plan that is not carried out, or not to its end.
+    fn give_up(&mut self, seen: &PlanSeen, because: Because) {
+        self.tell(because.clone());
+        self.end_plan(seen.plan.name.as_str(), PlanPhase::Failed, because);
     }
 
     fn end_plan(&mut self, name: &str, phase: PlanPhase, because: Because) {
         let status = PlanStatus { phase, because: Some(because), finished_at: Some(self.now) };
         self.act(Action::SetPlanStatus { plan: name.to_owned(), status });
     }
+}
+
+/// Whether a later plan takes the place of an earlier one. What one has set that is begun stays set, unless the later one
+/// says otherwise; of one that is not begun nothing must be lost.
+fn supersedes(later: &Plan, earlier: &Plan, is_begun: bool) -> bool {
+    let says_all = earlier.roles.iter().all(|(role, old)| {
+        later.roles.get(role).is_some_and(|new| {
+            (new.replicas.is_some() || old.replicas.is_none())
+                && (!new.resources.is_empty() || old.resources.is_empty())
+        })
+    });
+    let migrates_all = earlier.migrate.iter().all(|old| later.migrate.iter().any(|new| new.pod == old.pod));
+    let shares_a_role = earlier.roles.keys().any(|role| later.roles.contains_key(role));
+    if earlier.roles.is_empty() {
+        return migrates_all && !earlier.migrate.is_empty();
+    }
+    shares_a_role && (is_begun || says_all && migrates_all)
 }

@@ -9,7 +9,7 @@ use super::{Action, Draft, ServiceWish};
 impl Draft<'_> {
     pub(super) fn make_services(&mut self) {
         let observed = self.observed;
-        let mut wanted = BTreeSet::new();
+        let (mut wanted, replicas) = (BTreeSet::new(), self.all_replicas());
         for role in &observed.job.roles {
             let Some(rule) = &role.service else { continue };
             let ranks = match rule.scope {
@@ -18,7 +18,6 @@ impl Draft<'_> {
             };
             for rank in (0..ranks).map(Rank) {
                 let id = self.status.roles.get(&role.name).and_then(|seats| seats.seats.get(&rank)).map(|seat| seat.id);
-                let replicas = self.all_replicas();
                 let seat = self.seat(role, id.unwrap_or(NodeId(rank.0)), rank, 0, &replicas);
                 let name = rule.name.fill(&seat);
                 let selector = rule.selector.iter().filter_map(|key| Some((key.clone(), role.naming.labels.get(key)?)));

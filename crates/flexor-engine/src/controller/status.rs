@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flexor_model::{NodeId, Rank, Resources, RoleName};
+use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
 use serde::{Deserialize, Serialize};
 
+use super::migration::Migration;
 use crate::Because;
 use crate::nodes::NodeHistory;
 
@@ -23,6 +24,12 @@ pub struct JobStatus {
     pub started_at: Option<Duration>,
     /// When it was over.
     pub finished_at: Option<Duration>,
+    /// Since when its master has given the program up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given_up_at: Option<Duration>,
+    /// Since when fewer of its nodes run than it needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_since: Option<Duration>,
     /// The one place that says how large each role is to be.
     pub targets: BTreeMap<RoleName, Target>,
     /// Who sits where.
@@ -101,9 +108,18 @@ pub struct SeatRecord {
     /// What the rules for its next end need to know.
     #[serde(default)]
     pub history: NodeHistory,
+    /// What an end for want of memory has made of the memory of its pods, which only grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more_memory: Option<Quantity>,
     /// The unique id of the last pod whose end was taken note of: it counts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<String>,
+    /// What a plan has the pods of this place ask for, where it is not what those of the role do.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub resources: Resources,
+    /// The pod in it is to have a successor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Migration>,
     /// Nobody takes the place before this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Duration>,
@@ -172,9 +188,17 @@ impl SeatRecord {
             seen: false,
             relaunches: 0,
             history: NodeHistory::default(),
+            more_memory: None,
             settled: None,
+            resources: Resources::default(),
+            migration: None,
             not_before: None,
             end: None,
         }
+    }
+
+    /// The memory of its next pod, where an end for want of it has made it more than is asked for.
+    pub(super) fn grown_memory(&self, asked: Option<Quantity>) -> Option<Quantity> {
+        self.more_memory.filter(|more| asked.is_none_or(|asked| *more > asked))
     }
 }

@@ -14,12 +14,23 @@ pub struct BackOff {
     pub longest: Duration,
     /// A run of at least this length is a good one.
     pub good_run: Duration,
+    /// Who is lost after less than this is lost as soon as it starts, and has to wait too.
+    pub lost_soon: Duration,
+    /// The longest wait of those that are lost through no fault of the program.
+    pub longest_of_lost: Duration,
 }
 
 impl Default for BackOff {
-    /// A second, doubled up to five minutes, and forgotten after a minute of training.
+    /// A second, doubled up to five minutes, and forgotten after a minute of training. Who is lost is replaced at once,
+    /// or within ten seconds where it lives for less than two.
     fn default() -> Self {
-        Self { first: Duration::from_secs(1), longest: Duration::from_secs(300), good_run: Duration::from_secs(60) }
+        Self {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(300),
+            good_run: Duration::from_secs(60),
+            lost_soon: Duration::from_secs(2),
+            longest_of_lost: Duration::from_secs(10),
+        }
     }
 }
 
@@ -35,11 +46,28 @@ impl BackOff {
         let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.longest)
     }
+
+    /// The wait of one that was lost after a run of this length, the last of so many short ones.
+    pub fn wait_of_lost(&self, short_runs: u32, ran: Duration) -> Duration {
+        if ran >= self.lost_soon {
+            return Duration::ZERO;
+        }
+        self.wait(short_runs.saturating_sub(1)).min(self.longest_of_lost)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_who_is_lost_as_soon_as_it_starts_waits_and_not_for_long() {
+        let back_off = BackOff::default();
+        let (soon, later) = (Duration::from_millis(100), Duration::from_secs(2));
+        let waits = [1, 2, 3, 5, 9].map(|short_runs| back_off.wait_of_lost(short_runs, soon).as_secs());
+        assert_eq!(waits, [0, 1, 2, 8, 10]);
+        assert_eq!(back_off.wait_of_lost(9, later), Duration::ZERO);
+    }
 
     #[test]
     fn the_wait_doubles_and_is_bounded() {

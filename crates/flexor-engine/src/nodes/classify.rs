@@ -16,9 +16,12 @@ pub fn classify(observed: &Observed) -> Exit {
         .or_else(|| of_the_masters_verdict(observed))
         .or_else(|| of_the_program(observed))
         .unwrap_or((ExitKind::Deleted, "the pod is gone and nobody saw how it ended".to_owned()));
-    let program_is_to_blame = matches!(kind, ExitKind::ProgramError | ExitKind::Hardware | ExitKind::OutOfMemory);
+    let program_is_to_blame =
+        matches!(kind, ExitKind::ProgramError | ExitKind::Hardware | ExitKind::OutOfMemory | ExitKind::CannotRun);
+    // Whoever takes a place says for whom; it is no word of the program then.
+    let is_explained = program_is_to_blame || kind == ExitKind::Preempted;
     let detail = match &observed.error {
-        Some(error) if program_is_to_blame => format!("{what}; {}", first_words(error)),
+        Some(error) if is_explained => format!("{what}; {}", first_words(error)),
         Some(_) | None => what,
     };
     Exit { kind, detail }
@@ -50,6 +53,7 @@ fn lost_by_pod_reason(word: &str) -> Option<ExitKind> {
         "Preempting" | "Preempted" => Some(ExitKind::Preempted),
         "Evicted" => Some(ExitKind::Evicted),
         "NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated" => Some(ExitKind::MachineLost),
+        "SidecarKilled" => Some(ExitKind::Killed),
         "NodeAffinity" | "UnexpectedAdmissionError" => Some(ExitKind::Rejected),
         word if word.starts_with("OutOf") => Some(ExitKind::Rejected),
         _ => None,
@@ -85,6 +89,7 @@ fn of_the_program(observed: &Observed) -> Option<(ExitKind, String)> {
     let container_reason = observed.container_reason.as_deref();
     let Some(exit) = observed.exit else {
         return match container_reason? {
+            "CreateContainerError" => Some((ExitKind::CannotRun, "its container cannot be made".to_owned())),
             "OOMKilled" => Some((ExitKind::OutOfMemory, "its container was killed for its memory".to_owned())),
             word => Some((ExitKind::ProgramError, format!("its container did not run: {word}"))),
         };
@@ -105,7 +110,7 @@ fn of_the_program(observed: &Observed) -> Option<(ExitKind, String)> {
 }
 
 /// The beginning of a message from outside, on one line.
-fn first_words(message: &str) -> String {
+pub(crate) fn first_words(message: &str) -> String {
     let mut words = message.split_whitespace().collect::<Vec<_>>().join(" ");
     words.retain(|c| !c.is_control());
     if let Some((end, _)) = words.char_indices().nth(LONGEST_ERROR) {

@@ -67,8 +67,7 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
     match exit.kind.cost() {
         Cost::Nothing => done(exit),
         Cost::Free => {
-            // The first loss is made good at once; only a node that is lost as soon as it starts has to wait.
-            let after = rules.back_off.wait(short_runs.saturating_sub(1));
+            let after = rules.back_off.wait_of_lost(short_runs, ran);
             relaunch(exit, after, None, format!("{}; this costs no retry", exit.detail))
         }
         Cost::Retry if history.counted < rules.limit => {
@@ -81,6 +80,10 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
             relaunch(exit, rules.back_off.wait(short_runs.max(1)), memory, detail)
         }
         Cost::Retry => failed_for_good(exit, rules),
+        Cost::TheJob => {
+            let because = Because::new(exit.kind.reason(), exit.detail.clone());
+            Decision::Final(Final { outcome: Outcome::JobFailed, because })
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub enum ExitKind {
     DeadlineExceeded,
     /// The program failed.
     ProgramError,
+    /// Nothing of the pod can run as its template has it.
+    CannotRun,
 }
 
 /// What an end costs.
@@ -59,6 +61,8 @@ pub enum Cost {
     Free,
     /// A relaunch that is counted against the limit.
     Retry,
+    /// The job: trying again would change nothing.
+    TheJob,
 }
 
 impl ExitKind {
@@ -79,6 +83,7 @@ impl ExitKind {
         Self::Hung,
         Self::DeadlineExceeded,
         Self::ProgramError,
+        Self::CannotRun,
     ];
 
     /// What it costs.
@@ -98,6 +103,7 @@ impl ExitKind {
             Self::OutOfMemory | Self::Hardware | Self::Hung | Self::DeadlineExceeded | Self::ProgramError => {
                 Cost::Retry
             }
+            Self::CannotRun => Cost::TheJob,
         }
     }
 
@@ -119,6 +125,7 @@ impl ExitKind {
             Self::Hung => Reason::ProgramHung,
             Self::DeadlineExceeded => Reason::PodDeadlineExceeded,
             Self::ProgramError => Reason::ProgramError,
+            Self::CannotRun => Reason::CannotRun,
         }
     }
 }

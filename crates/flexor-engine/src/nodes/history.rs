@@ -15,7 +15,8 @@ pub struct NodeHistory {
     pub counted: u32,
     /// How many runs in a row ended before they were good ones, the one that has just ended not included.
     pub short_runs: u32,
-    /// The memory that the main container of its next pod asks for, which only grows. None where nothing limits it.
+    /// The memory that the main container of its pod asks for, or of its next one once it has ended for want of it. None
+    /// where nothing limits it. Whoever makes a pod that asks for another writes that down.
     pub memory: Option<Quantity>,
 }
 

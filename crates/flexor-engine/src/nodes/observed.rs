@@ -15,7 +15,7 @@ pub struct Observed {
     pub deletion: Option<Deletion>,
     /// Why the job's master wants the node ended, if it does.
     pub verdict: Option<Verdict>,
-    /// The message of the error file that the program left behind.
+    /// The message of the error file that the program left behind; of a preempted pod, who needed its place.
     pub error: Option<String>,
 }
 

@@ -17,7 +17,7 @@ fn observed() -> impl Strategy<Value = Observed> {
     let exit = prop_oneof![codes.prop_map(ProgramExit::Code), any::<i32>().prop_map(ProgramExit::Signal)];
     (
         option::of(exit),
-        word(&["OOMKilled", "Error", "Completed", "StartError", "ContainerCannotRun"]),
+        word(&["OOMKilled", "Error", "Completed", "StartError", "ContainerCannotRun", "CreateContainerError"]),
         word(&["Evicted", "Preempting", "NodeLost", "Terminated", "OutOfmemory", "DeadlineExceeded"]),
         word(&["PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI"]),
         option::of(select(vec![Deletion::Ours, Deletion::Others])),
@@ -87,6 +87,7 @@ proptest! {
                 }
                 Decision::Final(last) => match last.outcome {
                     Outcome::Succeeded | Outcome::Removed => prop_assert_eq!(exit.kind.cost(), Cost::Nothing),
+                    Outcome::JobFailed if exit.kind.cost() == Cost::TheJob => {}
                     Outcome::NodeFailed | Outcome::JobFailed => {
                         prop_assert_eq!(last.outcome == Outcome::JobFailed, rules.critical);
                         prop_assert_eq!(history.counted, rules.limit, "it fails only with all retries used up");

@@ -1,6 +1,6 @@
 //! The rules that hold for one node: its limit, its back-off, and whether the job can do without it.
 
-use flexor_model::{CriticalNodes, FailureBudget, Quantity, Rank, Role, RoleKind, Strategy};
+use flexor_model::{CriticalNodes, FailureBudget, Quantity, Rank, Resources, Role, RoleKind, Strategy};
 
 use super::BackOff;
 
@@ -18,8 +18,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What a role's description says about its node of this rank.
-    pub fn of(role: &Role, rank: Rank, strategy: Strategy) -> Self {
+    /// What a role's description says about its node of this rank; `planned` is what a plan has its pods ask for.
+    pub fn of(role: &Role, rank: Rank, strategy: Strategy, planned: &Resources) -> Self {
         let budget = match role.failures {
             FailureBudget::PerNode(limit) | FailureBudget::PerRole(limit) => limit,
         };
@@ -31,8 +31,13 @@ impl Rules {
                 limits.get(&rank).map_or((false, budget), |limit_of_rank| (true, *limit_of_rank))
             }
         };
-        Self { limit, critical, back_off: BackOff::default(), least_memory: role.template.main().requests().memory() }
+        Self { limit, critical, back_off: BackOff::default(), least_memory: memory_asked(role, planned) }
     }
+}
+
+/// The memory that the main container of a role's pods asks for: what a plan says, else the template.
+pub fn memory_asked(role: &Role, planned: &Resources) -> Option<Quantity> {
+    planned.memory().or_else(|| role.template.main().requests().memory())
 }
 
 /// Which nodes a job cannot do without unless its manifest says otherwise.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flexor_model::{
-    CriticalNodes, FailureBudget, IdRule, Pattern, PodTemplate, Program, Quantity, Rank, Reason, Role, RoleKind,
-    RoleNaming, RolePriority, RoleSize, Strategy,
+    CriticalNodes, FailureBudget, IdRule, Pattern, PodTemplate, Program, Quantity, Rank, Reason, Resources, Role,
+    RoleKind, RoleNaming, RolePriority, RoleSize, Strategy,
 };
 use serde_json::json;
 
 use super::*;
 
+const AT_ONCE: Duration = Duration::from_millis(50);
 const A_MOMENT: Duration = Duration::from_secs(5);
 const AN_HOUR: Duration = Duration::from_secs(3600);
 
@@ -23,7 +24,7 @@ struct Story {
 impl Story {
     fn of(role: &Role, strategy: Strategy) -> Self {
         let memory = role.template.main().requests().memory();
-        let rules = Rules::of(role, Rank(1), strategy);
+        let rules = Rules::of(role, Rank(1), strategy, &Resources::default());
         Self { history: NodeHistory { memory, ..NodeHistory::default() }, rules }
     }
 
@@ -131,6 +132,7 @@ fn every_end_has_its_kind() {
         (exit(201), ExitKind::Hardware),
         (exit(202), ExitKind::Hardware),
         (container("StartError"), ExitKind::ProgramError),
+        (container("CreateContainerError"), ExitKind::CannotRun),
         (pod_says("Preempting"), ExitKind::Preempted),
         (disrupted("PreemptionByScheduler"), ExitKind::Preempted),
         (pod_says("Evicted"), ExitKind::Evicted),
@@ -192,7 +194,8 @@ fn an_all_reduce_oom_is_retried_with_more_memory() {
 #[test]
 fn what_a_plan_gives_by_now_is_not_taken_back_after_an_oom() {
     let mut story = Story::of_worker();
-    story.rules.least_memory = Some(quantity("64Gi"));
+    let planned = Resources::from_iter([("memory", quantity("64Gi"))]);
+    story.rules = Rules::of(&role(RoleKind::Worker), Rank(1), Strategy::AllReduce, &planned);
     assert_eq!(story.is_relaunched(&out_of_memory()).memory, Some(quantity("64Gi")));
 }
 
@@ -233,6 +236,18 @@ fn a_limit_of_0_means_no_retry_but_losses_are_still_made_good() {
 }
 
 #[test]
+fn what_can_never_run_is_not_tried_again() {
+    let observed = Observed {
+        container_reason: Some("CreateContainerError".to_owned()),
+        error: Some("no command".to_owned()),
+        ..Observed::default()
+    };
+    let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&observed);
+    assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
+    assert!(last.because.detail.contains("no command"), "{}", last.because);
+}
+
+#[test]
 fn a_critical_node_takes_the_job_with_it() {
     for kind in [RoleKind::Chief, RoleKind::ParameterServer, RoleKind::Evaluator, RoleKind::Master] {
         let last = Story::of(&role(kind), Strategy::ParameterServer).is_retried(3, &exit(1));
@@ -243,7 +258,8 @@ fn a_critical_node_takes_the_job_with_it() {
 #[test]
 fn which_workers_are_critical_follows_from_the_manifest() {
     let rules = |critical, rank, strategy| {
-        let rules = Rules::of(&Role { critical, ..role(RoleKind::Worker) }, Rank(rank), strategy);
+        let rules =
+            Rules::of(&Role { critical, ..role(RoleKind::Worker) }, Rank(rank), strategy, &Resources::default());
         (rules.critical, rules.limit)
     };
     assert_eq!(rules(CriticalNodes::Usual, 0, Strategy::ParameterServer), (true, 3));
@@ -285,13 +301,14 @@ fn a_crash_loop_waits_longer_each_time_and_a_good_run_ends_it() {
 }
 
 #[test]
-fn the_first_loss_is_made_good_at_once_and_only_one_after_another_waits() {
+fn a_loss_is_made_good_at_once_and_only_who_is_lost_as_soon_as_it_starts_waits() {
     let mut story = Story::of_worker();
     let mut wait = |ran| match story.ends(&pod_says("OutOfcpu"), ran) {
         Decision::Relaunch(relaunch) => relaunch.after.as_secs(),
         Decision::Final(last) => panic!("{}", last.because),
     };
-    assert_eq!([wait(AN_HOUR), wait(A_MOMENT), wait(A_MOMENT), wait(A_MOMENT)], [0, 0, 1, 2]);
+    assert_eq!([wait(A_MOMENT), wait(A_MOMENT), wait(A_MOMENT)], [0, 0, 0], "however often");
+    assert_eq!([wait(AN_HOUR), wait(AT_ONCE), wait(AT_ONCE), wait(AT_ONCE)], [0, 0, 1, 2]);
     assert_eq!([wait(AN_HOUR), wait(AN_HOUR)], [0, 0]);
 }
 
@@ -301,6 +318,8 @@ fn the_root_cause_that_the_program_left_behind_is_told_on_one_short_line() {
     let told = classify(&Observed { error: Some(error), ..exit(1) }).detail;
     assert!(told.starts_with("exit code 1; RuntimeError: no such file xxx"), "{told}");
     assert!(told.ends_with('…') && told.chars().count() < 430, "{told}");
+    let evicted = Observed { error: Some("b is more important".to_owned()), ..pod_says("Preempted") };
+    assert_eq!(classify(&evicted).to_string(), "Preempted: the cluster says Preempted; b is more important");
     let stale = classify(&Observed { error: Some("an earlier failure".to_owned()), ..exit(0) });
     assert_eq!(stale.to_string(), "ProgramSucceeded: exit code 0");
 }

@@ -151,8 +151,9 @@ impl Rendezvous {
     fn complete(&mut self, size: u32, because: Because, facts: &mut Vec<Fact>) {
         let mut failures = self.program_failures;
         let mut cause = self.cause.clone();
-        let stragglers = self.census.world + self.census.away;
-        if cause.is_none() && self.world.is_some() && stragglers == 0 {
+        // Who is slow to come makes it no less a failure; who is not expected any more has not failed.
+        let by_itself = self.census.world + self.census.away == 0 || because.reason == Reason::StragglerLeftOut;
+        if cause.is_none() && self.world.is_some() && by_itself {
             failures += 1;
             let limit = self.settings.max_restarts;
             if failures > limit {

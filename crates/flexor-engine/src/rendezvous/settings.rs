@@ -5,6 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// How long a round waits for a node that is alive but does not come back to join, where nothing else is said.
+pub const STRAGGLER_LIMIT: Duration = Duration::from_secs(60);
+
 /// The sizes a world may have and how long is waited for whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -62,7 +65,7 @@ impl Settings {
             last_call: Duration::from_secs(30),
             silence: Duration::from_secs(10),
             reconnect_grace: Duration::from_secs(6),
-            straggler_limit: Duration::from_secs(60),
+            straggler_limit: STRAGGLER_LIMIT,
             max_restarts: 3,
         }
         .checked()

@@ -1,8 +1,9 @@
-//! Random histories over virtual time: nodes crash, stop, wake, are cut off, repeat themselves and speak late, the
+//! Random histories over virtual time: nodes crash, stop, wake, finish, are cut off, repeat themselves and speak late, the
 //! master is started again from its facts, clocks leap. Each seed is one history and replays exactly.
 //!
 //! Every step holds the machine against [`invariants`] and against what the agents believe: no two worlds for one round,
-//! ranks a permutation, no dropped node counted. When the faults end, a round with enough nodes must complete.
+//! ranks a permutation, no dropped node counted. When the faults end, a round with enough nodes must complete, those
+//! included who have finished and are outside.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ enum Agent {
     Waiting,
     /// Trains in a round.
     Training(Round),
+    /// Has done its work, and is here if needed.
+    Done,
     /// Stopped or cut off: says nothing, hears nothing.
     Frozen,
 }
@@ -117,9 +120,25 @@ impl Simulation {
                     if self.machine.restart_wanted().is_some() {
                         self.feed(Event::Leave { id: id.clone() });
                         Agent::Outside
+                    } else if !reliable && self.dice.roll(40) == 0 {
+                        self.say(Event::Finish { id: id.clone() });
+                        Agent::Done
                     } else {
                         agent
                     }
+                }
+                (Agent::Done, Some(Place::World)) if self.machine.restart_wanted().is_some() => Agent::Outside,
+                (Agent::Done, Some(Place::World)) => {
+                    // Over a new session.
+                    self.feed(Event::Finish { id: id.clone() });
+                    Agent::Done
+                }
+                (Agent::Done, None) if self.machine.is_too_small() => Agent::Outside,
+                (Agent::Done, None) => Agent::Done,
+                (Agent::Done, Some(Place::Joined | Place::Spare | Place::Away)) => {
+                    let because = Because::new(Reason::LauncherGaveUp, "stands aside");
+                    self.feed(Event::Gone { id: id.clone(), because });
+                    Agent::Done
                 }
                 (Agent::Waiting, Some(Place::World)) => Agent::Training(round.expect("a world was completed")),
                 (Agent::Waiting, Some(Place::Joined | Place::Spare)) => Agent::Waiting,
@@ -220,6 +239,14 @@ impl Simulation {
             self.misfortune();
             self.agents_act(false);
             self.feed(Event::Tick);
+            if self.machine.closed().is_some() {
+                // Everybody has finished: once more.
+                self.feed(Event::Reopen);
+                self.agents
+                    .values_mut()
+                    .filter(|agent| **agent == Agent::Done)
+                    .for_each(|agent| *agent = Agent::Outside);
+            }
         }
     }
 
@@ -264,10 +291,19 @@ impl Simulation {
     }
 
     fn settled(&self) -> Result<(), String> {
+        if self.machine.closed().is_some_and(|because| because.reason == Reason::RunFinished) {
+            return Ok(());
+        }
         let alive = u32::try_from(self.agents.len()).unwrap();
         let limit = self.machine.expected().filter(|nodes| self.machine.settings().world_of(*nodes).is_some());
         let wanted = alive.min(limit.unwrap_or(u32::MAX));
-        let Some(size) = self.machine.settings().world_of(wanted) else { return Ok(()) };
+        if self.machine.settings().world_of(wanted).is_none() {
+            return Ok(());
+        }
+        let is_outside = |name: &Arc<str>| self.machine.place_of(&MemberId::new(Arc::clone(name), 0)).is_none();
+        let rests = self.agents.iter().filter(|(name, agent)| **agent == Agent::Done && is_outside(name)).count();
+        let wanted = (alive - u32::try_from(rests).unwrap()).min(wanted);
+        let size = self.machine.settings().world_of(wanted).ok_or("some wait for others who have finished")?;
         let world = self.machine.world().ok_or("no world although enough nodes are here")?;
         // A world that has become greater than expected stands until somebody leaves it.
         if world.members.len() < size as usize {

@@ -367,6 +367,43 @@ fn a_node_that_is_alive_but_never_joins_again_is_left_out_in_the_end() {
 }
 
 #[test]
+fn a_program_that_fails_is_counted_though_a_node_of_its_world_is_too_slow_to_come() {
+    let mut story = Story::of(2, 3);
+    story.join(&["a", "b", "c"]);
+    for failures in 1..=3 {
+        story.leave_and_join(&["a", "b"]);
+        story.wait(60, &["a", "b", "c"]);
+        assert_eq!(story.rendezvous.program_failures(), failures);
+        assert!(story.rendezvous.failed_rounds().len() == failures as usize);
+        story.join(&["c"]);
+        assert!(story.leave_and_join(&["a", "b"]).is_some(), "and it comes again as a newcomer, for nothing");
+    }
+    story.leave_and_join(&["a", "b"]);
+    story.wait(60, &["a", "b", "c"]);
+    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RestartsExhausted));
+}
+
+#[test]
+fn there_are_too_few_when_not_even_all_who_are_here_could_be_a_world() {
+    let mut story = Story::of(2, 3);
+    assert!(story.rendezvous.is_too_small(), "nobody is here");
+    story.join(&["a", "b", "c"]);
+    story.tell(Event::Finish { id: id("a") });
+    story.lose("a");
+    assert!(!story.rendezvous.is_too_small(), "b and c go on");
+    story.leave_and_join(&["b", "c"]);
+    story.lose("c");
+    assert!(story.rendezvous.is_too_small(), "b cannot");
+    story.join(&["a"]);
+    story.leave_and_join(&["b"]);
+    assert!(!story.rendezvous.is_too_small());
+    assert_eq!(story.rendezvous.world().map(names), Some(vec!["b", "a"]));
+    story.tell(Event::Close { by: id("a") });
+    story.lose("a");
+    assert!(!story.rendezvous.is_too_small(), "nobody is needed for what is over");
+}
+
+#[test]
 fn a_closed_run_takes_nobody() {
     let mut story = Story::of(1, 2);
     story.join(&["a", "b"]);

@@ -68,7 +68,9 @@ impl Shards {
                 let was_alone = held.alone;
                 if let Some(known) = self.datasets.get_mut(&dataset) {
                     known.account(number, &taken);
-                    self.stirs += u64::from(was_alone || !known.epochs.contains_key(&number) || known.has_suspects());
+                    let is_step = known.spec.steps.is_some();
+                    let ends = !known.epochs.contains_key(&number);
+                    self.stirs += u64::from(is_step || was_alone || ends || known.has_suspects());
                 }
                 if let Some(done) = self.forget_if_done(*grant)
                     && let Some(worker) = self.workers.get_mut(&done.worker.name)

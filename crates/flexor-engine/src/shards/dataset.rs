@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::order::Order;
 use super::ranges::Batches;
+use super::steps::Stepping;
 
 /// The longest name of a dataset.
 const MAX_NAME: usize = 256;
@@ -28,6 +29,9 @@ pub struct DatasetSpec {
     pub epochs: Option<u32>,
     /// In which order.
     pub order: Order,
+    /// How batches make steps, where they are learnt together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Stepping>,
 }
 
 /// A dataset that cannot be.
@@ -50,7 +54,7 @@ impl DatasetSpec {
         }
         let batch =
             NonZeroU64::new(batch).filter(|batch| batch.get() <= MAX_BATCH).ok_or(DatasetError::Batch(batch))?;
-        Ok(Self { name, records, batch, epochs: Some(1), order: Order::Sequential })
+        Ok(Self { name, records, batch, epochs: Some(1), order: Order::Sequential, steps: None })
     }
 
     /// The same, gone through so often.
@@ -61,6 +65,23 @@ impl DatasetSpec {
     /// The same in another order.
     pub fn with_order(self, order: Order) -> Self {
         Self { order, ..self }
+    }
+
+    /// A number for it that never changes, by which parameter servers know its batches: FNV-1a of its name.
+    pub fn number(&self) -> u32 {
+        self.name.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    }
+
+    /// What it is, in words.
+    pub(super) fn described(&self) -> String {
+        let Self { records, batch, order, .. } = self;
+        let epochs = match self.epochs {
+            None => "no end".to_owned(),
+            Some(1) => "1 epoch".to_owned(),
+            Some(epochs) => format!("{epochs} epochs"),
+        };
+        let steps = self.steps.map(|steps| format!(", {} to a step", steps.batches)).unwrap_or_default();
+        format!("{records} records, batches of {batch}{steps}, {epochs}, {order:?}")
     }
 
     /// How many batches an epoch has.

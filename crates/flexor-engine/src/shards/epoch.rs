@@ -72,13 +72,13 @@ impl Epoch {
 
     /// Batches that can be granted without a condition.
     pub(super) fn available(&self, batches: u64) -> u64 {
-        self.returned.count() + (batches - self.fresh)
+        self.returned.count() + batches.saturating_sub(self.fresh)
     }
 
     /// Up to `most` of them: those that came back first, because somebody may wait for the end of the epoch.
     pub(super) fn next(&self, most: u64, batches: u64) -> Option<Batches> {
         self.returned.first(most).or_else(|| {
-            let count = most.min(batches - self.fresh);
+            let count = most.min(batches.saturating_sub(self.fresh));
             (count > 0).then(|| Batches::new(self.fresh, count))
         })
     }

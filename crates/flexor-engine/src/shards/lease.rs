@@ -139,7 +139,11 @@ impl Shards {
     fn begin_next(&mut self, asked: &Asked, facts: &mut Vec<Fact>) -> bool {
         let Some(dataset) = self.datasets.get(&asked.dataset) else { return false };
         let (epoch, batches) = (dataset.begun, dataset.spec.batches());
-        let exhausted = dataset.epochs.values().all(|epoch| epoch.available(batches) == 0);
+        let exhausted = match dataset.spec.steps {
+            None => dataset.epochs.values().all(|epoch| epoch.available(batches) == 0),
+            // A step of the next epoch is computed with what the last of this one has learnt.
+            Some(_) => dataset.epochs.is_empty(),
+        };
         let begins = exhausted && dataset.spec.has_epoch(epoch) && asked.epoch.is_none_or(|wanted| wanted == epoch);
         if begins {
             self.decide(Fact::Begun { dataset: Arc::clone(&asked.dataset), epoch }, facts);
@@ -148,11 +152,11 @@ impl Shards {
     }
 
     fn of_epoch(&self, worker: &WorkerId, asked: &Asked, number: u32, epoch: &super::Epoch) -> Option<Found> {
-        let all = self.datasets.get(&asked.dataset)?.spec.batches();
+        let open = self.open_until(&self.datasets.get(&asked.dataset)?.spec, number, epoch);
         if let Some(batches) = epoch.suspects.first(1).filter(|_| !self.holds_leases(worker)) {
             return Some(Found { epoch: number, batches, alone: true });
         }
-        let batches = epoch.next(self.block(worker, asked, epoch.available(all)), all)?;
+        let batches = epoch.next(self.block(worker, asked, epoch.available(open)), open)?;
         Some(Found { epoch: number, batches, alone: false })
     }
 
@@ -223,7 +227,9 @@ impl Shards {
             return Ok(Leased::Finished);
         }
         let suspects = dataset.epochs.values().any(|epoch| !epoch.suspects.is_empty()) && self.holds_leases(worker);
-        let because = if suspects {
+        let because = if dataset.spec.steps.is_some() && !suspects {
+            Because::new(Reason::StepNotTaken, "the next step is computed when all of this one is done")
+        } else if suspects {
             let detail = "what is left is suspected, and leased to a worker that has acknowledged all it holds";
             Because::new(Reason::SuspectAlone, detail)
         } else {

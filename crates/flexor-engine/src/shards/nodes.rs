@@ -49,6 +49,16 @@ impl Shards {
         self.check(facts);
     }
 
+    /// The pods of these names are over, as their controller says: who leased data under such a name is lost.
+    pub fn pods_over(&mut self, pods: &BTreeSet<&str>, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        let lost: Vec<WorkerId> = self.workers().filter(|worker| pods.contains(&*worker.name)).collect();
+        for worker in lost {
+            self.end(&worker, Ending::Lost, facts);
+        }
+        self.check(facts);
+    }
+
     fn judge(&mut self, nodes: &Nodes, facts: &mut Vec<Fact>) {
         let is_over = |round: &Round| nodes.closed || nodes.round.is_some_and(|now| now > *round);
         let over: Vec<(WorkerId, Round)> = self.failed.iter().filter(|(_, round)| is_over(round)).cloned().collect();

@@ -20,7 +20,7 @@ impl Shards {
                     .values()
                     .filter(|held| held.dataset == *name && held.epoch == *number)
                     .flat_map(|held| held.leased.iter().chain(held.unleased.iter()));
-                (*number, epoch.position(granted))
+                (*number, self.at_a_step(&dataset.spec, *number, epoch, epoch.position(granted)))
             });
             let position = DatasetPosition {
                 spec: dataset.spec.clone(),

@@ -118,7 +118,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_same_one_is_not() {
     assert_eq!(story.register(95, Some(1)), Ok(()));
     let refused = story.register(94, Some(1)).unwrap_err();
     assert_eq!(refused.reason, Reason::DatasetChanged);
-    assert!(refused.detail.contains("95 records"), "{refused}");
+    assert!(refused.detail.contains("with 95 records") && refused.detail.contains("not with 94 records"), "{refused}");
 }
 
 #[test]

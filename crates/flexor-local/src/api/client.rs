@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use flexor_model::{Job, Plan};
 use flexor_wire::local::v1::apply_request::Meaning;
@@ -15,7 +16,9 @@ use thiserror::Error;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
+use super::socket::Reach;
 use crate::home::Home;
+use crate::objects::Object;
 
 /// A thousand pods are some megabytes.
 const LARGEST_ANSWER: usize = 256 << 20;
@@ -24,7 +27,7 @@ const LARGEST_ANSWER: usize = 256 << 20;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody serves there.
-    #[error("no laptop cluster runs in {}; start one with `flexor run FILE`, or name its folder with --home", .0.display())]
+    #[error("no laptop cluster runs in {}; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home", .0.display())]
     NoCluster(PathBuf),
     /// The cluster says no.
     #[error("{0}")]
@@ -33,7 +36,9 @@ pub enum ClientError {
     #[error("{0}")]
     Exists(String),
     /// The cluster has ended, or what it says makes no sense.
-    #[error("the laptop cluster does not answer any more: {0}; `flexor run --resume` goes on if it was killed")]
+    #[error(
+        "the laptop cluster does not answer any more: {0}; `flexor run --resume` or `flexor local up` goes on if it was killed"
+    )]
     Lost(String),
 }
 
@@ -42,6 +47,8 @@ pub enum ClientError {
 pub struct Client {
     calls: LocalClient<Channel>,
     home: PathBuf,
+    /// The way to the socket, for as long as it may be dialled again.
+    _reach: Arc<Reach>,
 }
 
 /// What has become of an object.
@@ -58,7 +65,7 @@ pub struct Change {
 pub struct LogOptions {
     /// Of this container; else of the main one.
     pub container: Option<String>,
-    /// Also what comes, until the container has ended.
+    /// Also what comes, from the pod's successors too, until there is none.
     pub follow: bool,
     /// Only so many lines from the end.
     pub tail: Option<u64>,
@@ -67,6 +74,15 @@ pub struct LogOptions {
 /// What changes of the objects of a resource.
 #[derive(Debug)]
 pub struct Watch(Streaming<Changes>);
+
+/// A part of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Printed {
+    /// What a container has printed.
+    Bytes(Vec<u8>),
+    /// The pod was replaced under its name: the rest is its successor's.
+    BySuccessor,
+}
 
 /// What a container prints.
 #[derive(Debug)]
@@ -80,7 +96,9 @@ impl Client {
     /// No cluster runs there, or it is somebody else's.
     pub async fn connect(home: &Home) -> Result<Self, ClientError> {
         let socket = home.socket();
-        let Some(path) = socket.to_str() else { return Err(ClientError::NoCluster(home.path().to_owned())) };
+        let nobody = |_| ClientError::NoCluster(home.path().to_owned());
+        let reach = Reach::of(&socket).map_err(nobody)?;
+        let path = reach.path().display();
         let endpoint = Endpoint::from_shared(format!("unix:{path}")).map_err(|error| lost(&error))?;
         let channel = endpoint.connect().await.map_err(|error| {
             if nobody_is_there(&error) {
@@ -90,7 +108,7 @@ impl Client {
             }
         })?;
         let calls = LocalClient::new(channel).max_decoding_message_size(LARGEST_ANSWER);
-        Ok(Self { calls, home: home.path().to_owned() })
+        Ok(Self { calls, home: home.path().to_owned(), _reach: Arc::new(reach) })
     }
 
     /// The objects of a resource in a namespace, or in all.
@@ -122,7 +140,7 @@ impl Client {
     /// The cluster does not want it, or does not answer.
     pub async fn apply_job(&self, job: &Job, manifest: &Value) -> Result<Outcome, ClientError> {
         let job = serde_json::to_string(job).map_err(|error| lost(&error))?;
-        self.apply(Meaning::Job(job), manifest).await
+        self.apply(Some(Meaning::Job(job)), manifest).await
     }
 
     /// Has a plan taken in.
@@ -132,11 +150,20 @@ impl Client {
     /// The cluster does not want it, or does not answer.
     pub async fn apply_plan(&self, plan: &Plan, manifest: &Value) -> Result<Outcome, ClientError> {
         let plan = serde_json::to_string(plan).map_err(|error| lost(&error))?;
-        self.apply(Meaning::Plan(plan), manifest).await
+        self.apply(Some(Meaning::Plan(plan)), manifest).await
     }
 
-    async fn apply(&self, meaning: Meaning, manifest: &Value) -> Result<Outcome, ClientError> {
-        let request = ApplyRequest { meaning: Some(meaning), manifest: manifest.to_string() };
+    /// Has a ConfigMap, Secret or PriorityClass taken in, or what has changed of it.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not want it, or does not answer.
+    pub async fn apply_object(&self, object: &Object) -> Result<Outcome, ClientError> {
+        self.apply(None, &object.manifest).await
+    }
+
+    async fn apply(&self, meaning: Option<Meaning>, manifest: &Value) -> Result<Outcome, ClientError> {
+        let request = ApplyRequest { meaning, manifest: manifest.to_string() };
         Ok(self.calls.clone().apply(request).await.map_err(|status| self.refused(status))?.into_inner().outcome())
     }
 
@@ -211,13 +238,14 @@ impl Watch {
 }
 
 impl Logs {
-    /// The next bytes; nothing when there will be no more.
+    /// The next part; nothing when there will be no more.
     ///
     /// # Errors
     ///
     /// The log cannot be read, or the cluster was lost.
-    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
-        Ok(self.0.message().await.map_err(refused)?.map(|part| part.bytes.to_vec()))
+    pub async fn next(&mut self) -> Result<Option<Printed>, ClientError> {
+        let part = self.0.message().await.map_err(refused)?;
+        Ok(part.map(|part| if part.replaced { Printed::BySuccessor } else { Printed::Bytes(part.bytes.to_vec()) }))
     }
 }
 

@@ -1,7 +1,8 @@
-//! Jobs, plans, pods and events as Kubernetes would show them: the user's manifest with what the cluster knows.
+//! Jobs, plans, pods, events and what jobs refer to as Kubernetes would show them: the user's manifest with what the cluster knows.
 
 mod event;
 mod job;
+mod kept;
 mod plan;
 mod pod;
 
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::objects::ObjectKind;
 
 /// An object, to be shown.
 pub(super) struct Object {
@@ -23,14 +25,21 @@ pub(super) struct Object {
 
 /// The objects of a resource in a namespace, or in all if that is empty: events as they happened, others by name.
 pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Vec<Object> {
+    let since = cluster.since();
     let mut objects = cluster.look(|all| match resource {
         Resource::Jobs => all.jobs.values().map(|job| job::object(job, all)).collect(),
         Resource::Plans => all.jobs.values().flat_map(plan::objects).collect(),
         Resource::Pods => all.pods.values().map(|pod| pod::object(pod, all)).collect::<Vec<Object>>(),
         Resource::Events => all.events.iter().map(|event| event::object(event, all)).collect(),
-        Resource::Unspecified | Resource::PodMetrics => Vec::new(),
+        Resource::ConfigMaps => kept::objects(ObjectKind::ConfigMap, all),
+        Resource::Secrets => kept::objects(ObjectKind::Secret, all),
+        Resource::PriorityClasses => {
+            kept::objects(ObjectKind::PriorityClass, all).into_iter().chain(kept::built_in(since)).collect()
+        }
+        Resource::Unspecified | Resource::PodMetrics | Resource::Notes | Resource::Cluster => Vec::new(),
     });
-    objects.retain(|object| namespace.is_empty() || object.json["metadata"]["namespace"] == namespace);
+    let is_in = |place: &Value| namespace.is_empty() || place.is_null() || place == namespace;
+    objects.retain(|object| is_in(&object.json["metadata"]["namespace"]));
     if resource != Resource::Events {
         let key = |object: &Object| {
             let text = |field: &str| object.json["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -42,7 +51,7 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
 }
 
 /// A time as Kubernetes writes it, to the second.
-fn time(since_epoch: Duration) -> Value {
+pub(super) fn time(since_epoch: Duration) -> Value {
     let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).map_or(Value::Null, |at| at.to_string().into())
 }

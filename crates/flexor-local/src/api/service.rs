@@ -9,14 +9,15 @@ use flexor_wire::local::v1::{
     Applied, ApplyRequest, Changes, DeleteRequest, Deleted, KillRequest, Killed, LogBytes, LogsRequest, Objects,
     Outcome, Resource, Wanted,
 };
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use super::{logs, objects, usage, watching};
+use super::{about, logs, notes, objects, usage, watching};
 use crate::cluster::{Cluster, JobKey, Taken, WishError};
+use crate::objects::{Object, ObjectKind};
 
 /// Answers for a cluster.
 pub(super) struct Service {
@@ -40,10 +41,11 @@ impl Local for Service {
 
     async fn list(&self, request: Request<Wanted>) -> Result<Response<Objects>, Status> {
         let wanted = request.into_inner();
-        let found = if wanted.resource() == Resource::PodMetrics {
-            usage::measure(&self.cluster, &wanted.namespace).await
-        } else {
-            objects::list(&self.cluster, wanted.resource(), &wanted.namespace)
+        let found = match wanted.resource() {
+            Resource::PodMetrics => usage::measure(&self.cluster, &wanted.namespace).await,
+            Resource::Notes => notes::list(&self.cluster, &wanted.namespace).await,
+            Resource::Cluster => vec![about::object(&self.cluster)],
+            other => objects::list(&self.cluster, other, &wanted.namespace),
         };
         let json = found.into_iter().map(|object| object.json.to_string()).collect();
         Ok(Response::new(Objects { json }))
@@ -51,8 +53,8 @@ impl Local for Service {
 
     async fn watch(&self, request: Request<Wanted>) -> Result<Response<Self::WatchStream>, Status> {
         let wanted = request.into_inner();
-        if wanted.resource() == Resource::PodMetrics {
-            return Err(Status::invalid_argument("what pods use can be listed, but not watched"));
+        if matches!(wanted.resource(), Resource::PodMetrics | Resource::Notes | Resource::Cluster) {
+            return Err(Status::invalid_argument("this can be listed, but not watched"));
         }
         Ok(Response::new(Box::pin(watching::start(self.cluster.clone(), wanted, self.closed.clone()))))
     }
@@ -68,7 +70,14 @@ impl Local for Service {
             Some(Meaning::Plan(plan)) => {
                 self.cluster.apply_plan(serde_json::from_str(&plan).map_err(unreadable)?, manifest)
             }
-            None => return Err(Status::invalid_argument("neither a job nor a plan")),
+            None => match Object::read(&manifest) {
+                Some(Ok(object)) => self.cluster.apply_object(object),
+                Some(Err(errors)) => {
+                    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                    return Err(Status::invalid_argument(errors.join("; ")));
+                }
+                None => return Err(Status::invalid_argument("nothing that is kept here")),
+            },
         };
         let outcome = match taken.map_err(refused)? {
             Taken::Created => Outcome::Created,
@@ -90,8 +99,11 @@ impl Local for Service {
             }
             Resource::Plans => self.cluster.delete_plan(&namespace, name).map(|()| String::new()),
             Resource::Pods => self.cluster.delete_pod_named(&namespace, name),
-            Resource::Unspecified | Resource::Events | Resource::PodMetrics => {
-                return Err(Status::invalid_argument("jobs, plans and pods can be deleted"));
+            Resource::ConfigMaps => self.cluster.delete_object(ObjectKind::ConfigMap, &namespace, name),
+            Resource::Secrets => self.cluster.delete_object(ObjectKind::Secret, &namespace, name),
+            Resource::PriorityClasses => self.cluster.delete_object(ObjectKind::PriorityClass, &namespace, name),
+            Resource::Unspecified | Resource::Events | Resource::PodMetrics | Resource::Notes | Resource::Cluster => {
+                return Err(Status::invalid_argument("jobs, plans, pods and what jobs refer to can be deleted"));
             }
         };
         Ok(Response::new(Deleted { uid: uid.map_err(refused)? }))
@@ -100,8 +112,8 @@ impl Local for Service {
     async fn kill(&self, request: Request<KillRequest>) -> Result<Response<Killed>, Status> {
         let request = request.into_inner();
         let namespace = namespace(&request.namespace)?;
-        let signal = Signal::try_from(request.signal)
-            .map_err(|_| Status::invalid_argument(format!("there is no signal {}", request.signal)))?;
+        let signal = Signal::from_named_raw(request.signal)
+            .ok_or_else(|| Status::invalid_argument(format!("there is no signal {}", request.signal)))?;
         self.cluster.signal(&namespace, &request.pod, named(&request.container), signal).map_err(refused)?;
         Ok(Response::new(Killed {}))
     }
@@ -110,7 +122,8 @@ impl Local for Service {
         let request = request.into_inner();
         let namespace = namespace(&request.namespace)?;
         let log = logs::find(&self.cluster, &namespace, &request.pod, named(&request.container)).map_err(refused)?;
-        Ok(Response::new(Box::pin(logs::start(self.cluster.clone(), log, request.tail, request.follow))))
+        let wanted = logs::Wanted { tail: request.tail, follow: request.follow };
+        Ok(Response::new(Box::pin(logs::start(self.cluster.clone(), log, wanted, self.closed.clone()))))
     }
 }
 
@@ -131,7 +144,10 @@ fn refused(error: WishError) -> Status {
     match error {
         WishError::Missing { .. } | WishError::NoContainer { .. } => Status::not_found(error.to_string()),
         WishError::PlanExists(_) => Status::already_exists(error.to_string()),
-        WishError::BeingDeleted(_) | WishError::NotRunning { .. } => Status::failed_precondition(error.to_string()),
+        WishError::CannotRun(_) => Status::invalid_argument(error.to_string()),
+        WishError::BeingDeleted(_) | WishError::NotRunning { .. } | WishError::Object(_) => {
+            Status::failed_precondition(error.to_string())
+        }
         WishError::Io(_) => Status::internal(error.to_string()),
     }
 }

@@ -3,21 +3,47 @@
 use std::io;
 use std::time::Duration;
 
+use flexor_agent::processes::kill_what_they_left;
+use flexor_engine::Because;
 use flexor_engine::controller::{self, ObservedJob, PlanSeen, PodSeen, Turn};
-use flexor_wire::master::v1 as wire;
+use flexor_model::Reason;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use rustix::process::{Pid as RawPid, PidfdFlags, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::Signal;
 use tokio::sync::mpsc;
 
 use super::statuses::{Changed, Statuses};
-use super::{Cluster, JobKey, State, now};
+use super::{Cluster, JobKey, PodRecord, State, now};
+use crate::proc::PodProcess;
 use crate::readiness::readable;
 
 /// A controller that has not come to rest after so many turns waits for the next change.
 const MOST_TURNS: usize = 100;
+/// How often a parent is looked at whose end cannot be heard of.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// When to try again what the system refused.
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// After its grace a pod that is still there is killed.
 const AFTER_GRACE: Duration = Duration::from_secs(5);
+
+/// A pod and its parent.
+pub(super) type Started = (String, (i32, u64));
+
+/// What is left to do after a look at everything.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    /// The pods that have been started, of whose ends is to be heard.
+    pub(super) started: Vec<Started>,
+    look_again_at: Option<Duration>,
+}
+
+impl Decided {
+    /// Everything is to be looked at again then, if nothing changes before.
+    pub(super) fn look_again(&mut self, at: Duration) {
+        self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
+    }
+}
 
 impl Cluster {
     /// Runs the cluster until this is dropped.
@@ -26,65 +52,98 @@ impl Cluster {
     ///
     /// The system does not let us hear of changes.
     pub async fn run(&self) -> io::Result<()> {
+        self.run_until_acted(usize::MAX).await
+    }
+
+    /// Runs the cluster until it has done so many things, and leaves the next undone: as if it were killed there, for
+    /// tests of those that take over.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let us hear of changes.
+    pub async fn run_until_acted(&self, mut acts_left: usize) -> io::Result<()> {
         let mut statuses = Statuses::watch(&self.0.options.home.status())?;
         let (ended, mut ends) = mpsc::unbounded_channel();
         self.look_at(&Changed::All);
-        let adopted: Vec<i32> = self.lock().pods.values().filter_map(|pod| Some(pod.parent?.0)).collect();
-        for parent in adopted {
-            self.await_end(parent, ended.clone());
+        let adopted: Vec<Started> =
+            self.lock().pods.values().filter_map(|pod| Some((pod.meta.uid.clone(), pod.parent?))).collect();
+        for started in adopted {
+            await_end(started, ended.clone());
         }
         loop {
-            let (again, started) = self.decide();
-            for parent in started {
-                self.await_end(parent, ended.clone());
+            // Others have their turn too: whoever asks, and whoever interrupts.
+            tokio::task::yield_now().await;
+            let decided = self.decide(&mut acts_left);
+            for started in decided.started {
+                await_end(started, ended.clone());
+            }
+            if acts_left == 0 {
+                return Ok(());
             }
             let timer = async {
-                match again {
+                match decided.look_again_at {
                     Some(at) => tokio::time::sleep(at.saturating_sub(now())).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 changed = statuses.changed() => self.look_at(&changed?),
-                Some(parent) = ends.recv() => self.parent_ended(parent),
+                Some(ended) = ends.recv() => {
+                    let others = std::iter::from_fn(|| ends.try_recv().ok());
+                    let all: Vec<Started> = std::iter::once(ended).chain(others).collect();
+                    self.parents_ended(&all);
+                }
                 () = self.0.bell.notified() => {}
                 () = timer => {}
             }
         }
     }
 
-    /// Has the controller decide about every job until it comes to rest. When to look again, and which parents have begun.
-    fn decide(&self) -> (Option<Duration>, Vec<i32>) {
-        let mut again: Option<Duration> = None;
-        let mut started = Vec::new();
+    /// Has the controller decide about every job until it comes to rest.
+    fn decide(&self, acts_left: &mut usize) -> Decided {
+        let mut decided = Decided::default();
         let keys: Vec<JobKey> = self.lock().jobs.keys().cloned().collect();
-        for key in keys {
-            'turns: for _ in 0..MOST_TURNS {
-                let Some(turn) = self.lock().turn(&key) else { break };
-                if let Some(at) = turn.look_again_at {
-                    again = Some(again.map_or(at, |known| known.min(at)));
-                }
-                if turn.actions.is_empty() {
-                    break;
-                }
-                for action in turn.actions {
-                    match self.carry_out(&key, action) {
-                        Ok(parent) => started.extend(parent),
-                        Err(error) => {
-                            tracing::error!(job = %key, %error, "what was decided cannot be done");
-                            let later = now() + Duration::from_secs(1);
-                            again = Some(again.map_or(later, |known| known.min(later)));
-                            break 'turns;
-                        }
-                    }
-                }
-                self.announce();
+        for key in &keys {
+            if let Err(error) = self.let_controller_act(key, &mut decided, acts_left) {
+                self.lock().tell_of_trouble(key, &error);
+                decided.look_again(now() + TRY_AGAIN);
             }
-            self.feed(&key);
         }
-        let overdue = self.kill_the_overdue();
-        again = [again, overdue].into_iter().flatten().min();
-        (again, started)
+        self.start_what_may_run(&mut decided, acts_left);
+        for key in &keys {
+            self.feed(key);
+            self.lock().take_note(key);
+        }
+        if let Some(due) = self.kill_the_overdue() {
+            decided.look_again(due);
+        }
+        decided
+    }
+
+    /// Does what the controller says about a job, until it says nothing more.
+    fn let_controller_act(&self, key: &JobKey, decided: &mut Decided, acts_left: &mut usize) -> io::Result<()> {
+        for _ in 0..MOST_TURNS {
+            let Some(turn) = self.lock().turn(key) else { break };
+            if let Some(at) = turn.look_again_at {
+                decided.look_again(at);
+            }
+            if turn.actions.is_empty() {
+                break;
+            }
+            let done = turn.actions.into_iter().try_for_each(|action| {
+                if *acts_left == 0 {
+                    return Ok(());
+                }
+                *acts_left -= 1;
+                self.carry_out(key, action)
+            });
+            self.announce();
+            done?;
+            if *acts_left == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes over what parents have written.
@@ -101,51 +160,48 @@ impl Cluster {
                     if pod.parent.is_some() || crate::proc::is_alive(status.parent) {
                         pod.parent = Some(status.parent);
                     }
+                    let (job, name) = (pod.meta.job.clone(), pod.meta.wish.name.clone());
+                    let cut = status.logs_cut_since(pod.status.as_ref());
                     pod.status = Some(status);
+                    for because in cut {
+                        state.tell(&job, Some(name.clone()), because);
+                    }
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(pod = pod.meta.name, %error, "its status cannot be read"),
+                Err(error) => tracing::warn!(pod = pod.meta.wish.name, %error, "its status cannot be read"),
             }
         }
         drop(state);
         self.announce();
     }
 
-    /// Hears of the end of a parent, child of ours or not.
-    fn await_end(&self, parent: i32, ended: mpsc::UnboundedSender<i32>) {
-        let descriptor = RawPid::from_raw(parent).and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok());
-        let Some(descriptor) = descriptor.and_then(|descriptor| readable(descriptor).ok()) else {
-            let _ = ended.send(parent);
-            return;
-        };
-        tokio::spawn(async move {
-            let _ = descriptor.readable().await;
-            // Where it is a child of ours, it has to be waited for.
-            let _ = waitpid(Pid::from_raw(parent), Some(WaitPidFlag::WNOHANG));
-            let _ = ended.send(parent);
-        });
-    }
-
-    /// A parent has ended: the pod is gone if it was to go, else it has ended or was lost.
-    fn parent_ended(&self, parent: i32) {
-        flexor_agent::processes::kill_what_it_left(parent.unsigned_abs());
-        let uid = {
-            let state = self.lock();
-            state
-                .pods
-                .values()
-                .find(|pod| pod.parent.is_some_and(|(pid, _)| pid == parent))
-                .map(|pod| pod.meta.uid.clone())
-        };
-        let Some(uid) = uid else { return };
-        self.look_at(&Changed::These(vec![uid.clone()]));
-        let mut state = self.lock();
-        let Some(pod) = state.pods.get_mut(&uid) else { return };
-        pod.parent = None;
-        if pod.is_deleting() {
-            state.forget_pod(&self.0.options.home, &uid);
+    /// Parents have ended: their pods are gone if they were to go, else they have ended or were lost.
+    fn parents_ended(&self, ended: &[Started]) {
+        self.look_at(&Changed::These(ended.iter().map(|(uid, _)| uid.clone()).collect()));
+        let mut killed = Vec::new();
+        for (uid, parent) in ended {
+            let mut state = self.lock();
+            let Some(pod) = state.pods.get_mut(uid).filter(|pod| pod.parent.is_some_and(|(pid, _)| pid == parent.0))
+            else {
+                continue;
+            };
+            pod.parent = None;
+            // Who has said how its pod ended had ended everything in it before.
+            if !pod.status.as_ref().is_some_and(|status| status.phase.is_over()) {
+                killed.push(parent.0.unsigned_abs());
+            }
         }
-        drop(state);
+        if !killed.is_empty() {
+            kill_what_they_left(&killed);
+        }
+        for (uid, (pid, _)) in ended {
+            // Where it is a child of ours it has to be waited for; until then nobody else has its number.
+            let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
+            let mut state = self.lock();
+            if state.pods.get(uid).is_some_and(|pod| pod.is_deleting() && pod.parent.is_none()) {
+                state.forget_pod(&self.0.options.home, uid);
+            }
+        }
         self.announce();
     }
 
@@ -154,42 +210,60 @@ impl Cluster {
         let state = self.lock();
         let mut next: Option<Duration> = None;
         for pod in state.pods.values() {
-            let (Some(since), Some((parent, _))) = (pod.meta.deleting_since, pod.parent) else { continue };
-            let grace = self.0.options.home.pod(&pod.meta.uid).plan().map_or(Duration::ZERO, |plan| plan.grace);
-            let due = since + grace + AFTER_GRACE;
+            let (Some(since), Some(_)) = (pod.meta.deleting_since, pod.parent) else { continue };
+            let due = since + pod.meta.grace + AFTER_GRACE;
             if due <= now() {
-                tracing::warn!(pod = pod.meta.name, "did not end in time and is killed");
-                let _ = nix::sys::signal::kill(Pid::from_raw(parent), nix::sys::signal::Signal::SIGKILL);
+                tracing::warn!(pod = pod.meta.wish.name, "did not end in time and is killed");
+                pod.tell_parent(Signal::KILL);
             } else {
                 next = Some(next.map_or(due, |known| known.min(due)));
             }
         }
         next
     }
+}
 
-    /// Tells the job's master how the pods stand.
-    fn feed(&self, key: &JobKey) {
-        let mut state = self.lock();
-        let Some(observed) = state.observed_by_master(key) else { return };
-        let master = state.master_of(key);
-        if let Some(master) = master
-            && !state.feeds.contains_key(key)
-            && let Some(feed) = super::feed::Feed::to(master)
-        {
-            state.feeds.insert(key.clone(), feed);
+/// Hears of the end of a parent, child of ours or not.
+fn await_end(started: Started, ended: mpsc::UnboundedSender<Started>) {
+    let parent = started.1;
+    let descriptor = match PodProcess::open(parent.0) {
+        Ok(process) if crate::proc::is_alive(parent) => readable(process.into_descriptor()).ok(),
+        Ok(_) | Err(Errno::SRCH) => {
+            let _ = ended.send(started);
+            return;
         }
-        if let Some(feed) = state.feeds.get(key) {
-            feed.tell(observed);
+        Err(_) => None,
+    };
+    tokio::spawn(async move {
+        match descriptor {
+            Some(descriptor) => _ = descriptor.readable().await,
+            // There are no more descriptors: it is looked at instead.
+            None => {
+                while crate::proc::is_alive(parent) {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            }
         }
-    }
+        let _ = ended.send(started);
+    });
 }
 
 impl State {
+    /// What was decided about a job cannot be done; people are told once of each reason.
+    fn tell_of_trouble(&mut self, key: &JobKey, error: &io::Error) {
+        let Some(record) = self.jobs.get_mut(key) else { return };
+        let told = error.to_string();
+        if record.trouble.as_ref() != Some(&told) {
+            record.trouble = Some(told.clone());
+            let detail = format!("{told}; what was decided is tried again every second");
+            self.tell(key, None, Because::new(Reason::StartRefused, detail));
+        }
+    }
+
     /// What the controller says about a job.
     fn turn(&self, key: &JobKey) -> Option<Turn> {
         let record = self.jobs.get(key)?;
-        let pods: Vec<PodSeen> =
-            self.pods.values().filter(|pod| pod.meta.job == *key).map(super::PodRecord::seen).collect();
+        let pods: Vec<PodSeen> = self.pods.values().filter(|pod| pod.meta.job == *key).map(PodRecord::seen).collect();
         let plans: Vec<PlanSeen> = record
             .plans
             .iter()
@@ -205,27 +279,9 @@ impl State {
             pods: &pods,
             services: &record.services,
             plans: &plans,
+            released: &record.released,
+            closed: record.closed.as_ref(),
         };
         Some(controller::plan(&observed, now()))
-    }
-
-    /// What a master is told: the pods that are to be in the world, and how many there should be.
-    fn observed_by_master(&self, key: &JobKey) -> Option<wire::Observed> {
-        let record = self.jobs.get(key)?;
-        let is_worker = |role: &flexor_model::RoleName| {
-            let role = record.job.roles.iter().find(|known| known.name == *role);
-            role.is_some_and(|role| role.kind == flexor_model::RoleKind::Worker)
-        };
-        let pods = self.pods.values().filter(|pod| pod.meta.job == *key && is_worker(&pod.meta.role));
-        let pods = pods.map(|pod| wire::Pod {
-            name: pod.meta.name.clone(),
-            uid: pod.meta.uid.clone(),
-            role: pod.meta.role.to_string(),
-            phase: format!("{:?}", pod.phase()),
-            deleting: pod.is_deleting(),
-        });
-        let targets = record.status.targets.iter().filter(|(role, _)| is_worker(role));
-        let expected = targets.map(|(_, target)| target.replicas).sum();
-        Some(wire::Observed { pods: pods.collect(), expected: Some(expected) })
     }
 }

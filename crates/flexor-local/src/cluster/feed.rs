@@ -1,4 +1,5 @@
-//! Tells a job's master how its pods stand, over a stream that is opened again whenever it breaks.
+//! Tells a job's master how its pods stand, and hears from it how training does, over a stream that is opened again
+//! whenever it breaks.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,16 +21,20 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// A feed to the master at this address.
-    pub(super) fn to(master: SocketAddr) -> Option<Self> {
+    /// A feed to the master at this address, which is heard by `hear`.
+    pub(super) fn to(master: SocketAddr, hear: impl Fn(wire::Proposal) + Send + Sync + 'static) -> Option<Self> {
         let upstream = Upstream::new(&master.to_string(), None).ok()?;
         let (observed, observes) = watch::channel(wire::Observed::default());
-        Some(Self { observed, task: tokio::spawn(keep(upstream, observes)) })
+        Some(Self { observed, task: tokio::spawn(keep(upstream, observes, hear)) })
     }
 
     /// This is how the pods stand.
     pub(super) fn tell(&self, now: wire::Observed) {
-        self.observed.send_if_modified(|last| std::mem::replace(last, now.clone()) != now);
+        self.observed.send_if_modified(|last| {
+            let is_news = *last != now;
+            *last = now;
+            is_news
+        });
     }
 }
 
@@ -39,16 +44,24 @@ impl Drop for Feed {
     }
 }
 
-async fn keep(upstream: Upstream, mut observes: watch::Receiver<wire::Observed>) {
+async fn keep(
+    upstream: Upstream,
+    mut observes: watch::Receiver<wire::Observed>,
+    hear: impl Fn(wire::Proposal) + Send + Sync,
+) {
     loop {
-        if let Err(error) = hold(&upstream, &mut observes).await {
+        if let Err(error) = hold(&upstream, &mut observes, &hear).await {
             tracing::debug!("the feed to the master broke: {error}");
         }
         tokio::time::sleep(DIAL_AGAIN).await;
     }
 }
 
-async fn hold(upstream: &Upstream, observes: &mut watch::Receiver<wire::Observed>) -> Result<(), String> {
+async fn hold(
+    upstream: &Upstream,
+    observes: &mut watch::Receiver<wire::Observed>,
+    hear: &(impl Fn(wire::Proposal) + Send + Sync),
+) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel(4);
     let (channel, stream) = upstream.open(ReceiverStream::new(receiver)).await?;
     // A new stream is told everything.
@@ -60,8 +73,9 @@ async fn hold(upstream: &Upstream, observes: &mut watch::Receiver<wire::Observed
     loop {
         tokio::select! {
             proposal = proposals.message() => {
-                if proposal.map_err(|status| status.to_string())?.is_none() {
-                    return Ok(());
+                match proposal.map_err(|status| status.to_string())? {
+                    Some(proposal) => hear(proposal),
+                    None => return Ok(()),
                 }
             }
             changed = observes.changed() => {

@@ -7,12 +7,15 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use flexor_engine::Because;
 use flexor_engine::controller::{JobStatus, PlanStatus};
 use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{Standing, Timeline};
 use crate::home::Home;
+use crate::whole_file;
 
 /// Which job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,6 +53,21 @@ pub struct JobRecord {
     /// Where those of its pods are that keep their place, by role and rank.
     #[serde(default)]
     pub places: BTreeMap<String, Place>,
+    /// What it did with its time.
+    #[serde(default)]
+    pub timeline: Timeline,
+    /// Why its programs cannot meet any more, as its master says.
+    #[serde(skip)]
+    pub closed: Option<Because>,
+    /// Its parameter servers that are to leave and keep nothing any more, as its master says.
+    #[serde(skip)]
+    pub released: BTreeSet<String>,
+    /// What keeps the cluster from doing what was decided about it.
+    #[serde(skip)]
+    pub trouble: Option<String>,
+    /// How its training stands, as its master says.
+    #[serde(skip)]
+    pub standing: Option<Standing>,
 }
 
 /// Where a pod is.
@@ -84,13 +102,34 @@ impl fmt::Display for JobKey {
     }
 }
 
+impl JobKey {
+    /// The key of a job, in the usual namespace where it names none.
+    pub fn of(job: &Job) -> Self {
+        let namespace = job.namespace.clone().unwrap_or_else(super::wishes::usual_namespace);
+        Self { namespace, name: job.name.clone() }
+    }
+}
+
 impl JobRecord {
+    /// Changes it and writes that down; where that fails nothing has changed. What is on its way out goes on all the same:
+    /// a full disk must not keep it.
+    pub(super) fn change(&mut self, home: &Home, change: impl FnOnce(&mut Self)) -> io::Result<()> {
+        let mut changed = self.clone();
+        change(&mut changed);
+        if let Err(error) = changed.save(home) {
+            if !changed.deleting {
+                return Err(error);
+            }
+            tracing::warn!(job = %self.key, %error, "cannot be written down; it is deleted all the same");
+        }
+        *self = changed;
+        Ok(())
+    }
+
     /// Writes it down, whole or not at all.
     pub(super) fn save(&self, home: &Home) -> io::Result<()> {
-        let path = file(home, &self.key);
-        let half = path.with_extension("half");
-        fs::write(&half, serde_json::to_vec(self).map_err(io::Error::other)?)?;
-        fs::rename(half, path)
+        home.write_faults().check()?;
+        whole_file::write(&file(home, &self.key), self)
     }
 
     /// Removes it, and the journal of its master.
@@ -99,7 +138,14 @@ impl JobRecord {
         if master.exists() {
             fs::remove_dir_all(master)?;
         }
-        fs::remove_file(file(home, &self.key))
+        match fs::remove_file(home.faults(&self.uid.to_string())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        match fs::remove_file(file(home, &self.key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -113,8 +159,11 @@ pub(super) fn read_all(home: &Home) -> io::Result<BTreeMap<JobKey, JobRecord>> {
     for entry in fs::read_dir(home.jobs())? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let record: JobRecord = serde_json::from_slice(&fs::read(&path)?).map_err(io::Error::other)?;
+            let record: JobRecord = whole_file::read(&path)?;
             jobs.insert(record.key.clone(), record);
+        } else {
+            // Half of a file, whose writer was killed.
+            fs::remove_file(path)?;
         }
     }
     Ok(jobs)

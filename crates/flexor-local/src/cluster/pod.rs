@@ -7,15 +7,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_engine::controller::{PodPhase, PodSeen};
+use flexor_agent::processes::kill_what_they_left;
+use flexor_engine::Because;
+use flexor_engine::controller::{PodPhase, PodSeen, PodWish};
 use flexor_engine::nodes::{Observed, ProgramExit};
-use flexor_model::{NodeId, PortName, Rank, RoleName};
+use flexor_model::{PortName, Reason};
 use jiff::Timestamp;
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::JobKey;
 use crate::home::Home;
 use crate::pods::status::{self, ContainerState, PodStatus};
+use crate::proc::PodProcess;
+use crate::whole_file;
+
+/// A program that fails within this time after its sidecar was killed fails of that.
+const SIDECAR_MISSED: Duration = Duration::from_secs(30);
 
 /// A pod.
 #[derive(Debug, Clone)]
@@ -28,28 +36,48 @@ pub struct PodRecord {
     pub parent: Option<(i32, u64)>,
     /// Why nothing of it can run.
     pub trouble: Option<String>,
+    /// Why it is not started yet.
+    pub held: Option<Held>,
     /// The pod ends when this is closed.
     pub owner: Option<Arc<PipeWriter>>,
 }
 
+/// Why a pod is not started yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// It has not been looked at.
+    New,
+    /// There is no room for it; the text says how much there would have to be.
+    NoRoom(String),
+    /// Something that it refers to is not there; the text says what.
+    Missing(String),
+    /// The system refuses what it needs; it is tried again.
+    Refused(String),
+}
+
+impl Held {
+    /// What people are told of it.
+    pub(super) fn because(&self) -> Option<Because> {
+        let (reason, why) = match self {
+            Held::New => return None,
+            Held::NoRoom(why) => (Reason::NoRoom, why),
+            Held::Missing(why) => (Reason::ObjectMissing, why),
+            Held::Refused(why) => (Reason::StartRefused, why),
+        };
+        Some(Because::new(reason, why.clone()))
+    }
+}
+
 /// Who a pod is; written when it is made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodMeta {
     /// Its unique id.
     pub uid: String,
-    /// Its name.
-    pub name: String,
+    /// What the controller wants it to be: its name, its role, its place, and why.
+    pub wish: PodWish,
     /// Whose it is.
     pub job: JobKey,
-    /// Its role.
-    pub role: RoleName,
-    /// The number in its name.
-    pub id: NodeId,
-    /// Its place in the role.
-    pub rank: Rank,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
     /// Its own address.
     pub address: Ipv4Addr,
     /// Where it listens, by the names of the ports.
@@ -58,20 +86,61 @@ pub struct PodMeta {
     pub created_at: Duration,
     /// Its main container.
     pub main: String,
+    /// How long it may take to end.
+    #[serde(default)]
+    pub grace: Duration,
     /// Since when it is to go.
     pub deleting_since: Option<Duration>,
+    /// It goes to make room, for whom and why.
+    #[serde(default)]
+    pub evicted: Option<String>,
 }
 
 impl PodRecord {
+    /// One that has not been started.
+    pub(super) fn waiting(meta: PodMeta) -> Self {
+        Self { meta, status: None, parent: None, trouble: None, held: Some(Held::New), owner: None }
+    }
+
     /// Whether it is to go.
     pub fn is_deleting(&self) -> bool {
         self.meta.deleting_since.is_some()
+    }
+
+    /// The program of a container, while it runs.
+    pub(crate) fn program(&self, container: &str) -> Option<PodProcess> {
+        let containers = self.status.iter().flat_map(|status| &status.containers);
+        let running = containers.filter(|known| known.name == container).find_map(|known| match known.state {
+            ContainerState::Running { pid, .. } => i32::try_from(pid).ok(),
+            ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
+        });
+        PodProcess::program(self.parent?, running?)
+    }
+
+    /// Sends its parent a signal, if it is still there.
+    pub(super) fn tell_parent(&self, signal: Signal) {
+        if let Some(parent) = self.parent.and_then(PodProcess::parent) {
+            parent.send(signal);
+        }
+    }
+
+    /// Whether something keeps it from being started, for who knows how long.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| *held != Held::New)
+    }
+
+    /// Whether it waits for room.
+    pub fn waits_for_room(&self) -> bool {
+        matches!(self.held, Some(Held::NoRoom(_)))
     }
 
     /// How far it is.
     pub fn phase(&self) -> PodPhase {
         if self.trouble.is_some() {
             return PodPhase::Failed;
+        }
+        if self.held.is_some() {
+            return PodPhase::Pending;
         }
         let phase = self.status.as_ref().map_or(status::PodPhase::Pending, |status| status.phase);
         match phase {
@@ -100,6 +169,12 @@ impl PodRecord {
             Some(ContainerState::Waiting(_)) | None => {}
         }
         end.pod_reason = self.status.as_ref().and_then(|status| status.reason.clone());
+        if self.lost_its_sidecar() {
+            end.pod_reason.get_or_insert_with(|| "SidecarKilled".to_owned());
+        }
+        if let Some(why) = &self.meta.evicted {
+            (end.pod_reason, end.error) = (Some("Preempted".to_owned()), Some(why.clone()));
+        }
         if let Some(trouble) = &self.trouble {
             end.container_reason = Some("CreateContainerError".to_owned());
             end.error = Some(trouble.clone());
@@ -107,25 +182,39 @@ impl PodRecord {
             end.pod_reason.get_or_insert_with(|| "NodeLost".to_owned());
         }
         PodSeen {
-            name: self.meta.name.clone(),
+            name: self.meta.wish.name.clone(),
             uid: self.meta.uid.clone(),
-            role: self.meta.role.clone(),
-            id: self.meta.id,
-            rank: self.meta.rank,
+            role: self.meta.wish.role.clone(),
+            id: self.meta.wish.id,
+            rank: self.meta.wish.rank,
             phase: self.phase(),
             deleting: self.is_deleting(),
+            held: self.held.as_ref().and_then(Held::because),
             end,
             started_at,
             finished_at,
         }
     }
 
+    /// Whether its program failed just after what stands beside it was killed, through which it reaches the others.
+    fn lost_its_sidecar(&self) -> bool {
+        let containers = || self.status.iter().flat_map(|status| &status.containers);
+        let failed_at = containers().find(|one| one.name == self.meta.main).and_then(|main| match &main.state {
+            ContainerState::Terminated { exit_code, finished_at, .. } if *exit_code != 0 => Some(*finished_at),
+            _ => None,
+        });
+        let killed = containers().filter(|one| one.init).filter_map(|one| one.killed_at);
+        let just_before = |killed_at: Timestamp, failed_at: Timestamp| {
+            let between = failed_at.duration_since(killed_at);
+            !between.is_negative() && between.unsigned_abs() < SIDECAR_MISSED
+        };
+        failed_at.is_some_and(|failed_at| killed.into_iter().any(|killed_at| just_before(killed_at, failed_at)))
+    }
+
     /// Writes down who it is.
     pub(super) fn save(&self, home: &Home) -> io::Result<()> {
-        let path = home.pod(&self.meta.uid).path().join("meta.json");
-        let half = path.with_extension("half");
-        fs::write(&half, serde_json::to_vec(&self.meta).map_err(io::Error::other)?)?;
-        fs::rename(half, path)
+        home.write_faults().check()?;
+        whole_file::write(&home.pod(&self.meta.uid).path().join("meta.json"), &self.meta)
     }
 }
 
@@ -135,32 +224,56 @@ fn since_epoch(at: Timestamp) -> Duration {
 
 /// All pods of a cluster that ran before. What was not made whole is removed.
 pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
-    let mut pods = Vec::new();
+    let (mut pods, mut lost) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(home.pods())? {
         let entry = entry?;
         let uid = entry.file_name().to_string_lossy().into_owned();
         let folder = home.pod(&uid);
         match fs::read(folder.path().join("meta.json")) {
             Ok(bytes) => {
-                let meta = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
-                // Where its parent never came to write anything there is nothing to take over.
+                let meta: PodMeta = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
+                if !folder.has_plan()? {
+                    pods.push(PodRecord::waiting(meta));
+                    continue;
+                }
+                // Where its parent never came to write anything it is made anew, under another id: one that is late
+                // finds nothing to run.
                 if folder.status()?.is_none() && folder.remove_unless_begun()? {
+                    let pod = PodRecord::waiting(PodMeta { uid: super::uid(), ..meta });
+                    home.pod(&pod.meta.uid).begin()?;
+                    pod.save(home)?;
+                    pods.push(pod);
                     continue;
                 }
                 let status = folder.status()?;
-                let parent =
-                    status.as_ref().map(|status| status.parent).filter(|parent| crate::proc::is_alive(*parent));
-                pods.push(PodRecord { meta, status, parent, trouble: None, owner: None });
+                let said = status.as_ref().map(|status| (status.parent, status.phase.is_over()));
+                let parent = said.map(|(parent, _)| parent).filter(|parent| crate::proc::is_alive(*parent));
+                if let (None, Some((dead, false))) = (parent, said) {
+                    lost.push(dead);
+                }
+                pods.push(PodRecord { meta, status, parent, trouble: None, held: None, owner: None });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.remove()?,
             Err(error) => return Err(error),
         }
+    }
+    // What they looked after lives on where nobody was there to see them die; another may have the number by now.
+    lost.retain(|(pid, started)| crate::proc::started(*pid).is_none_or(|now| now == *started));
+    if !lost.is_empty() {
+        kill_what_they_left(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
+    }
+    // Those that were to go, and have.
+    let gone = |pod: &PodRecord| pod.is_deleting() && pod.parent.is_none();
+    for pod in pods.extract_if(.., |pod| gone(pod)) {
+        home.pod(&pod.meta.uid).remove()?;
     }
     Ok(pods)
 }
 
 #[cfg(test)]
 mod tests {
+    use flexor_model::{NodeId, Rank, Resources};
+
     use super::*;
 
     fn pod(parent: Option<(i32, u64)>, phase: Option<status::PodPhase>, reason: Option<&str>) -> PodRecord {
@@ -172,21 +285,31 @@ mod tests {
             message: None,
             containers: Vec::new(),
         };
-        let meta = PodMeta {
-            uid: "u".to_owned(),
+        let wish = PodWish {
             name: "p".to_owned(),
-            job: JobKey { namespace: "n".parse().unwrap(), name: "j".parse().unwrap() },
             role: "worker".parse().unwrap(),
             id: NodeId(0),
             rank: Rank(0),
+            relaunches: 0,
             labels: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+            resources: Resources::default(),
+            memory: None,
+            because: Because::new(Reason::PodWanted, "a test wants it"),
+        };
+        let meta = PodMeta {
+            uid: "u".to_owned(),
+            wish,
+            job: JobKey { namespace: "n".parse().unwrap(), name: "j".parse().unwrap() },
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
             created_at: Duration::ZERO,
             main: "main".to_owned(),
+            grace: Duration::ZERO,
             deleting_since: None,
+            evicted: None,
         };
-        PodRecord { meta, status: phase.map(of), parent, trouble: None, owner: None }
+        PodRecord { meta, status: phase.map(of), parent, trouble: None, held: None, owner: None }
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::time::Duration;
 use flexor_engine::controller::{JobStatus, PodPhase};
 use serde_json::Value;
 
-use super::{Cluster, ClusterEvent, JobKey, JobRecord, PodRecord};
+use super::{Cluster, ClusterEvent, Held, JobKey, JobRecord, Options, PodRecord, Standing, Timeline};
 use crate::home::Home;
+use crate::objects::Objects;
 use crate::pods::status::PodStatus;
 
 /// A job, to be looked at.
@@ -27,6 +28,10 @@ pub struct JobView {
     pub status: JobStatus,
     /// Where its master serves, if it has one.
     pub master: Option<std::net::SocketAddr>,
+    /// How its training stands, once its master has said so.
+    pub standing: Option<Standing>,
+    /// What it did with its time.
+    pub timeline: Timeline,
 }
 
 /// A pod, to be looked at.
@@ -40,6 +45,8 @@ pub struct PodView {
     pub job: JobKey,
     /// Its role.
     pub role: String,
+    /// How often its place was filled before.
+    pub relaunches: u32,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// How far it is.
@@ -54,6 +61,8 @@ pub struct PodView {
     pub status: Option<PodStatus>,
     /// Why nothing of it can run.
     pub trouble: Option<String>,
+    /// Why it is not started yet.
+    pub held: Option<Held>,
 }
 
 /// All that there is, for as long as it is looked at.
@@ -63,6 +72,8 @@ pub struct Everything<'a> {
     pub jobs: &'a BTreeMap<JobKey, JobRecord>,
     /// All pods, by unique id.
     pub pods: &'a BTreeMap<String, PodRecord>,
+    /// ConfigMaps, Secrets and PriorityClasses.
+    pub objects: &'a Objects,
     /// What has happened, oldest first.
     pub events: &'a VecDeque<ClusterEvent>,
 }
@@ -79,6 +90,8 @@ impl Cluster {
             deleting: record.deleting,
             status: record.status.clone(),
             master: state.master_of(&record.key),
+            standing: record.standing.clone(),
+            timeline: record.timeline.clone(),
         };
         state.jobs.values().map(view).collect()
     }
@@ -90,32 +103,39 @@ impl Cluster {
             .pods
             .values()
             .map(|pod| PodView {
-                name: pod.meta.name.clone(),
+                name: pod.meta.wish.name.clone(),
                 uid: pod.meta.uid.clone(),
                 job: pod.meta.job.clone(),
-                role: pod.meta.role.to_string(),
-                labels: pod.meta.labels.clone(),
+                role: pod.meta.wish.role.to_string(),
+                relaunches: pod.meta.wish.relaunches,
+                labels: pod.meta.wish.labels.clone(),
                 phase: pod.phase(),
                 deleting: pod.is_deleting(),
                 created_at: pod.meta.created_at,
                 address: pod.meta.address,
                 status: pod.status.clone(),
                 trouble: pod.trouble.clone(),
+                held: pod.held.clone(),
             })
             .collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
         pods
     }
 
-    /// What has happened, oldest first.
-    pub fn events(&self) -> Vec<ClusterEvent> {
-        self.lock().events.iter().cloned().collect()
-    }
-
     /// Looks at everything at once. Nothing can happen meanwhile, so that whoever looks is to be brief.
     pub fn look<T>(&self, at: impl FnOnce(&Everything<'_>) -> T) -> T {
         let state = self.lock();
-        at(&Everything { jobs: &state.jobs, pods: &state.pods, events: &state.events })
+        at(&Everything { jobs: &state.jobs, pods: &state.pods, objects: &state.objects, events: state.events.all() })
+    }
+
+    /// How it is run.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// When this process took it over, since the Unix epoch.
+    pub fn since(&self) -> Duration {
+        self.0.since
     }
 
     /// Its folder.

@@ -7,13 +7,13 @@ use std::io;
 
 use flexor_engine::controller::{JobStatus, PlanStatus};
 use flexor_model::{DnsLabel, Job, JobUid, ObjectName, Plan};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::Signal;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Cluster, JobKey, JobRecord, PlanRecord, PodRecord, State, now};
-use crate::pods::status::ContainerState;
+use super::{Cluster, JobKey, JobRecord, PlanRecord, PodRecord, State, Timeline, now, uid};
+use crate::objects::ObjectError;
+use crate::pods::obstacles::{self, Obstacle};
 
 /// What became of something that was to be taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,12 @@ pub enum WishError {
         /// The container.
         container: String,
     },
+    /// It can never run here.
+    #[error("{}", in_a_line(.0))]
+    CannotRun(Vec<Obstacle>),
+    /// A ConfigMap, Secret or PriorityClass cannot be had so.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
     /// The system refuses.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -75,20 +81,24 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// It cannot be written down, or a job of its name is on its way out.
-    pub fn apply(&self, job: Job, manifest: Value) -> Result<Taken, WishError> {
-        let key = JobKey { namespace: job.namespace.clone().unwrap_or_else(usual_namespace), name: job.name.clone() };
+    /// It cannot run here, it cannot be written down, or a job of its name is on its way out.
+    pub fn apply(&self, mut job: Job, manifest: Value) -> Result<Taken, WishError> {
+        let key = JobKey::of(&job);
+        // Whether a manifest names its namespace or is given one makes no difference.
+        job.namespace = Some(key.namespace.clone());
+        let obstacles = obstacles::to(&job);
         let mut state = self.lock();
         let (taken, record) = match state.jobs.get(&key) {
             Some(known) if known.deleting => return Err(WishError::BeingDeleted(key)),
             Some(known) if known.job == job => return Ok(Taken::Unchanged),
+            Some(_) | None if !obstacles.is_empty() => return Err(WishError::CannotRun(obstacles)),
             Some(known) => {
                 (Taken::Changed, JobRecord { job, manifest, generation: known.generation + 1, ..known.clone() })
             }
             None => {
                 let record = JobRecord {
                     key: key.clone(),
-                    uid: JobUid::from(&*format!("{:x}", now().as_nanos())),
+                    uid: JobUid::from(&*uid()),
                     manifest,
                     job,
                     generation: 1,
@@ -98,6 +108,11 @@ impl Cluster {
                     services: BTreeSet::new(),
                     plans: Vec::new(),
                     places: BTreeMap::new(),
+                    timeline: Timeline::default(),
+                    closed: None,
+                    released: BTreeSet::new(),
+                    trouble: None,
+                    standing: None,
                 };
                 (Taken::Created, record)
             }
@@ -115,8 +130,8 @@ impl Cluster {
     /// # Errors
     ///
     /// Its job is not there, a plan of its name says something else, or it cannot be written down.
-    pub fn apply_plan(&self, plan: Plan, manifest: Value) -> Result<Taken, WishError> {
-        let namespace = plan.namespace.clone().unwrap_or_else(usual_namespace);
+    pub fn apply_plan(&self, mut plan: Plan, manifest: Value) -> Result<Taken, WishError> {
+        let namespace = plan.namespace.get_or_insert_with(usual_namespace).clone();
         let key = JobKey { namespace, name: plan.job.clone() };
         let mut state = self.lock();
         let missing = state.no_job(&key);
@@ -124,8 +139,8 @@ impl Cluster {
         if let Some(known) = record.plans.iter().find(|known| known.plan.name == plan.name) {
             return if known.plan == plan { Ok(Taken::Unchanged) } else { Err(WishError::PlanExists(plan.name)) };
         }
-        record.plans.push(PlanRecord { manifest, plan, created_at: now(), status: PlanStatus::default() });
-        record.save(self.home())?;
+        let plan = PlanRecord { manifest, plan, created_at: now(), status: PlanStatus::default() };
+        record.change(self.home(), |record| record.plans.push(plan))?;
         drop(state);
         self.announce();
         self.ring();
@@ -141,11 +156,12 @@ impl Cluster {
         let mut state = self.lock();
         let missing = state.no_job(key);
         let record = state.jobs.get_mut(key).ok_or(missing)?;
-        record.deleting = true;
-        record.save(self.home())?;
         let uid = record.uid.clone();
-        drop(state);
-        self.ring();
+        if !record.deleting {
+            record.change(self.home(), |record| record.deleting = true)?;
+            drop(state);
+            self.ring();
+        }
         Ok(uid)
     }
 
@@ -160,8 +176,7 @@ impl Cluster {
         let elsewhere = state.jobs.values().find(|record| has(record)).map(|record| record.key.namespace.clone());
         let record = state.jobs.values_mut().find(|record| record.key.namespace == *namespace && has(record));
         let record = record.ok_or_else(|| missing("scaleplan", name, namespace, elsewhere))?;
-        record.plans.retain(|known| known.plan.name.as_str() != name);
-        record.save(self.home())?;
+        record.change(self.home(), |record| record.plans.retain(|known| known.plan.name.as_str() != name))?;
         drop(state);
         self.announce();
         self.ring();
@@ -207,36 +222,30 @@ impl Cluster {
         let state = self.lock();
         let pod = state.pod_named(namespace, pod)?;
         let container = pod.container(container)?;
-        let statuses = pod.status.iter().flat_map(|status| &status.containers);
-        let running = statuses.filter(|known| known.name == container).find_map(|known| match known.state {
-            ContainerState::Running { pid, .. } => i32::try_from(pid).ok(),
-            ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
-        });
-        let not_running = || WishError::NotRunning { pod: pod.meta.name.clone(), container: container.to_owned() };
-        kill(Pid::from_raw(running.ok_or_else(not_running)?), signal).map_err(io::Error::from)?;
-        Ok(())
+        let not_running = || WishError::NotRunning { pod: pod.meta.wish.name.clone(), container: container.to_owned() };
+        let program = pod.program(container).ok_or_else(not_running)?;
+        if program.send(signal) { Ok(()) } else { Err(not_running()) }
     }
 
     /// Tells all pods that are to go that they have no more time.
     pub fn hurry(&self) {
         let state = self.lock();
-        let going = state.pods.values().filter(|pod| pod.is_deleting());
-        for (parent, _) in going.filter_map(|pod| pod.parent) {
-            // It may have ended meanwhile, which is what is wanted.
-            let _ = kill(Pid::from_raw(parent), Signal::SIGTERM);
+        for pod in state.pods.values().filter(|pod| pod.is_deleting()) {
+            pod.tell_parent(Signal::TERM);
         }
     }
 
-    /// Ends all pods and forgets all jobs; comes back when nothing is left.
+    /// Ends all pods and forgets all jobs and what they refer to; comes back when nothing is left.
     pub async fn drain(&self) {
-        let keys: Vec<JobKey> = self.jobs().into_iter().map(|job| job.key).collect();
+        let keys: Vec<JobKey> = self.lock().jobs.keys().cloned().collect();
         for key in keys {
             if let Err(error) = self.delete_job(&key) {
                 tracing::error!(job = %key, %error, "cannot be deleted");
             }
         }
         let mut changes = self.changes();
-        while !self.jobs().is_empty() && changes.changed().await.is_ok() {}
+        while !self.lock().jobs.is_empty() && changes.changed().await.is_ok() {}
+        self.forget_objects();
     }
 }
 
@@ -248,7 +257,7 @@ impl State {
 
     /// The pod of this name; the one that is not on its way out, where one of the same name is.
     fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<&PodRecord, WishError> {
-        let named = || self.pods.values().filter(|pod| pod.meta.name == name);
+        let named = || self.pods.values().filter(|pod| pod.meta.wish.name == name);
         let here = named().filter(|pod| pod.meta.job.namespace == *namespace).min_by_key(|pod| pod.is_deleting());
         let elsewhere = || named().next().map(|pod| pod.meta.job.namespace.clone());
         here.ok_or_else(|| missing("pod", name, namespace, elsewhere()))
@@ -268,13 +277,17 @@ impl PodRecord {
         if known.iter().any(|known| known == name) {
             return Ok(name);
         }
-        Err(WishError::NoContainer { pod: self.meta.name.clone(), container: name.to_owned(), known })
+        Err(WishError::NoContainer { pod: self.meta.wish.name.clone(), container: name.to_owned(), known })
     }
 }
 
-fn missing(kind: &'static str, name: &str, namespace: &DnsLabel, elsewhere: Option<DnsLabel>) -> WishError {
+pub(super) fn missing(kind: &'static str, name: &str, namespace: &DnsLabel, elsewhere: Option<DnsLabel>) -> WishError {
     let elsewhere = elsewhere.filter(|other| other != namespace);
     WishError::Missing { kind, name: name.to_owned(), namespace: namespace.clone(), elsewhere }
+}
+
+fn in_a_line(obstacles: &[Obstacle]) -> String {
+    obstacles.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn hint(elsewhere: Option<&DnsLabel>) -> String {
@@ -282,6 +295,6 @@ fn hint(elsewhere: Option<&DnsLabel>) -> String {
 }
 
 /// Where a job is whose manifest names no namespace.
-fn usual_namespace() -> DnsLabel {
+pub(super) fn usual_namespace() -> DnsLabel {
     "default".parse().unwrap_or_else(|_| unreachable!("default is the name of a namespace"))
 }

@@ -7,29 +7,65 @@ use std::num::NonZero;
 use std::os::fd::OwnedFd;
 
 use flexor_agent::processes::{
-    Environment, Input, Ladder, LogFile, Outcome, Output, ProcessExit, ProcessKey, Processes, Program, ProgramError,
-    Rotation, StartError,
+    Environment, Input, Ladder, LogCut, LogFile, Outcome, Output, ProcessExit, ProcessKey, Processes, Program,
+    ProgramError, Rotation, StartError,
 };
+use flexor_engine::nodes::BackOff;
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
+use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 
-use super::{last_words, memory, now, pause, starts_again};
+use super::memory::{self, Keeping};
+use super::{last_words, mounts, now, starts_again};
+use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use crate::pods::status::{ContainerState, ContainerStatus};
 
 /// A log is put aside at this size, and so many of those are kept.
 const LOG: Rotation = Rotation { limit: NonZero::new(10 << 20).expect("more than nothing"), keep: 2 };
+/// Before a container is started again, as the kubelet waits; one that ran for ten minutes begins anew. One that was killed
+/// comes back at once, unless it is killed as soon as it starts.
+const PAUSES: BackOff = BackOff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(300),
+    good_run: Duration::from_secs(600),
+    lost_soon: Duration::from_secs(2),
+    longest_of_lost: Duration::from_secs(10),
+};
 /// Nobody is asked.
 const AT_ONCE: Ladder = Ladder { signal: Signal::SIGTERM, grace: Duration::ZERO };
+
+/// How a container has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By itself, with code 0.
+    Well,
+    /// By itself, otherwise; or it could not be started.
+    Failed,
+    /// Somebody killed it.
+    Killed,
+}
 
 pub(super) struct Containers {
     all: Vec<Container>,
     first_main: usize,
     policy: RestartPolicy,
+    uid: String,
     folder: PodFolder,
     processes: Processes,
+    limits: MemoryLimits,
+    /// Where logs that cannot be written any more are told of.
+    cut: (mpsc::UnboundedSender<LogCut>, mpsc::UnboundedReceiver<LogCut>),
+}
+
+/// Something that has become of a container.
+pub(super) enum News {
+    /// It has ended.
+    Exit(ProcessExit),
+    /// Its log cannot be written any more.
+    LogCut(LogCut),
 }
 
 struct Container {
@@ -37,6 +73,9 @@ struct Container {
     sockets: Vec<OwnedFd>,
     status: ContainerStatus,
     restart_at: Option<Instant>,
+    /// How often it has ended too soon, in a row.
+    short_runs: u32,
+    keeping: Keeping,
     /// How long its log was when it was started.
     log_began: u64,
     /// It was killed for its memory.
@@ -44,7 +83,13 @@ struct Container {
 }
 
 impl Containers {
-    pub(super) fn new(plan: &PodPlan, folder: &PodFolder, processes: Processes, sockets: Vec<OwnedFd>) -> Self {
+    pub(super) fn new(
+        plan: &PodPlan,
+        folder: &PodFolder,
+        processes: Processes,
+        sockets: Vec<OwnedFd>,
+        limits: MemoryLimits,
+    ) -> Self {
         let mut sockets: VecDeque<OwnedFd> = sockets.into();
         let planned = plan.init.iter().zip(std::iter::repeat(true));
         let planned = planned.chain(plan.containers.iter().zip(std::iter::repeat(false)));
@@ -53,9 +98,19 @@ impl Containers {
             let state = ContainerState::Waiting(if init { "PodInitializing" } else { "ContainerCreating" }.to_owned());
             Container {
                 sockets: sockets.drain(..own).collect(),
-                status: ContainerStatus { name: plan.name.clone(), state, restarts: 0, init },
+                status: ContainerStatus {
+                    name: plan.name.clone(),
+                    state,
+                    restarts: 0,
+                    init,
+                    limited: None,
+                    killed_at: None,
+                    log_cut: None,
+                },
                 plan: plan.clone(),
                 restart_at: None,
+                short_runs: 0,
+                keeping: Keeping::Nothing,
                 log_began: 0,
                 out_of_memory: false,
             }
@@ -64,8 +119,11 @@ impl Containers {
             all: all.collect(),
             first_main: plan.init.len(),
             policy: plan.restart,
+            uid: plan.uid.clone(),
             folder: folder.clone(),
             processes,
+            limits,
+            cut: mpsc::unbounded_channel(),
         }
     }
 
@@ -79,7 +137,7 @@ impl Containers {
         container.restart_at = None;
         container.status.state = state;
         if matches!(container.status.state, ContainerState::Terminated { .. }) {
-            self.decide_restart(index, false);
+            self.decide_restart(index, End::Failed, Duration::ZERO);
         }
     }
 
@@ -89,7 +147,8 @@ impl Containers {
         let (program, args) = plan.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let path = self.folder.log(&plan.name);
         container.log_began = fs::metadata(&path).map_or(0, |file| file.len());
-        let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?;
+        let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?.telling(self.cut.0.clone());
+        container.status.log_cut = None;
         let descriptors: Result<Vec<OwnedFd>, _> = container.sockets.iter().map(OwnedFd::try_clone).collect();
         // What an earlier life left is not this one's.
         let error_file = self.folder.error_file(&plan.name);
@@ -99,6 +158,8 @@ impl Containers {
         if !container.sockets.is_empty() {
             env.insert("LISTEN_FDS".into(), container.sockets.len().to_string().into());
         }
+        container.keeping = Keeping::begin(plan.memory, &self.limits, &self.uid, &plan.name);
+        container.status.limited = container.keeping.told();
         self.processes.start(
             key(index),
             Program {
@@ -108,25 +169,42 @@ impl Containers {
                 stdout: Output::Pumped { file: Some(log), prefix: None },
                 stderr: Output::WithStdout,
                 descriptors: descriptors.map_err(StartError::Spawn)?,
+                groups: container.keeping.groups(),
+                mounts: mounts::prepare(&plan.mounts, &self.folder)?,
                 ..Program::new(program, args)
             },
         )
     }
 
-    /// The next container that ends. Giving up this wait loses nothing.
-    pub(super) async fn next_exit(&mut self) -> ProcessExit {
-        match self.processes.next_exit().await {
-            Some(exit) => exit,
+    /// What becomes of the next one. Giving up this wait loses nothing.
+    pub(super) async fn next_news(&mut self) -> News {
+        let (exit, cut) = (self.processes.next_exit(), self.cut.1.recv());
+        tokio::select! {
+            Some(exit) = exit => News::Exit(exit),
+            Some(cut) = cut => News::LogCut(cut),
             // None runs: only time can change that.
-            None => std::future::pending().await,
+            else => std::future::pending().await,
         }
     }
 
-    /// A container has ended: so does all that it started, and why it failed is looked for.
-    pub(super) async fn settle(&mut self, exit: ProcessExit) {
-        self.note(&exit);
-        self.processes.end(exit.key, AT_ONCE).await;
-        self.note_why(exit.key.0 as usize);
+    /// Takes in what has become of one. When it has ended, so does all that it started, and why it failed is looked for.
+    pub(super) async fn settle(&mut self, news: News) {
+        match news {
+            News::Exit(exit) => {
+                self.note(&exit);
+                self.processes.end(exit.key, AT_ONCE).await;
+                self.note_why(exit.key.0 as usize);
+            }
+            News::LogCut(cut) => self.note_cut(&cut),
+        }
+    }
+
+    fn note_cut(&mut self, cut: &LogCut) {
+        let folder = &self.folder;
+        let whose = self.all.iter_mut().find(|container| folder.log(&container.plan.name) == cut.path);
+        if let Some(container) = whose {
+            container.status.log_cut = Some(cut.error.to_string());
+        }
     }
 
     fn note(&mut self, exit: &ProcessExit) {
@@ -134,6 +212,8 @@ impl Containers {
         let Some(container) = self.all.get_mut(index) else { return };
         let (code, reason) = match exit.outcome {
             Outcome::Signal(9) if container.out_of_memory => (137, "OOMKilled"),
+            // It may have made anything of the child that it lost; without that it is not what it was.
+            _ if container.keeping.has_killed() => (137, "OOMKilled"),
             Outcome::Code(0) => (0, "Completed"),
             Outcome::Code(code) => (code, "Error"),
             Outcome::Signal(signal) => (128 + signal, "Error"),
@@ -144,11 +224,23 @@ impl Containers {
         };
         container.out_of_memory = false;
         container.status.state = terminated(code, reason, None, started_at, exit.at);
-        self.decide_restart(index, code == 0);
+        let ran = started_at.map_or(Duration::ZERO, |at| exit.at.duration_since(at).unsigned_abs());
+        let end = match (code, reason) {
+            (0, _) => End::Well,
+            (137, "Error") => End::Killed,
+            _ => End::Failed,
+        };
+        if end == End::Killed {
+            container.status.killed_at = Some(exit.at);
+        }
+        self.decide_restart(index, end, ran);
     }
 
-    /// Notes why a container failed: what it left to be read, else the last line that it printed.
+    /// Notes why a container failed, of which all was read: what it left to be read, else the last line that it printed.
     fn note_why(&mut self, index: usize) {
+        while let Ok(cut) = self.cut.1.try_recv() {
+            self.note_cut(&cut);
+        }
         let Some(container) = self.all.get_mut(index) else { return };
         if let ContainerState::Terminated { exit_code: 1.., message, .. } = &mut container.status.state {
             let name = &container.plan.name;
@@ -157,12 +249,15 @@ impl Containers {
         }
     }
 
-    fn decide_restart(&mut self, index: usize, well: bool) {
+    fn decide_restart(&mut self, index: usize, end: End, ran: Duration) {
         let container = &mut self.all[index];
+        let well = end == End::Well;
         if starts_again(self.policy, container.plan.sidecar, well)
             && (!well || container.plan.sidecar || index >= self.first_main)
         {
-            container.restart_at = Some(Instant::now() + pause(container.status.restarts));
+            let pause;
+            (container.short_runs, pause) = pause_after(container.short_runs, ran, end);
+            container.restart_at = Some(Instant::now() + pause);
         }
     }
 
@@ -182,20 +277,19 @@ impl Containers {
         !due.is_empty()
     }
 
-    pub(super) fn limits_memory(&self) -> bool {
-        self.all.iter().any(|container| container.plan.memory.is_some())
+    /// How often their memory has to be looked at.
+    pub(super) fn look_every(&self) -> Option<Duration> {
+        let runs = |container: &&Container| matches!(container.status.state, ContainerState::Running { .. });
+        self.all.iter().filter(runs).filter_map(|container| container.keeping.look_every()).min()
     }
 
-    /// Kills those that have more memory than they may.
+    /// Kills those that want more memory than they may have.
     pub(super) fn look_at_memory(&mut self) {
         for container in &mut self.all {
-            let (Some(limit), ContainerState::Running { pid, .. }) = (container.plan.memory, &container.status.state)
-            else {
-                continue;
-            };
-            if memory::is_exceeded(*pid, limit) {
+            let ContainerState::Running { pid, .. } = container.status.state else { continue };
+            if container.keeping.is_exceeded(pid) {
                 container.out_of_memory = true;
-                memory::kill(*pid);
+                memory::kill(pid);
             }
         }
     }
@@ -226,10 +320,15 @@ impl Containers {
         self.note_all();
     }
 
-    /// Kills everything that is left.
+    /// Kills everything that is left, and removes the groups that it was in.
     pub(super) async fn kill_all(&mut self) {
         self.processes.end_all(AT_ONCE).await;
         self.note_all();
+        if let Some(groups) = self.limits.groups()
+            && let Err(error) = groups.remove_pod(&self.uid)
+        {
+            tracing::warn!(%error, "control groups cannot be removed");
+        }
     }
 
     fn note_all(&mut self) {
@@ -249,8 +348,22 @@ fn not_started(error: &StartError) -> i32 {
     match error {
         StartError::Program(ProgramError::NotExecutable { .. } | ProgramError::Folder { .. }) => 126,
         StartError::Program(_) => 127,
-        StartError::Running { .. } | StartError::Folder { .. } | StartError::Output(_) | StartError::Spawn(_) => 128,
+        StartError::Running { .. }
+        | StartError::Folder { .. }
+        | StartError::Mount(_)
+        | StartError::Output(_)
+        | StartError::Spawn(_) => 128,
     }
+}
+
+/// How many short runs in a row there are once one of this length has ended, and how long to wait then.
+fn pause_after(short_runs: u32, ran: Duration, end: End) -> (u32, Duration) {
+    let short_runs = PAUSES.short_runs(short_runs, ran);
+    let pause = match end {
+        End::Killed => PAUSES.wait_of_lost(short_runs, ran),
+        End::Well | End::Failed => PAUSES.wait(short_runs.max(1)),
+    };
+    (short_runs, pause)
 }
 
 fn key(index: usize) -> ProcessKey {
@@ -265,4 +378,20 @@ fn terminated(
     finished_at: Timestamp,
 ) -> ContainerState {
     ContainerState::Terminated { exit_code, reason: reason.to_owned(), message, started_at, finished_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_that_ran_well_is_not_held_back_by_what_was_before() {
+        let (mut short_runs, mut waited) = (0, Vec::new());
+        for minutes in [0, 1, 9, 10, 0, 0] {
+            let pause;
+            (short_runs, pause) = pause_after(short_runs, Duration::from_secs(60 * minutes), End::Failed);
+            waited.push(pause.as_secs());
+        }
+        assert_eq!(waited, [1, 2, 4, 1, 1, 2]);
+    }
 }

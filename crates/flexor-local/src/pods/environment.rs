@@ -7,6 +7,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::expansion::expand;
+use crate::objects::ObjectKind;
 
 /// What the fields of a pod and the objects around it say.
 pub trait Surroundings {
@@ -14,21 +15,27 @@ pub trait Surroundings {
     fn pod_field(&self, path: &str) -> Option<String>;
     /// A resource of a container, such as `limits.cpu`.
     fn resource_field(&self, container: &Value, resource: &str) -> Option<String>;
-    /// The data of a ConfigMap.
-    fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>>;
-    /// The data of a Secret.
-    fn secret(&self, name: &str) -> Option<BTreeMap<String, String>>;
+    /// The data of a ConfigMap or Secret.
+    fn data(&self, kind: ObjectKind, name: &str) -> Option<BTreeMap<String, Vec<u8>>>;
 }
 
 /// Why a container cannot have its variables.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvError {
-    /// Something that it refers to does not exist.
+    /// It refers to an object, or a key of one, that is not there; it may come.
     #[error("variable {variable} refers to {what}, which does not exist")]
     Missing {
         /// The variable.
         variable: String,
         /// What is missing.
+        what: String,
+    },
+    /// It refers to something that there will never be.
+    #[error("variable {variable} refers to {what}, which there is not")]
+    Unknown {
+        /// The variable.
+        variable: String,
+        /// What there is not.
         what: String,
     },
 }
@@ -59,18 +66,21 @@ pub fn of_container(
 
 fn all_of(source: &Value, surroundings: &dyn Surroundings) -> Result<Vec<(String, String)>, EnvError> {
     let prefix = source["prefix"].as_str().unwrap_or_default();
-    let (reference, kind, data) = if source["configMapRef"].is_object() {
-        let reference = &source["configMapRef"];
-        (reference, "ConfigMap", surroundings.config_map(reference["name"].as_str().unwrap_or_default()))
+    let (reference, kind) = if source["configMapRef"].is_object() {
+        (&source["configMapRef"], ObjectKind::ConfigMap)
     } else {
-        let reference = &source["secretRef"];
-        (reference, "Secret", surroundings.secret(reference["name"].as_str().unwrap_or_default()))
+        (&source["secretRef"], ObjectKind::Secret)
     };
-    match data {
-        Some(data) => Ok(data.into_iter().map(|(key, value)| (format!("{prefix}{key}"), value)).collect()),
+    let name = reference["name"].as_str().unwrap_or_default();
+    match surroundings.data(kind, name) {
+        // What is no text cannot be a variable; Kubernetes leaves it out too.
+        Some(data) => Ok(data
+            .into_iter()
+            .filter_map(|(key, value)| Some((format!("{prefix}{key}"), String::from_utf8(value).ok()?)))
+            .collect()),
         None if reference["optional"] == true => Ok(Vec::new()),
         None => {
-            let what = format!("the {kind} {}", reference["name"].as_str().unwrap_or_default());
+            let what = format!("the {} {name}", kind.as_str());
             Err(EnvError::Missing { variable: "in envFrom".to_owned(), what })
         }
     }
@@ -82,27 +92,35 @@ fn one_of(
     from: &Value,
     surroundings: &dyn Surroundings,
 ) -> Result<Option<String>, EnvError> {
-    let missing = |what: String| EnvError::Missing { variable: variable.to_owned(), what };
+    let unknown = |what: String| EnvError::Unknown { variable: variable.to_owned(), what };
     if let Some(path) = from["fieldRef"]["fieldPath"].as_str() {
         let value = surroundings.pod_field(path);
-        return value.map(Some).ok_or_else(|| missing(format!("the field {path} of its pod")));
+        return value.map(Some).ok_or_else(|| unknown(format!("the field {path} of its pod")));
     }
     if let Some(resource) = from["resourceFieldRef"]["resource"].as_str() {
         let value = surroundings.resource_field(container, resource);
-        return value.map(Some).ok_or_else(|| missing(format!("the resource {resource}")));
+        return value.map(Some).ok_or_else(|| unknown(format!("the resource {resource} of its container")));
     }
     let (reference, kind) = if from["configMapKeyRef"].is_object() {
-        (&from["configMapKeyRef"], "ConfigMap")
+        (&from["configMapKeyRef"], ObjectKind::ConfigMap)
+    } else if from["secretKeyRef"].is_object() {
+        (&from["secretKeyRef"], ObjectKind::Secret)
     } else {
-        (&from["secretKeyRef"], "Secret")
+        let kind = from.as_object().and_then(|from| from.keys().next()).map_or("nothing", String::as_str);
+        return Err(unknown(kind.to_owned()));
     };
     let name = reference["name"].as_str().unwrap_or_default();
     let key = reference["key"].as_str().unwrap_or_default();
-    let data = if kind == "ConfigMap" { surroundings.config_map(name) } else { surroundings.secret(name) };
-    match data.and_then(|mut data| data.remove(key)) {
-        Some(value) => Ok(Some(value)),
+    match surroundings.data(kind, name).and_then(|mut data| data.remove(key)) {
+        Some(value) => {
+            let what = || format!("key {key} of the {} {name} as a text", kind.as_str());
+            String::from_utf8(value).map(Some).map_err(|_| unknown(what()))
+        }
         None if reference["optional"] == true => Ok(None),
-        None => Err(missing(format!("key {key} of the {kind} {name}"))),
+        None => {
+            let what = format!("key {key} of the {} {name}", kind.as_str());
+            Err(EnvError::Missing { variable: variable.to_owned(), what })
+        }
     }
 }
 
@@ -125,11 +143,9 @@ mod tests {
         fn resource_field(&self, container: &Value, resource: &str) -> Option<String> {
             container["resources"]["limits"][resource.strip_prefix("limits.")?].as_str().map(str::to_owned)
         }
-        fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
-            (name == "c").then(|| BTreeMap::from([("k".to_owned(), "v".to_owned())]))
-        }
-        fn secret(&self, _: &str) -> Option<BTreeMap<String, String>> {
-            None
+        fn data(&self, kind: ObjectKind, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+            let is_there = kind == ObjectKind::ConfigMap && name == "c";
+            is_there.then(|| [("k".to_owned(), b"v".to_vec()), ("b".to_owned(), vec![0xff])].into())
         }
     }
 
@@ -161,5 +177,8 @@ mod tests {
             json!({ "env": [{ "name": "S", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }] });
         let error = of_container(&container, Vec::new(), &Around).unwrap_err();
         assert_eq!(error.to_string(), "variable S refers to key k of the Secret s, which does not exist");
+        let container = json!({ "env": [{ "name": "F", "valueFrom": { "fieldRef": { "fieldPath": "spec.nope" } } }] });
+        let error = of_container(&container, Vec::new(), &Around).unwrap_err();
+        assert_eq!(error.to_string(), "variable F refers to the field spec.nope of its pod, which there is not");
     }
 }

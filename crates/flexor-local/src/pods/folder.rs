@@ -4,6 +4,7 @@
 //! PODS/UID/pod.json            what to run
 //! PODS/UID/logs/CONTAINER.log  what it prints
 //! PODS/UID/errors/CONTAINER    what it leaves behind when it fails
+//! PODS/UID/volumes/NAME        what its containers share, and files of ConfigMaps and Secrets
 //! STATUS/UID.json              what has become of it: one folder for all, so that one watch sees every change
 //! ```
 
@@ -11,23 +12,30 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::plan::PodPlan;
 use super::status::PodStatus;
+use crate::chaos::WriteFaults;
+use crate::whole_file;
 
 /// The folder of a pod.
 #[derive(Debug, Clone)]
 pub struct PodFolder {
     path: PathBuf,
     status: PathBuf,
+    writes: WriteFaults,
 }
 
 impl PodFolder {
     /// The folder of the pod of this uid, in the folder of all pods, with the folder of all statuses.
     pub fn new(pods: &Path, status: &Path, uid: &str) -> Self {
-        Self { path: pods.join(uid), status: status.join(format!("{uid}.json")) }
+        let status = status.join(format!("{uid}.json"));
+        Self { path: pods.join(uid), status, writes: WriteFaults::default() }
+    }
+
+    /// The same folder, in which writes may fail on purpose.
+    #[must_use]
+    pub fn with_write_faults(self, writes: WriteFaults) -> Self {
+        Self { writes, ..self }
     }
 
     /// The folder itself.
@@ -45,21 +53,33 @@ impl PodFolder {
         self.path.join("logs").join(format!("{container}.log"))
     }
 
+    /// A volume that is the pod's own.
+    pub fn volume(&self, name: &str) -> PathBuf {
+        self.path.join("volumes").join(name)
+    }
+
     /// Where a container leaves why it failed.
     pub fn error_file(&self, container: &str) -> PathBuf {
         self.path.join("errors").join(container)
     }
 
-    /// Makes the folder of a pod that is to be run.
+    /// Makes the folder of a pod that is wanted.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn begin(&self) -> io::Result<()> {
+        ["logs", "errors"].iter().try_for_each(|folder| fs::create_dir_all(self.path.join(folder)))
+    }
+
+    /// Writes down what is to be run.
     ///
     /// # Errors
     ///
     /// The disk refuses.
     pub fn create(&self, plan: &PodPlan) -> io::Result<()> {
-        for folder in ["logs", "errors"] {
-            fs::create_dir_all(self.path.join(folder))?;
-        }
-        write_whole(&self.path.join("pod.json"), plan)
+        self.begin()?;
+        whole_file::write(&self.path.join("pod.json"), plan)
     }
 
     /// What is to be run.
@@ -68,7 +88,25 @@ impl PodFolder {
     ///
     /// It cannot be read.
     pub fn plan(&self) -> io::Result<PodPlan> {
-        read_whole(&self.path.join("pod.json"))
+        whole_file::read(&self.path.join("pod.json"))
+    }
+
+    /// Whether it has been said what is to be run.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn has_plan(&self) -> io::Result<bool> {
+        self.path.join("pod.json").try_exists()
+    }
+
+    /// Nothing is to be run yet after all.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses.
+    pub fn take_back_plan(&self) -> io::Result<()> {
+        fs::remove_file(self.path.join("pod.json"))
     }
 
     /// Writes down what has become of it.
@@ -78,7 +116,8 @@ impl PodFolder {
     /// The disk refuses, or the folder is gone: nobody knows of this pod any more.
     pub fn set_status(&self, status: &PodStatus) -> io::Result<()> {
         fs::metadata(&self.path)?;
-        write_whole(&self.status, status)
+        self.writes.check()?;
+        whole_file::write(&self.status, status)
     }
 
     /// What has become of it; nothing before its parent has written anything.
@@ -87,7 +126,7 @@ impl PodFolder {
     ///
     /// It cannot be read.
     pub fn status(&self) -> io::Result<Option<PodStatus>> {
-        match read_whole(&self.status) {
+        match whole_file::read(&self.status) {
             Ok(status) => Ok(Some(status)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -122,19 +161,9 @@ impl PodFolder {
             other => other,
         };
         gone(fs::remove_dir_all(&self.path))?;
+        gone(fs::remove_file(self.status.with_extension(whole_file::HALF)))?;
         gone(fs::remove_file(&self.status))
     }
-}
-
-fn write_whole(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    // The process is part of the name: an old parent and a new one may write at the same time.
-    let half = path.with_extension(format!("json.{}", std::process::id()));
-    fs::write(&half, serde_json::to_vec(value).map_err(io::Error::other)?)?;
-    fs::rename(&half, path)
-}
-
-fn read_whole<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
-    serde_json::from_slice(&fs::read(path)?).map_err(io::Error::other)
 }
 
 #[cfg(test)]

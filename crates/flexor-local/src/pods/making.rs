@@ -9,18 +9,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flexor_engine::controller::PodWish;
-use flexor_model::{DnsLabel, EnvValue, Job, JobUid, PortName, Program, Quantity, Role, RoleKind, RoleName, Seat};
+use flexor_model::{
+    Checkpoints, DnsLabel, EnvValue, Job, JobUid, MOST_REPLICAS, PortName, Program, Quantity, Role, RoleKind, RoleName,
+    Seat, env,
+};
 use serde_json::Value;
 use thiserror::Error;
 
 use super::environment::{self, EnvError, Surroundings};
 use super::expansion::expand;
 use super::plan::{ContainerPlan, PodPlan, RestartPolicy};
+use super::volumes::{self, VolumeError, VolumeSetting};
+use crate::objects::ObjectKind;
 
 /// How long a pod has to end where it does not say so, as on Kubernetes.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
-/// The most nodes of a world whose job names no most.
-const MOST_NODES: u32 = 4096;
 
 /// What a pod is made in.
 pub struct Setting<'a> {
@@ -43,11 +46,13 @@ pub struct Setting<'a> {
     /// Where a pod leaves why it failed, by container.
     pub error_file: &'a dyn Fn(&str) -> PathBuf,
     /// The data of ConfigMaps and Secrets.
-    pub objects: &'a Objects<'a>,
+    pub objects: &'a Data<'a>,
+    /// Where the files of a PersistentVolumeClaim are.
+    pub claim: &'a dyn Fn(&str) -> PathBuf,
 }
 
 /// The data of an object, by its kind and name.
-pub type Objects<'a> = dyn Fn(&str, &str) -> Option<BTreeMap<String, String>> + 'a;
+pub type Data<'a> = dyn Fn(ObjectKind, &str) -> Option<BTreeMap<String, Vec<u8>>> + 'a;
 
 /// Why a pod cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -66,6 +71,25 @@ pub enum MakeError {
         /// Why.
         source: EnvError,
     },
+    /// A volume cannot be had.
+    #[error("container {container}: {source}")]
+    Volume {
+        /// Which.
+        container: String,
+        /// Why.
+        source: VolumeError,
+    },
+}
+
+impl MakeError {
+    /// Whether it would be otherwise if an object came that is not there.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoCommand { .. } => false,
+            Self::Environment { source, .. } => matches!(source, EnvError::Missing { .. }),
+            Self::Volume { source, .. } => matches!(source, VolumeError::Missing { .. }),
+        }
+    }
 }
 
 /// Whether the pods of a role run a program that is not ours and meets at the master's store: then a sidecar of ours
@@ -75,6 +99,11 @@ pub fn wants_sidecar(role: &Role) -> bool {
     let runs_ours = main.command().iter().chain(&main.args()).take(2).any(|word| word.ends_with("flexor"));
     let meets = |value: &EnvValue| matches!(value, EnvValue::Address { port, .. } if port.as_str() == "store");
     role.program == Program::Template && !runs_ours && role.env.iter().any(|rule| meets(&rule.value))
+}
+
+/// How long the pods of a role may take to end.
+pub fn grace(role: &Role) -> Duration {
+    role.template.grace().unwrap_or(USUAL_GRACE)
 }
 
 /// Makes a pod. `sidecar` is where its sidecar listens, where it has one; `sockets` is how many sockets the container of
@@ -111,8 +140,8 @@ pub fn make(
         // The controller starts pods again, not containers.
         _ => RestartPolicy::Never,
     };
-    let grace = role.template.grace().unwrap_or(USUAL_GRACE);
-    Ok(PodPlan { name: wish.name.clone(), uid: uid.to_owned(), address, init, containers, restart, grace })
+    let (name, uid, grace) = (wish.name.clone(), uid.to_owned(), grace(role));
+    Ok(PodPlan { name, uid, address, init, containers, restart, grace })
 }
 
 struct Pod<'a> {
@@ -140,7 +169,11 @@ impl Pod<'_> {
         }
         let folder = container["workingDir"].as_str().map_or_else(|| self.setting.folder.clone(), PathBuf::from);
         let memory = self.memory_limit(container, is_main);
-        Ok(ContainerPlan { name, command, env, folder, memory, sidecar: false, sockets: 0 })
+        let spec = &self.role.template.json()["spec"];
+        let setting = VolumeSetting { spec, surroundings: self, claim: self.setting.claim };
+        let volume = |source| MakeError::Volume { container: name.clone(), source };
+        let mounts = volumes::of_container(container, &env, &setting).map_err(volume)?;
+        Ok(ContainerPlan { name, command, env, folder, mounts, memory, sidecar: false, sockets: 0 })
     }
 
     /// The job's master, which is ours whatever its template says.
@@ -151,10 +184,11 @@ impl Pod<'_> {
         let workers = job.roles.iter().find(|role| matches!(role.kind, RoleKind::Worker));
         let (min, max) = workers.map_or((1, 1), |role| {
             let allowed = role.size.allowed();
-            (allowed.min().max(1), allowed.max().unwrap_or(MOST_NODES).max(1))
+            (allowed.min().max(1), allowed.max().unwrap_or(MOST_REPLICAS).max(1))
         });
         let state = self.setting.master_state.display().to_string();
         let (world, uid) = (format!("static:{min}:{max}"), self.setting.uid.to_string());
+        let copies = job.ps_copies.to_string();
         let words = [
             self.setting.flexor,
             "master",
@@ -166,10 +200,17 @@ impl Pod<'_> {
             &world,
             "--state",
             &state,
+            "--ps-copies",
+            &copies,
         ];
-        let command = words.map(str::to_owned).to_vec();
+        let mut command = words.map(str::to_owned).to_vec();
+        if let Some(Checkpoints { folder, every_seconds, keep }) = &job.checkpoints {
+            command.push(format!("--checkpoint-folder={folder}"));
+            command.push(format!("--checkpoint-every={every_seconds}"));
+            command.push(format!("--checkpoint-keep={keep}"));
+        }
         let folder = self.setting.folder.clone();
-        Ok(ContainerPlan { name, command, env, folder, memory: None, sidecar: false, sockets })
+        Ok(ContainerPlan { name, command, env, folder, mounts: Vec::new(), memory: None, sidecar: false, sockets })
     }
 
     /// What stands between a foreign program and the job's master.
@@ -183,6 +224,7 @@ impl Pod<'_> {
             command: words.map(str::to_owned).to_vec(),
             env,
             folder: self.setting.folder.clone(),
+            mounts: Vec::new(),
             memory: None,
             sidecar: true,
             sockets,
@@ -214,7 +256,10 @@ impl Pod<'_> {
             ("NCCL_SOCKET_IFNAME", "lo"),
             ("PET_LOCAL_ADDR", &address),
         ];
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        let mut identity: Vec<(String, String)> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let master = self.address_of_master("grpc").map(|at| (env::MASTER.name.to_owned(), at.to_string()));
+        identity.extend(master);
+        identity
     }
 
     /// What the dialect has its pods find.
@@ -257,7 +302,7 @@ impl Pod<'_> {
         let text = limit.as_str().map(str::to_owned).or_else(|| limit.as_u64().map(|bytes| bytes.to_string()));
         let of_template = text.and_then(|text| text.parse::<Quantity>().ok());
         // A plan's resources, and what an end for want of memory made of them, count for the container that trains.
-        let grown = self.wish.memory.or(self.wish.resources.memory()).filter(|_| is_main);
+        let grown = self.wish.memory.max(self.wish.resources.memory()).filter(|_| is_main);
         let limit = of_template?;
         u64::try_from(grown.map_or(limit, |grown| grown.max(limit)).ceil()).ok()
     }
@@ -274,6 +319,13 @@ impl Surroundings for Pod<'_> {
             "status.podIP" | "status.hostIP" => Some(self.address.to_string()),
             "spec.nodeName" => Some("laptop".to_owned()),
             "spec.serviceAccountName" => Some("default".to_owned()),
+            "metadata.labels" => {
+                Some(self.wish.labels.iter().map(|(name, value)| format!("{name}={value:?}\n")).collect())
+            }
+            "metadata.annotations" => {
+                let annotations = self.role.template.json()["metadata"]["annotations"].as_object();
+                Some(annotations.into_iter().flatten().map(|(name, value)| format!("{name}={value}\n")).collect())
+            }
             _ => match (key("metadata.labels['"), key("metadata.annotations['")) {
                 (Some(label), _) => Some(self.wish.labels.get(label).cloned().unwrap_or_default()),
                 (None, Some(annotation)) => {
@@ -292,12 +344,8 @@ impl Surroundings for Pod<'_> {
         Some(quantity.ceil().to_string())
     }
 
-    fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        (self.setting.objects)("ConfigMap", name)
-    }
-
-    fn secret(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        (self.setting.objects)("Secret", name)
+    fn data(&self, kind: ObjectKind, name: &str) -> Option<BTreeMap<String, Vec<u8>>> {
+        (self.setting.objects)(kind, name)
     }
 }
 

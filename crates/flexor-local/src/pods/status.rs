@@ -1,7 +1,11 @@
 //! What has become of a pod, as its parent writes it down.
 
+use flexor_engine::Because;
+use flexor_model::Reason;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::Limited;
 
 /// The status of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +53,15 @@ pub struct ContainerStatus {
     /// It is one of those that come first, or stand beside.
     #[serde(default)]
     pub init: bool,
+    /// How its memory is limited, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limited>,
+    /// When somebody last killed it, and not for its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed_at: Option<Timestamp>,
+    /// Why its log could not be written to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_cut: Option<String>,
 }
 
 /// How far a container is.
@@ -87,5 +100,52 @@ impl PodPhase {
     /// Whether nothing more will happen.
     pub fn is_over(self) -> bool {
         matches!(self, PodPhase::Succeeded | PodPhase::Failed)
+    }
+}
+
+impl PodStatus {
+    /// The logs that could not be written any more since an earlier status of the same pod.
+    pub(crate) fn logs_cut_since(&self, before: Option<&PodStatus>) -> Vec<Because> {
+        let was_cut = |name: &str| {
+            let known = before.into_iter().flat_map(|status| &status.containers).find(|known| known.name == name);
+            known.is_some_and(|known| known.log_cut.is_some())
+        };
+        let cut = self.containers.iter().filter_map(|container| Some((&container.name, container.log_cut.as_ref()?)));
+        cut.filter(|(name, _)| !was_cut(name))
+            .map(|(name, why)| {
+                let detail = format!("the log of container {name} ends here: {why}; the program goes on");
+                Because::new(Reason::LogCut, detail)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_cut_is_told_of_once() {
+        let status = |cut: Option<&str>| PodStatus {
+            uid: "u".to_owned(),
+            parent: (1, 1),
+            phase: PodPhase::Running,
+            reason: None,
+            message: None,
+            containers: vec![ContainerStatus {
+                name: "main".to_owned(),
+                state: ContainerState::Waiting("ContainerCreating".to_owned()),
+                restarts: 0,
+                init: false,
+                limited: None,
+                killed_at: None,
+                log_cut: cut.map(str::to_owned),
+            }],
+        };
+        let (whole, cut) = (status(None), status(Some("no space left")));
+        let told: Vec<String> = cut.logs_cut_since(Some(&whole)).iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["LogCut: the log of container main ends here: no space left; the program goes on"]);
+        assert_eq!(cut.logs_cut_since(None).len(), 1);
+        assert!(cut.logs_cut_since(Some(&cut)).is_empty() && whole.logs_cut_since(Some(&cut)).is_empty());
     }
 }

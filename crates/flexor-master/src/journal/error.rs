@@ -104,6 +104,24 @@ impl JournalError {
         }
     }
 
+    /// Whether there is just no room on the disk.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        match self {
+            Self::Full { .. } | Self::Backlog { .. } => true,
+            Self::Unusable { error, .. } => {
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            Self::WrongJob { .. }
+            | Self::NewerFormat { .. }
+            | Self::Damaged { .. }
+            | Self::Superseded { .. }
+            | Self::Removed { .. }
+            | Self::TooLarge { .. }
+            | Self::Closed => false,
+        }
+    }
+
     pub(super) fn unusable(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Unusable { action, path: path.to_owned(), error: Arc::new(error) }
     }

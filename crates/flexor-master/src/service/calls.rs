@@ -22,6 +22,9 @@ const MAX_NAME: usize = 253;
 /// More processes than any node has; so that their numbers can be counted.
 const MAX_PROCESSES: u32 = 1 << 16;
 
+/// A later one than any job has; so that others can follow it.
+const LAST_ROUND: u64 = 1 << 48;
+
 /// The keys of the native API stand apart from those of TCPStore's clients.
 const KEY_PREFIX: &str = "flexor/";
 
@@ -51,7 +54,7 @@ pub(super) fn member_of(request: &wire::Request) -> Result<MemberId, wire::Refus
 /// The worker that a request about batches speaks for, if it is one.
 pub(super) fn worker_of(request: &wire::Request) -> Option<WorkerId> {
     match request.op {
-        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::GiveBack(_) | Op::ComeBack(_)) => {
+        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::GiveBack(_) | Op::ComeBack(_) | Op::Evaluate(_)) => {
             member_of(request).ok().map(worker)
         }
         Some(_) | None => None,
@@ -78,6 +81,9 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             let id = member?;
             let processes = Processes { count: join.processes.clamp(1, MAX_PROCESSES), survive: join.survives };
             let fenced = job.with(|store, now, out| {
+                if let Some(after) = join.after {
+                    store.skip_round(job.run(), Round(after.min(LAST_ROUND)));
+                }
                 store.tell(job.run(), Event::Join { id: id.clone(), processes }, now, out);
                 store.machine(job.run()).is_some_and(|run| run.closed().is_none() && run.place_of(&id).is_none())
             });
@@ -143,8 +149,22 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Wait(wait) => Ok(Answer::Found(wire::Found { all: wait_for_keys(job, wait).await? })),
         Op::Metrics(metrics) => {
             let id = member?;
-            let taken = job.with_reports(|reports| reports.take_metrics(&id.name, metrics.values));
-            taken.map(|()| done).map_err(refusal)
+            let now = job.clock().now();
+            let taken = job.with_reports(|reports| {
+                reports.learning.take(&metrics.values, now);
+                reports.take_metrics(&id.name, metrics.values)
+            });
+            taken.map_err(refusal)?;
+            if let Some(updates) = &metrics.updates
+                && let Err(because) = job.servers().updates(&worker(id), updates)
+            {
+                // The worker says it again, and is not to blame for a full disk.
+                tracing::warn!(%because, "what came of a worker's pushes cannot be written down");
+            }
+            if metrics.at_once {
+                job.show_reports();
+            }
+            Ok(done)
         }
         Op::Event(event) => {
             let id = member?;
@@ -159,6 +179,14 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Acknowledge(acknowledge) => data_calls::acknowledge(job, &worker(member?), acknowledge).await,
         Op::GiveBack(held) => data_calls::give_back(job, &worker(member?), held).await,
         Op::ComeBack(back) => data_calls::come_back(job, &worker(member?), back).await,
+        Op::Evaluate(asked) => data_calls::evaluate(job, &worker(member?), asked).await,
+        Op::Evaluated(said) => {
+            if let Some(scores) = job.evaluations().finish(&worker(member?), &said) {
+                job.with_reports(|reports| reports.learning.measured(scores));
+            }
+            job.show_reports();
+            Ok(done)
+        }
         Op::Position(_) => Ok(data_calls::position(job)),
         Op::Restore(restore) => data_calls::restore(job, &restore).await,
         Op::Ended(ended) => {

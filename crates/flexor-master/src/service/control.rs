@@ -3,18 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use flexor_engine::psmembers::Wanted;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_server::Control;
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
 use crate::recorder::What;
+use crate::standing;
 
 const PROPOSALS: usize = 64;
+/// How often it is looked whether training stands otherwise than it did.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) struct ControlService {
     job: Job,
@@ -59,8 +65,8 @@ impl Control for ControlService {
     }
 }
 
-/// Takes in what the controller observes until its stream ends, and tells it of verdicts. A new stream is told first
-/// which runs are closed; everything else it learns from what comes.
+/// Takes in what the controller observes until its stream ends, and tells it of verdicts and of how training stands. A
+/// new stream is told first which runs are closed; everything else it learns from what comes.
 async fn follow(
     job: Job,
     mut observed: Streaming<wire::Observed>,
@@ -73,7 +79,23 @@ async fn follow(
         proposal(&job, wire::proposal::Kind::Closed(wire::RunClosed { run: run.run, reason, detail }))
     });
     let mut to_tell: Vec<wire::Proposal> = closed.collect();
+    let mut last = None;
+    let mut released = Vec::new();
+    let mut servers = job.servers().told();
+    let mut shown = job.shown();
+    let mut ticks = tokio::time::interval(LOOK_AGAIN);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let now = standing::of(&job);
+        if last.as_ref() != Some(&now) {
+            to_tell.push(proposal(&job, wire::proposal::Kind::Standing(Box::new(now.clone()))));
+            last = Some(now);
+        }
+        let free = servers.borrow_and_update().released.clone();
+        if free != released {
+            to_tell.push(proposal(&job, wire::proposal::Kind::Released(wire::ServersReleased { pods: free.clone() })));
+            released = free;
+        }
         for proposal in to_tell {
             if proposals.send(Ok(proposal)).await.is_err() {
                 return;
@@ -85,6 +107,9 @@ async fn follow(
                 Some(Err(_)) | None => return,
             },
             _ = decided.changed() => {}
+            _ = servers.changed() => {}
+            _ = shown.changed() => {}
+            _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }
         to_tell = news(&job, &mut told);
@@ -92,6 +117,8 @@ async fn follow(
 }
 
 fn take_in(job: &Job, observed: wire::Observed) {
+    take_in_servers(job, &observed);
+    take_in_workers(job, &observed);
     let alive = |pod: &wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeMap<String, String> =
         observed.pods.into_iter().filter(alive).map(|pod| (pod.name, pod.uid)).collect();
@@ -101,6 +128,31 @@ fn take_in(job: &Job, observed: wire::Observed) {
         store.expect(job.run(), observed.expected, now, out);
         store.announce(job.run(), &names, now, out);
     });
+}
+
+/// Who leases data and is no node of a world is lost with its pod: nobody else says so.
+fn take_in_workers(job: &Job, observed: &wire::Observed) {
+    let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
+    let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
+    if !over.is_empty()
+        && let Err(because) = job.data().pods_over(&over)
+    {
+        tracing::warn!(%because, "what ended pods had leased cannot be taken back");
+    }
+}
+
+/// A server that is being deleted has a while to give away what it keeps, as one that is to leave has.
+fn take_in_servers(job: &Job, observed: &wire::Observed) {
+    if observed.servers.is_empty() && observed.expected_servers.is_none() {
+        return;
+    }
+    let alive = observed.servers.iter().filter(|pod| matches!(pod.phase.as_str(), "Pending" | "Running"));
+    let leaving = alive.clone().filter(|pod| pod.leaving || pod.deleting).map(|pod| pod.name.as_str().into());
+    let wanted = Wanted { expected: observed.expected_servers, leaving: leaving.collect() };
+    let alive: BTreeSet<String> = alive.map(|pod| pod.name.clone()).collect();
+    if let Err(because) = job.servers().follow(&wanted, alive) {
+        tracing::warn!(%because, "what the controller wants of the parameter servers cannot be written down");
+    }
 }
 
 /// What was decided since, as far as a controller has to know it.

@@ -1,10 +1,11 @@
 //! Requests of workers about batches: the ledger's answers as messages.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::shards::{
-    Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId,
+    Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, Stepping, WorkerId,
 };
 use flexor_model::{Reason, Round};
 use flexor_wire::master::v1 as wire;
@@ -27,12 +28,29 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
     let leased = job.data().lease(worker, &asked, wait).await.map_err(|because| refusal(&because))?;
     Ok(Answer::Lease(match leased {
         Leased::Lease(lease) => {
-            let batches = job.data().records(&lease).into_iter().map(|(number, records)| match records {
-                RecordsOfBatch::Run { first, count } => wire::Batch { number, first, count, records: Vec::new() },
-                RecordsOfBatch::Picked { records } => wire::Batch { number, records, ..wire::Batch::default() },
+            let batches = job.data().records(&lease).into_iter().map(|(number, records)| {
+                let step = job.data().step_of(&lease, number);
+                match records {
+                    RecordsOfBatch::Run { first, count } => {
+                        wire::Batch { number, first, count, step, records: Vec::new() }
+                    }
+                    RecordsOfBatch::Picked { records } => {
+                        wire::Batch { number, records, step, ..wire::Batch::default() }
+                    }
+                }
             });
             let held = wire::Held { lease: lease.grant.0, first: lease.batches.first, count: lease.batches.count };
-            wire::Lease { held: Some(held), epoch: lease.epoch, batches: batches.collect(), ..wire::Lease::default() }
+            let dataset = job.data().number(&lease.dataset);
+            // Looked at behind the lease: what was leased before everything went back is nobody's any more.
+            let rewound = job.servers().rewound();
+            wire::Lease {
+                held: Some(held),
+                epoch: lease.epoch,
+                batches: batches.collect(),
+                dataset,
+                rewound,
+                ..wire::Lease::default()
+            }
         }
         Leased::Wait(because) => wire::Lease { wait: because.to_string(), ..wire::Lease::default() },
         Leased::Finished => wire::Lease { finished: true, ..wire::Lease::default() },
@@ -65,6 +83,20 @@ pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack
         count: batches.count,
     });
     Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
+}
+
+pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
+    let Some(every) = NonZeroU64::new(asked.every) else {
+        let detail = "after how many records the model is measured is not said";
+        return Err(refusal(&Because::new(Reason::InvalidValue, detail)));
+    };
+    let wait = Duration::from_millis(asked.wait_ms.into()).min(MAX_WAIT);
+    let due = job.evaluations().next(job.data(), worker, (&asked.dataset, every), wait).await;
+    let checkpoints = job.servers().checkpoint_folder().unwrap_or_default();
+    Ok(Answer::Evaluation(match due {
+        Some(due) => wire::Evaluation { number: Some(due.number), records: due.records, checkpoints },
+        None => wire::Evaluation::default(),
+    }))
 }
 
 pub(super) fn position(job: &Job) -> Answer {
@@ -107,7 +139,9 @@ fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
         Said::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
     };
     let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch)?;
-    Ok(spec.with_epochs(dataset.epochs).with_order(order))
+    let steps = dataset.step_batches.and_then(NonZeroU64::new);
+    let steps = steps.map(|batches| Stepping { batches, ahead: dataset.steps_ahead });
+    Ok(spec.with_epochs(dataset.epochs).with_order(order).with_steps(steps))
 }
 
 fn refusal(because: &Because) -> wire::Refusal {

@@ -163,6 +163,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let Some(worker) = &self.worker {
             self.job.data().session_ended(worker);
+            self.job.evaluations().gone(worker);
         }
         if let Some(id) = self.owner.take()
             && self.job.session_ended(&id, self.number)

@@ -2,6 +2,7 @@
 
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
+use flexor_wire::master::v1::proposal::Kind;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -14,8 +15,9 @@ fn pods(names: &[&str], expected: Option<u32>) -> wire::Observed {
         role: "worker".to_owned(),
         phase: "Running".to_owned(),
         deleting: false,
+        leaving: false,
     };
-    wire::Observed { pods: names.iter().map(pod).collect(), expected }
+    wire::Observed { pods: names.iter().map(pod).collect(), expected, ..wire::Observed::default() }
 }
 
 #[tokio::test]
@@ -48,9 +50,40 @@ async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_the
     feed.send(pods(&["b"], Some(2))).await.unwrap();
     let told = nodes[1].world(|world| !world.restart.is_empty()).await;
     assert!(told.restart.contains("PodGone"), "{}", told.restart);
-    let proposal = proposals.message().await.unwrap().unwrap();
-    let Some(wire::proposal::Kind::Verdict(verdict)) = proposal.kind else { panic!("{proposal:?}") };
+    let mut stood = false;
+    let verdict = loop {
+        match proposals.message().await.unwrap().unwrap().kind {
+            Some(Kind::Standing(standing)) => {
+                stood |= (standing.round, standing.nodes, standing.meeting) == (Some(0), 2, false);
+            }
+            Some(Kind::Verdict(verdict)) => break verdict,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(stood, "it was told of the world");
     assert_eq!(verdict.reason, "PodGone");
+}
+
+#[tokio::test]
+async fn the_controller_hears_how_training_stands() {
+    let serving = Serving::start(1, 1).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (_feed, receiver) = mpsc::channel(4);
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let first = proposals.message().await.unwrap().unwrap().kind;
+    assert_eq!(first, Some(Kind::Standing(Box::default())), "there is no world yet");
+    let mut node = Node::connect(&serving, "a", 1).await;
+    node.join().await;
+    node.complete().await;
+    let values = [("step".to_owned(), 12.0)].into();
+    node.say(wire::request::Op::Metrics(wire::Metrics { values, ..wire::Metrics::default() })).await;
+    loop {
+        let Some(Kind::Standing(standing)) = proposals.message().await.unwrap().unwrap().kind else { continue };
+        if standing.step.is_some() {
+            assert_eq!((standing.step, standing.nodes, standing.records), (Some(12.0), 1, None));
+            return;
+        }
+    }
 }
 
 #[tokio::test]

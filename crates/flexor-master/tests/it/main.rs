@@ -6,6 +6,7 @@ mod corpus;
 mod data;
 mod http;
 mod link;
+mod servers;
 mod serving;
 mod sessions;
 mod takeover;

@@ -46,6 +46,8 @@ impl Serving {
             job: "mnist".parse().unwrap(),
             uid: "uid-1".into(),
             settings: Settings::new(min, max).unwrap(),
+            servers: Default::default(),
+            checkpoints: None,
             state: state.map(Path::to_owned),
             token: token.map(|token| Token::parse(token).unwrap()),
             plain_store: false,
@@ -110,7 +112,7 @@ impl Node {
 
     /// Joins with so many processes.
     pub(crate) async fn join_with(&self, processes: u32) {
-        self.say(wire::request::Op::Join(wire::Join { processes, survives: false })).await;
+        self.say(wire::request::Op::Join(wire::Join { processes, survives: false, after: None })).await;
     }
 
     /// The next message about the world that satisfies `wanted`.

@@ -166,8 +166,9 @@ impl AwareStore {
         self.write_down();
     }
 
-    /// A master whose journal was lost must not use the number of a round that was: its keys would be found full.
-    pub(super) fn skip_round(&mut self, run: &str, round: Round) {
+    /// A master whose journal was lost must not use the number of a round that was: its keys would be found full, and
+    /// nodes would take its world for the one that they have left.
+    pub fn skip_round(&mut self, run: &str, round: Round) {
         let run: RunId = run.into();
         if self.ensure_run(&run).is_ok()
             && let Some(run) = self.runs.get_mut(&run)

@@ -98,6 +98,8 @@ impl OwnMaster {
             job: id.parse().or_else(|_| JOB.parse()).context("the name of the job")?,
             uid: JobUid::from(id),
             settings,
+            servers: flexor_engine::psmembers::Settings::default(),
+            checkpoints: None,
             state: None,
             token: token_file.map(read_token).transpose()?,
             plain_store: false,

@@ -1,10 +1,11 @@
-//! What is to be run: the jobs and plans of some files, all of them good.
+//! What is to be run: the jobs, plans and other objects of some files, all of them good and fit to run here.
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use flexor_dialects::Finding;
-use flexor_dialects::manifest::{self, Subject, Verdict};
+use flexor_dialects::manifest::{self, Document, Subject, Verdict};
+use flexor_local::objects::Object;
+use flexor_local::pods::obstacles;
 use flexor_model::{Job, Plan};
 use serde_json::Value;
 
@@ -14,6 +15,8 @@ use crate::validate::sources;
 /// What was found.
 #[derive(Default)]
 pub struct Wanted {
+    /// ConfigMaps, Secrets and PriorityClasses, each with its manifest.
+    pub objects: Vec<(Object, Value)>,
     /// Each with the manifest that it comes from.
     pub jobs: Vec<(Job, Value)>,
     /// Plans about them, or about others, each with its manifest.
@@ -21,42 +24,86 @@ pub struct Wanted {
 }
 
 /// Everything in these files; nothing, with what is wrong on standard error, where anything is.
-pub fn read(files: &[PathBuf]) -> anyhow::Result<Option<Wanted>> {
+pub fn read(files: &[PathBuf]) -> Option<Wanted> {
     let mut wanted = Wanted::default();
     let mut refused = false;
     for source in sources::find(files) {
         let name = source.name.clone();
-        let bytes = source.read().map_err(anyhow::Error::msg).with_context(|| format!("{name} cannot be read"))?;
-        let report = manifest::check(&bytes);
-        let tell = |finding: &Finding| {
-            let kind = if finding.is_error() { "error" } else { "warning" };
-            output::note(&format!("{name}: {kind}: {finding}"));
-        };
-        report.unreadable.iter().for_each(tell);
-        refused |= report.unreadable.is_some();
-        for document in report.documents {
-            match document.verdict {
-                Verdict::Skipped => {
-                    let (kind, object) = (&document.kind, &document.name);
-                    output::note(&format!("{name}: {kind} {object} is none of the kinds that are run here"));
-                }
-                Verdict::Refused { findings, .. } => {
-                    findings.iter().for_each(tell);
-                    refused = true;
-                }
-                Verdict::Accepted { subject, findings, .. } => {
-                    findings.iter().for_each(tell);
-                    match *subject {
-                        Subject::Job(job) => wanted.jobs.push((job, document.object)),
-                        Subject::Plan(plan) => wanted.plans.push((plan, document.object)),
-                    }
-                }
+        let bytes = match source.read() {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                output::note(&format!("error: {name} cannot be read: {error}"));
+                refused = true;
+                continue;
             }
+        };
+        let report = manifest::check(&bytes);
+        if let Some(finding) = &report.unreadable {
+            tell(&name, finding);
+            refused = true;
+        }
+        for document in report.documents {
+            refused |= !wanted.take(&name, document);
         }
     }
-    if wanted.jobs.is_empty() && wanted.plans.is_empty() && !refused {
+    if wanted.is_empty() && !refused {
         output::note("error: there is no job in these files; `flexor validate FILE` says what is in them");
         refused = true;
     }
-    Ok((!refused).then_some(wanted))
+    (!refused).then_some(wanted)
+}
+
+impl Wanted {
+    /// Whether nothing was found.
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.plans.is_empty() && self.objects.is_empty()
+    }
+
+    /// Takes a document of a file. Whether it is good; what is wrong with it is told.
+    fn take(&mut self, file: &str, document: Document) -> bool {
+        let (subject, findings) = match document.verdict {
+            Verdict::Skipped => return self.take_other(file, document),
+            Verdict::Refused { findings, .. } => (None, findings),
+            Verdict::Accepted { subject, findings, .. } => (Some(*subject), findings),
+        };
+        findings.iter().for_each(|finding| tell(file, finding));
+        match subject {
+            Some(Subject::Job(job)) => {
+                let obstacles = obstacles::to(&job);
+                obstacles.iter().for_each(|obstacle| output::note(&format!("{file}: error: {}: {obstacle}", job.name)));
+                if obstacles.is_empty() {
+                    obstacles::remarks(&job).iter().for_each(|remark| output::note(&format!("{file}: note: {remark}")));
+                }
+                self.jobs.push((job, document.object));
+                obstacles.is_empty()
+            }
+            Some(Subject::Plan(plan)) => {
+                self.plans.push((plan, document.object));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes a document of a kind that no dialect knows.
+    fn take_other(&mut self, file: &str, document: Document) -> bool {
+        let (kind, name) = (&document.kind, &document.name);
+        match Object::read(&document.object) {
+            Some(Ok(object)) => self.objects.push((object, document.object)),
+            Some(Err(errors)) => {
+                errors.iter().for_each(|error| output::note(&format!("{file}: error: {kind} {name}: {error}")));
+                return false;
+            }
+            // Every claim has a folder.
+            None if kind == "PersistentVolumeClaim" => {}
+            None => output::note(&format!("{file}: {kind} {name} is none of the kinds that are run here")),
+        }
+        true
+    }
+}
+
+fn tell(file: &str, finding: &Finding) {
+    let kind = if finding.is_error() { "error" } else { "warning" };
+    let place = finding.at.map(|at| format!(":{}:{}", at.line, at.column)).unwrap_or_default();
+    output::note(&format!("{file}{place}: {kind}: {finding}"));
 }

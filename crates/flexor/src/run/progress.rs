@@ -1,53 +1,60 @@
-//! What `flexor run` prints where nobody watches a screen: a line for everything that happens.
+//! What `flexor run` prints where nobody watches a screen: a line for everything that happens, after the seconds since
+//! it began.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flexor_engine::controller::PodPhase;
-use flexor_local::cluster::Cluster;
+use flexor_local::cluster::{Cluster, Everything};
 
-use crate::output;
+use super::history::History;
+use crate::output::{self, on_one_line};
 
 /// What was told so far.
 #[derive(Default)]
 pub struct Progress {
-    events: usize,
-    last_event: Option<Duration>,
     pods: BTreeMap<String, PodPhase>,
 }
 
 impl Progress {
-    /// Tells what is new.
-    pub fn tell(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+    /// Tells what was new with the last look.
+    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: Duration) -> anyhow::Result<()> {
         let mut lines = String::new();
-        let events = cluster.events();
-        let fresh = events.iter().filter(|event| self.last_event.is_none_or(|last| event.at > last));
-        for event in fresh {
+        for event in history.fresh() {
             let of = event.pod.clone().unwrap_or_else(|| event.job.to_string());
-            lines.push_str(&format!("{of}: {}\n", event.because));
+            lines.push_str(&line(history.began_at, event.at, &of, &event.because.to_string()));
         }
-        self.last_event = events.last().map(|event| event.at).or(self.last_event);
-        self.events = events.len();
-        let pods = cluster.pods();
-        for pod in &pods {
-            let before = self.pods.insert(pod.uid.clone(), pod.phase);
-            // How a pod ends that is taken away says nothing.
-            let tells = !pod.deleting && (before.is_some() || pod.phase != PodPhase::Pending);
-            if before != Some(pod.phase) && tells {
-                lines.push_str(&format!("{}: {:?}\n", pod.name, pod.phase));
-            }
+        let changed = cluster.look(|all| self.changed(all));
+        for (pod, phase) in changed {
+            lines.push_str(&line(history.began_at, now, &pod, &format!("{phase:?}")));
         }
         if lines.is_empty() { Ok(()) } else { output::text(&lines) }
     }
 
-    /// How it ended.
-    pub fn summary(&self, cluster: &Cluster) -> anyhow::Result<()> {
-        for job in cluster.jobs() {
-            let because = job.status.because.map(|because| format!(": {because}")).unwrap_or_default();
-            let relaunches: u32 =
-                job.status.roles.values().flat_map(|role| role.seats.values()).map(|seat| seat.relaunches).sum();
-            output::text(&format!("{}: {:?}{because}; pods started again: {relaunches}\n", job.key, job.status.phase))?;
+    /// Pods that have come further, by name.
+    fn changed(&mut self, all: &Everything<'_>) -> Vec<(String, PodPhase)> {
+        let mut changed = Vec::new();
+        for (uid, pod) in all.pods {
+            let phase = pod.phase();
+            let before = self.pods.get(uid).copied();
+            if before == Some(phase) {
+                continue;
+            }
+            self.pods.insert(uid.clone(), phase);
+            // How a pod ends that is taken away says nothing, and neither does a beginning.
+            if !pod.is_deleting() && (before.is_some() || phase != PodPhase::Pending) {
+                changed.push((pod.meta.wish.name.clone(), phase));
+            }
         }
-        Ok(())
+        if self.pods.len() > all.pods.len() {
+            self.pods.retain(|uid, _| all.pods.contains_key(uid));
+        }
+        changed.sort_by(|a, b| a.0.cmp(&b.0));
+        changed
     }
+}
+
+fn line(began_at: Duration, at: Duration, of: &str, what: &str) -> String {
+    let seconds = at.saturating_sub(began_at).as_secs_f64();
+    format!("{seconds:>5.1}s  {of}: {}\n", on_one_line(what))
 }

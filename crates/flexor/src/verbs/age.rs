@@ -12,7 +12,8 @@ pub fn since(at: &Value, now: Timestamp) -> String {
     text(Duration::try_from(now.duration_since(at)).unwrap_or_default())
 }
 
-fn text(age: Duration) -> String {
+/// A length of time.
+pub fn text(age: Duration) -> String {
     let seconds = age.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let two = |most: u64, unit: char, least: u64, small: char| {

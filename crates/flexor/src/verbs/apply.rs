@@ -1,6 +1,7 @@
 //! `flexor apply`: what the dialects find good goes to the cluster, with the manifest that it comes from.
 
 use flexor_local::api::{Client, Outcome};
+use flexor_local::objects::Object;
 use flexor_model::DnsLabel;
 use serde_json::Value;
 
@@ -8,31 +9,59 @@ use super::args::ApplyArgs;
 use super::{Refusal, cells, kinds};
 use crate::exit::Exit;
 use crate::output;
-use crate::run::manifests;
+use crate::run::manifests::{self, Wanted};
 
 pub async fn run(client: &Client, args: &ApplyArgs) -> anyhow::Result<Exit> {
-    let Some(wanted) = manifests::read(&args.files)? else { return Ok(Exit::Failure) };
+    let Some(wanted) = manifests::read(&args.files) else { return Ok(Exit::Failure) };
+    give(client, wanted, args.namespace.as_ref()).await
+}
+
+/// Gives what was read to the cluster; what names no namespace goes into the one that was typed.
+pub async fn give(client: &Client, wanted: Wanted, typed: Option<&DnsLabel>) -> anyhow::Result<Exit> {
+    for (object, manifest) in wanted.objects {
+        let object = in_namespace(object, typed, manifest)?;
+        let outcome = client.apply_object(&object).await?;
+        tell(&object.manifest, outcome)?;
+    }
     for (mut job, manifest) in wanted.jobs {
-        job.namespace = namespace(args, job.namespace, &manifest)?;
+        job.namespace = namespace(typed, job.namespace, &manifest)?;
         let outcome = client.apply_job(&job, &manifest).await?;
         tell(&manifest, outcome)?;
     }
     for (mut plan, manifest) in wanted.plans {
-        plan.namespace = namespace(args, plan.namespace, &manifest)?;
+        plan.namespace = namespace(typed, plan.namespace, &manifest)?;
         let outcome = client.apply_plan(&plan, &manifest).await?;
         tell(&manifest, outcome)?;
     }
     Ok(Exit::Success)
 }
 
+/// An object in the namespace that was typed, where its manifest names none and its kind has them.
+fn in_namespace(object: Object, typed: Option<&DnsLabel>, mut manifest: Value) -> anyhow::Result<Object> {
+    if !object.key.kind.is_namespaced() {
+        return Ok(object);
+    }
+    let named = (!manifest["metadata"]["namespace"].is_null()).then(|| object.key.namespace.clone()).flatten();
+    let Some(place) = namespace(typed, named, &manifest)? else { return Ok(object) };
+    manifest["metadata"]["namespace"] = place.as_str().into();
+    match Object::read(&manifest) {
+        Some(Ok(object)) => Ok(object),
+        Some(Err(_)) | None => Ok(object),
+    }
+}
+
 /// The namespace that the manifest names, or the one that was typed; they must not differ.
-fn namespace(args: &ApplyArgs, named: Option<DnsLabel>, manifest: &Value) -> anyhow::Result<Option<DnsLabel>> {
-    match (named, &args.namespace) {
+pub fn namespace(
+    typed: Option<&DnsLabel>,
+    named: Option<DnsLabel>,
+    manifest: &Value,
+) -> anyhow::Result<Option<DnsLabel>> {
+    match (named, typed) {
         (Some(named), Some(typed)) if named != *typed => {
             let name = cells::text(&manifest["metadata"]["name"]);
             Err(Refusal(format!("{name} belongs to namespace {named}, not {typed}; leave -n out")).into())
         }
-        (named, typed) => Ok(named.or_else(|| typed.clone())),
+        (named, typed) => Ok(named.or_else(|| typed.cloned())),
     }
 }
 

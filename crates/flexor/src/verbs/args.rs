@@ -3,55 +3,61 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use flexor_model::{DnsLabel, RoleName};
+use flexor_model::{DnsLabel, Quantity, QuantityError, RoleName};
 use nix::sys::signal::Signal;
 
 use super::selector::Selector;
 
 /// The namespace of those that name none.
-const USUAL_NAMESPACE: &str = "default";
+pub const USUAL_NAMESPACE: &str = "default";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// List jobs, plans, pods or events of the laptop cluster
     #[command(
-        hide = true,
         after_help = "Examples:\n  flexor get pods\n  flexor get elasticjobs,scaleplans -A\n  flexor get pods -l elasticjob-name=torch-mnist -w\n  flexor get pod torch-mnist-edljob-worker-0 -o yaml"
     )]
     Get(GetArgs),
     /// Tell everything about an object, and what happened to it
-    #[command(hide = true, after_help = "Examples:\n  flexor describe elasticjob torch-mnist\n  flexor describe pods")]
+    #[command(after_help = "Examples:\n  flexor describe elasticjob torch-mnist\n  flexor describe pods")]
     Describe(DescribeArgs),
     /// Print what a container has printed
-    #[command(hide = true, after_help = "Example:\n  flexor logs -f torch-mnist-edljob-worker-0 --tail 20")]
+    #[command(after_help = "Example:\n  flexor logs -f torch-mnist-edljob-worker-0 --tail 20")]
     Logs(LogsArgs),
     /// List what happened
-    #[command(hide = true, after_help = "Example:\n  flexor events -w")]
+    #[command(after_help = "Example:\n  flexor events -w")]
     Events(EventsArgs),
     /// Change how many replicas a role of a job has
     ///
     /// A TorchElastic job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover
     /// job a ScalePlan is made, named after the job.
     #[command(
-        hide = true,
-        after_help = "Examples:\n  flexor scale torch-mnist --worker 3\n  flexor scale elasticjob imagenet --replicas 1"
+        after_help = "Examples:\n  flexor scale torch-mnist --worker 3\n  flexor scale quickstart --worker 3 --ps 2\n  flexor scale elasticjob imagenet --replicas 1"
     )]
     Scale(ScaleArgs),
+    /// Move a parameter server or a worker to a pod with other resources
+    ///
+    /// A ScalePlan is made, named after the job. The pod stays until its successor runs, and a parameter server until it
+    /// has given away what it keeps; training goes on meanwhile. `flexor get scaleplans` tells when it is done, `flexor
+    /// explain JOB` what it waits for. If the successor cannot run the pod stays. What is not named is asked for as
+    /// before.
+    #[command(
+        after_help = "Examples:\n  flexor migrate quickstart ps-0 --cpu 2 --memory 4Gi\n  flexor migrate quickstart quickstart-edljob-worker-0 --memory 2Gi -o json"
+    )]
+    Migrate(MigrateArgs),
     /// Delete jobs, plans or pods; a pod whose job still wants it is made again
-    #[command(hide = true, after_help = "Example:\n  flexor delete pod torch-mnist-edljob-worker-1")]
+    #[command(after_help = "Examples:\n  flexor delete pod torch-mnist-edljob-worker-1\n  flexor delete -f job.yaml")]
     Delete(DeleteArgs),
     /// Send a signal to the program of a pod, to see what becomes of the job
-    #[command(hide = true, after_help = "Example:\n  flexor kill torch-mnist-edljob-worker-0 --signal TERM")]
+    #[command(after_help = "Example:\n  flexor kill torch-mnist-edljob-worker-0 --signal TERM")]
     Kill(KillArgs),
     /// List what pods use: processor time over a second, and resident memory
-    #[command(hide = true)]
     Top(TopArgs),
     /// Tell why a job is where it is, and why its roles have the size they have
-    #[command(hide = true)]
     Explain(ExplainArgs),
     /// Give manifests to the laptop cluster that runs
-    #[command(hide = true, after_help = "Example:\n  flexor apply -f job.yaml -f plan.yaml")]
+    #[command(after_help = "Example:\n  flexor apply -f job.yaml -f plan.yaml")]
     Apply(ApplyArgs),
 }
 
@@ -144,7 +150,7 @@ pub struct LogsArgs {
     /// The container [default: the one that trains]
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Also what comes, until the pod has ended
+    /// Also what comes, from the pod's successors too, until there is none
     #[arg(short, long)]
     pub follow: bool,
     /// Only so many lines from the end
@@ -157,9 +163,9 @@ pub struct LogsArgs {
 /// What `flexor events` takes.
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Only of this job and its pods
-    #[arg(value_name = "JOB")]
-    pub job: Option<String>,
+    /// Only of this job and its pods, or of this pod
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
     #[command(flatten)]
     pub places: Places,
     /// Output format
@@ -177,7 +183,7 @@ pub struct ScaleArgs {
     #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
     pub words: Vec<String>,
     /// How many replicas
-    #[arg(long, value_name = "N", required_unless_present = "worker")]
+    #[arg(long, value_name = "N", required_unless_present_any = ["worker", "ps"])]
     pub replicas: Option<u32>,
     /// Of which role [default: worker]
     #[arg(long, value_name = "ROLE", requires = "replicas")]
@@ -185,6 +191,31 @@ pub struct ScaleArgs {
     /// How many workers
     #[arg(long, value_name = "N", conflicts_with = "replicas")]
     pub worker: Option<u32>,
+    /// How many parameter servers
+    #[arg(long, value_name = "N", conflicts_with = "replicas")]
+    pub ps: Option<u32>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// What `flexor migrate` takes.
+#[derive(Debug, Args)]
+pub struct MigrateArgs {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// The pod, by its name or by what follows the job in it, such as ps-0
+    #[arg(value_name = "POD")]
+    pub pod: String,
+    /// How many CPUs its successor asks for, such as 2 or 500m
+    #[arg(long, value_name = "CPUS", value_parser = amount)]
+    pub cpu: Option<Quantity>,
+    /// How much memory its successor asks for, such as 4Gi
+    #[arg(long, value_name = "BYTES", value_parser = amount)]
+    pub memory: Option<Quantity>,
+    /// Output format; JSON is the plan
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: crate::output::Format,
     #[command(flatten)]
     pub place: Place,
 }
@@ -193,13 +224,22 @@ pub struct ScaleArgs {
 #[derive(Debug, Args)]
 pub struct DeleteArgs {
     /// A kind and names, or KIND/NAME
-    #[arg(required = true, value_name = "KIND NAME")]
+    #[arg(required_unless_present = "files", value_name = "KIND NAME")]
     pub words: Vec<String>,
+    /// Those that these manifests name: a file, a folder, or - for standard input
+    #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "words")]
+    pub files: Vec<PathBuf>,
+    /// What is not there needs no deleting
+    #[arg(long)]
+    pub ignore_not_found: bool,
     /// Come back once it is gone
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub wait: bool,
     #[command(flatten)]
-    pub place: Place,
+    pub home: Home,
+    /// The namespace [default: default]
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<DnsLabel>,
 }
 
 /// What `flexor kill` takes.
@@ -237,9 +277,9 @@ pub struct TopArgs {
 /// What `flexor explain` takes.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The job
-    #[arg(value_name = "JOB")]
-    pub job: String,
+    /// The job; its kind may stand before it
+    #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
+    pub words: Vec<String>,
     #[command(flatten)]
     pub place: Place,
 }
@@ -266,13 +306,20 @@ impl Verb {
             Verb::Logs(args) => &args.place.home,
             Verb::Events(args) => &args.places.place.home,
             Verb::Scale(args) => &args.place.home,
-            Verb::Delete(args) => &args.place.home,
+            Verb::Migrate(args) => &args.place.home,
+            Verb::Delete(args) => &args.home,
             Verb::Kill(args) => &args.place.home,
             Verb::Top(args) => &args.places.place.home,
             Verb::Explain(args) => &args.place.home,
             Verb::Apply(args) => &args.home,
         }
     }
+}
+
+/// Some of a resource, more than nothing.
+pub fn amount(text: &str) -> Result<Quantity, String> {
+    let quantity: Quantity = text.parse().map_err(|error: QuantityError| error.to_string())?;
+    if quantity.billionths() <= 0 { Err("there has to be some".to_owned()) } else { Ok(quantity) }
 }
 
 /// A signal by its name or number.

@@ -23,11 +23,13 @@ pub fn heading(kind: &ObjectKind, style: Style) -> Vec<String> {
         Columns::Pod if style.wide => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"],
         Columns::Pod => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
         Columns::Event => vec!["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"],
+        Columns::ConfigMap => vec!["NAME", "DATA", "AGE"],
+        Columns::Secret => vec!["NAME", "TYPE", "DATA", "AGE"],
         Columns::Defined(columns) => {
             std::iter::once("NAME").chain(columns.iter().map(|column| column.heading.as_str())).collect()
         }
     };
-    let namespace = style.namespaces.then_some("NAMESPACE");
+    let namespace = (style.namespaces && kind.namespaced).then_some("NAMESPACE");
     namespace.into_iter().chain(own).map(str::to_owned).collect()
 }
 
@@ -53,6 +55,8 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
             about(object),
             text(&object["message"]),
         ],
+        Columns::ConfigMap => vec![name, entries(object, &["data", "binaryData"]), age()],
+        Columns::Secret => vec![name, text(&object["type"]), entries(object, &["data"]), age()],
         Columns::Defined(columns) => {
             let cell = |column: &super::kinds::Column| {
                 let value = at(object, &column.path);
@@ -61,14 +65,26 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
             std::iter::once(name).chain(columns.iter().map(cell)).collect()
         }
     };
-    let namespace = style.namespaces.then(|| text(&metadata["namespace"]));
+    let namespace = (style.namespaces && kind.namespaced).then(|| text(&metadata["namespace"]));
     namespace.into_iter().chain(own).collect()
+}
+
+/// How many entries some mappings have together.
+fn entries(object: &Value, mappings: &[&str]) -> String {
+    let count = |mapping: &&str| object[*mapping].as_object().map_or(0, serde_json::Map::len);
+    mappings.iter().map(count).sum::<usize>().to_string()
 }
 
 /// What an event is about, as KIND/NAME.
 pub fn about(event: &Value) -> String {
     let object = &event["involvedObject"];
-    format!("{}/{}", text(&object["kind"]).to_lowercase(), text(&object["name"]))
+    with_kind(&object["kind"], &object["name"])
+}
+
+/// An object as KIND/NAME.
+pub fn with_kind(kind: &Value, name: &Value) -> String {
+    // Of a job that is gone the name is all that is known.
+    format!("{}/{}", kind.as_str().unwrap_or("job").to_lowercase(), text(name))
 }
 
 /// The value at a path of names such as `.status.phase`.

@@ -1,5 +1,9 @@
 //! `flexor describe`: an object from head to foot, and what happened to it.
 
+mod container;
+mod data;
+mod job;
+mod notes;
 mod pod;
 mod tree;
 
@@ -7,7 +11,8 @@ use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::tree::Text;
+use self::notes::Notes;
+pub use self::tree::Text;
 use super::args::DescribeArgs;
 use super::events::is_about;
 use super::kinds::{Columns, ObjectKind};
@@ -16,12 +21,27 @@ use super::{age, cells, fetch};
 use crate::exit::Exit;
 use crate::output;
 
+/// So many of the last events of an object are told.
+const LAST: usize = 40;
+
+/// What belongs to objects without being a part of them.
+struct Around {
+    events: Vec<Value>,
+    plans: Vec<Value>,
+    notes: Notes,
+}
+
 pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
-    let events = client.list(Resource::Events, args.places.namespace()).await?;
+    let namespace = args.places.namespace();
+    let around = Around {
+        events: client.list(Resource::Events, namespace).await?,
+        plans: client.list(Resource::Plans, namespace).await?,
+        notes: Notes::fetch(client, namespace).await?,
+    };
     let mut texts = Vec::new();
     for asked in fetch::asked(&args.words)? {
-        for found in fetch::objects(client, &asked, args.places.namespace(), &args.selector).await? {
-            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &events)));
+        for found in fetch::objects(client, &asked, namespace, &args.selector).await? {
+            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &around)));
         }
     }
     if texts.is_empty() {
@@ -31,10 +51,16 @@ pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn describe(kind: &ObjectKind, object: &Value, events: &[Value]) -> String {
+fn describe(kind: &ObjectKind, object: &Value, around: &Around) -> String {
     let mut text = Text::default();
     match &kind.columns {
-        Columns::Pod => pod::describe(&mut text, object),
+        Columns::Pod => pod::describe(&mut text, object, &around.notes),
+        Columns::Defined(_) if kind.resource == Resource::Jobs => {
+            job::describe(&mut text, object, &around.plans, &around.notes);
+        }
+        Columns::ConfigMap => data::config_map(&mut text, object),
+        Columns::Secret => data::secret(&mut text, object),
+        Columns::Defined(_) if kind.resource == Resource::PriorityClasses => data::priority_class(&mut text, object),
         Columns::Event | Columns::Defined(_) => whole(&mut text, object),
     }
     let (name, namespace) = (&object["metadata"]["name"], &object["metadata"]["namespace"]);
@@ -46,8 +72,9 @@ fn describe(kind: &ObjectKind, object: &Value, events: &[Value]) -> String {
         about["namespace"] == *namespace && (is_it || of_job)
     };
     let mut shown = text.finish();
-    if kind.resource != Resource::Events {
-        shown.push_str(&happened(events.iter().filter(concerns), is_pod));
+    let has_events = matches!(kind.resource, Resource::Jobs | Resource::Plans | Resource::Pods);
+    if has_events {
+        shown.push_str(&happened(around.events.iter().filter(concerns).collect(), is_pod));
     }
     shown
 }
@@ -74,10 +101,11 @@ fn whole(text: &mut Text, object: &Value) {
 }
 
 /// The events of an object; those of a job's pods name the pod.
-fn happened<'a>(events: impl Iterator<Item = &'a Value>, is_pod: bool) -> String {
+fn happened(events: Vec<&Value>, is_pod: bool) -> String {
     let now = Timestamp::now();
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for event in events {
+    let earlier = events.len().saturating_sub(LAST);
+    for event in &events[earlier..] {
         let about_pod = !is_pod && event["involvedObject"]["kind"] == "Pod";
         let of = if about_pod { format!("{}: ", cells::text(&event["involvedObject"]["name"])) } else { String::new() };
         rows.push(vec![
@@ -95,5 +123,6 @@ fn happened<'a>(events: impl Iterator<Item = &'a Value>, is_pod: bool) -> String
     rows.insert(0, heading.iter().map(|word| "-".repeat(word.len())).collect());
     let table = Table::new(heading.map(str::to_owned).into()).rows(&rows);
     let lines: String = table.lines().map(|line| format!("  {line}\n")).collect();
-    format!("Events:\n{lines}")
+    let title = if earlier == 0 { String::new() } else { format!("  the last {LAST}; {earlier} are older") };
+    format!("Events:{title}\n{lines}")
 }

@@ -18,20 +18,21 @@ const LAST: usize = 10;
 
 pub async fn run(client: &Client, args: &ExplainArgs) -> anyhow::Result<Exit> {
     let namespace = args.place.namespace.as_str();
-    let (kind, job) = fetch::job(client, namespace, &args.job).await?;
+    let name = fetch::job_name(&args.words)?;
+    let (kind, job) = fetch::job(client, namespace, name).await?;
     let mut pods = client.list(Resource::Pods, Some(namespace)).await?;
     pods.retain(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
     let mut events = client.list(Resource::Events, Some(namespace)).await?;
-    events.retain(|event| is_about(event, &args.job));
+    events.retain(|event| is_about(event, name));
     let plans = client.list(Resource::Plans, Some(namespace)).await?;
     let open = plans.iter().filter(|plan| {
-        plan["spec"]["ownerJob"] == *args.job && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))
+        plan["spec"]["ownerJob"] == *name && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))
     });
     let now = Timestamp::now();
     let parts = [
         headline(&kind, &job, now),
         sizes(&job),
-        places(&job, now),
+        titled("Places", &indented(&places(&job, now))),
         waiting(open),
         troubles(&pods),
         decisions(&events, now),
@@ -54,7 +55,7 @@ fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
 }
 
 /// A table of the roles, with who said how large each is to be.
-fn sizes(job: &Value) -> String {
+pub fn sizes(job: &Value) -> String {
     let heading = ["ROLE", "WANTED", "RUNNING", "ALLOWED", "SET BY", "WHY"];
     let mut table = Table::new(heading.map(str::to_owned).into());
     let status = &job["status"];
@@ -76,11 +77,15 @@ fn sizes(job: &Value) -> String {
 /// How large a role may be, as its target says.
 pub fn allowed(target: &Value) -> String {
     let (least, most) = (cells::text(&target["minReplicas"]), cells::text(&target["maxReplicas"]));
-    if least == most { least } else { format!("{least}..{most}") }
+    match most.as_str() {
+        "" => format!("{least} or more"),
+        most if most == least => least,
+        most => format!("{least}..{most}"),
+    }
 }
 
-/// The places that were filled more than once, wait, or have come to their end.
-fn places(job: &Value, now: Timestamp) -> String {
+/// The places that were filled more than once, wait, or have come to their end: a line each.
+pub fn places(job: &Value, now: Timestamp) -> String {
     let mut lines = String::new();
     for (role, seats) in job["status"]["seats"].as_object().into_iter().flatten() {
         for seat in list(seats) {
@@ -101,11 +106,11 @@ fn places(job: &Value, now: Timestamp) -> String {
                 (Some(false), None) | (None, _) => {}
             }
             if !said.is_empty() {
-                lines.push_str(&format!("  {role} {}: {}\n", seat["rank"], said.join(", ")));
+                lines.push_str(&format!("{role} {}: {}\n", seat["rank"], said.join(", ")));
             }
         }
     }
-    titled("Places", &lines)
+    lines
 }
 
 fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {
@@ -125,7 +130,8 @@ fn troubles(pods: &[Value]) -> String {
         if matches!(state.status.as_str(), "Running" | "Completed") {
             continue;
         }
-        let message = pod["status"]["message"].as_str().map(str::to_owned);
+        let waits = list(&pod["status"]["conditions"]).iter().find_map(|condition| condition["message"].as_str());
+        let message = pod["status"]["message"].as_str().or(waits).map(str::to_owned);
         let ends = list(&pod["status"]["containerStatuses"]).iter().map(|one| &one["state"]["terminated"]);
         let ended = ends.filter(|end| end.is_object()).map(|end| format!("exit code {}", end["exitCode"])).next();
         let why = message.or(ended).map(|why| format!(", {}", on_one_line(&why))).unwrap_or_default();
@@ -150,7 +156,12 @@ fn titled(title: &str, lines: &str) -> String {
     if lines.is_empty() { String::new() } else { format!("{title}:\n{lines}") }
 }
 
-fn because(of: &Value) -> Option<String> {
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Why something is so, where that is known.
+pub fn because(of: &Value) -> Option<String> {
     let reason = of["reason"].as_str()?;
     Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))
 }

@@ -1,11 +1,11 @@
 //! From the words after a verb to the objects that they mean.
 
-use flexor_local::api::{Client, Resource};
+use flexor_local::api::{Client, ClientError, Resource};
 use serde_json::Value;
 
 use super::kinds::{self, ObjectKind};
-use super::refuse;
 use super::selector::Selector;
+use super::{missing, refuse};
 
 /// Some kinds, and those of them that are named; all where none is.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Asked {
             found.iter().flat_map(|found| &found.objects).any(|object| object["metadata"]["name"] == *name)
         };
         match self.names.iter().find(|name| !has(name)) {
-            Some(name) => Err(missing(client, &self.kinds, name, namespace).await?),
+            Some(name) => Err(missing::told(client, &self.kinds, name, namespace).await?),
             None => Ok(()),
         }
     }
@@ -74,34 +74,69 @@ pub async fn objects(
 
 /// The one job of a name, with its kind.
 pub async fn job(client: &Client, namespace: &str, name: &str) -> anyhow::Result<(ObjectKind, Value)> {
-    let kinds: Vec<ObjectKind> = kinds::all().into_iter().filter(|kind| kind.resource == Resource::Jobs).collect();
+    let kinds = kinds::of(Resource::Jobs);
     let found = client.list(Resource::Jobs, Some(namespace)).await?;
     let job = found.into_iter().find(|object| object["metadata"]["name"] == *name);
     let kind = job.as_ref().and_then(|job| kinds.iter().find(|kind| kind.is_kind_of(job)).cloned());
     match kind.zip(job) {
         Some(found) => Ok(found),
-        None => Err(missing(client, &kinds, name, Some(namespace)).await?),
+        None => Err(missing::told(client, &kinds, name, Some(namespace)).await?),
     }
 }
 
-/// That something is not there, and where it is, if it is.
-async fn missing(
-    client: &Client,
-    kinds: &[ObjectKind],
-    name: &str,
-    namespace: Option<&str>,
-) -> anyhow::Result<anyhow::Error> {
-    let what = kinds.first().map_or("object", |kind| if kinds.len() > 2 { "job" } else { &kind.singular });
-    let Some(namespace) = namespace else {
-        return Ok(super::Refusal(format!("there is no {what} {name}")).into());
-    };
-    let mut elsewhere = String::new();
-    for kind in kinds {
-        let all = client.list(kind.resource, None).await?;
-        if let Some(other) = all.iter().find(|object| kind.is_kind_of(object) && object["metadata"]["name"] == *name) {
-            let other = super::cells::text(&other["metadata"]["namespace"]);
-            elsewhere = format!("; there is one in {other}: add -n {other}");
-        }
+/// The job that words name, with or without its kind: `NAME`, `KIND NAME` or `KIND/NAME`.
+pub fn job_name(words: &[String]) -> anyhow::Result<&str> {
+    match words {
+        [kind, name] => kinds::named(kind).and_then(|_| bare_name(name)),
+        [name, ..] => bare_name(name),
+        [] => refuse("name a job"),
     }
-    Ok(super::Refusal(format!("there is no {what} {name} in namespace {namespace}{elsewhere}")).into())
+}
+
+/// The name in `NAME` or `KIND/NAME`.
+pub fn bare_name(word: &str) -> anyhow::Result<&str> {
+    match word.split_once('/') {
+        Some((kind, name)) => kinds::named(kind).map(|_| name),
+        None => Ok(word),
+    }
+}
+
+/// The pod that is meant by `NAME` or `pod/NAME`.
+pub async fn pod_name<'a>(client: &Client, namespace: &str, word: &'a str) -> anyhow::Result<&'a str> {
+    let Some((kind, name)) = word.split_once('/') else { return Ok(word) };
+    let kinds = kinds::named(kind)?;
+    if kinds.iter().all(|kind| kind.resource == Resource::Pods) {
+        return Ok(name);
+    }
+    if kinds.iter().any(|kind| kind.resource == Resource::Jobs) {
+        return Err(missing::told(client, &kinds::named("pods")?, name, Some(namespace)).await?);
+    }
+    refuse(format!("{word} is no pod, and only pods run programs; `flexor get pods` lists them"))
+}
+
+/// Why something could not be had of a pod: that there is none of that name, else what the cluster says.
+pub async fn no_pod(client: &Client, namespace: &str, pod: &str, error: ClientError) -> anyhow::Error {
+    if !matches!(error, ClientError::Refused(_)) {
+        return error.into();
+    }
+    let asked = kinds::named("pods").map(|kinds| Asked { kinds, names: vec![pod.to_owned()] });
+    let there = match &asked {
+        Ok(asked) => objects(client, asked, Some(namespace), &Selector::default()).await,
+        Err(_) => return error.into(),
+    };
+    there.err().unwrap_or_else(|| error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_with_or_without_its_kind() {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for written in [&["mnist"][..], &["elasticjob", "mnist"], &["elasticjob/mnist"], &["tej/mnist"]] {
+            assert_eq!(job_name(&words(written)).unwrap(), "mnist");
+        }
+        assert!(job_name(&words(&["job", "mnist"])).is_err());
+    }
 }

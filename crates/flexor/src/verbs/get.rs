@@ -9,6 +9,9 @@ use super::{cells, refuse};
 use crate::exit::Exit;
 use crate::output;
 
+/// Words that come sooner or later where something is watched, and the columns that they stand in.
+const TO_COME: [(&str, &str); 2] = [("STATUS", "Terminating"), ("PHASE", "Succeeded")];
+
 pub async fn run(client: &Client, args: &GetArgs) -> anyhow::Result<Exit> {
     let asked = fetch::asked(&args.words)?;
     if args.watch {
@@ -53,12 +56,13 @@ async fn watch(client: &Client, args: &GetArgs, asked: &[Asked]) -> anyhow::Resu
         let found: Vec<Found> = asked.kinds.iter().map(of_kind).collect();
         if std::mem::take(&mut is_first) {
             asked.check(client, &found, namespace).await?;
+            for (kind, (heading, word)) in asked.kinds.iter().flat_map(|kind| TO_COME.map(|word| (kind, word))) {
+                show.make_room(kind, heading, &[word.to_owned()]);
+            }
         }
         let mut text = String::new();
         for found in &found {
-            for object in &found.objects {
-                text.push_str(&show.one(&found.kind, object)?);
-            }
+            text.push_str(&show.more(&found.kind, &found.objects)?);
         }
         if !text.is_empty() && !output::raw(text.as_bytes())? {
             break;
@@ -69,7 +73,9 @@ async fn watch(client: &Client, args: &GetArgs, asked: &[Asked]) -> anyhow::Resu
 
 /// That there is nothing, and where there is something, if there is.
 async fn nothing(client: &Client, args: &GetArgs, asked: &[Asked]) -> anyhow::Result<String> {
-    let Some(namespace) = args.places.namespace() else { return Ok("No resources found".to_owned()) };
+    let mut kinds = asked.iter().flat_map(|asked| &asked.kinds);
+    let namespace = args.places.namespace().filter(|_| kinds.any(|kind| kind.namespaced));
+    let Some(namespace) = namespace else { return Ok("No resources found".to_owned()) };
     let mut others: Vec<String> = Vec::new();
     for kind in asked.iter().flat_map(|asked| &asked.kinds) {
         let all = client.list(kind.resource, None).await?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::refuse;
 
 /// A kind of objects.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectKind {
     /// What the cluster keeps them in.
     pub resource: Resource,
@@ -18,6 +18,8 @@ pub struct ObjectKind {
     pub singular: String,
     /// Its API group; empty for those of Kubernetes itself.
     pub group: String,
+    /// Whether its objects belong to a namespace.
+    pub namespaced: bool,
     /// What its table shows.
     pub columns: Columns,
     /// Where its objects say how many replicas they want, where they can be scaled so.
@@ -26,18 +28,22 @@ pub struct ObjectKind {
 }
 
 /// What a table shows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
     /// Of pods.
     Pod,
     /// Of events.
     Event,
+    /// Of ConfigMaps.
+    ConfigMap,
+    /// Of Secrets.
+    Secret,
     /// As its definition says, after the name.
     Defined(Vec<Column>),
 }
 
 /// A column of a definition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Its heading.
     pub heading: String,
@@ -53,6 +59,11 @@ impl ObjectKind {
         object["apiVersion"] == *self.api_version && object["kind"] == *self.kind
     }
 
+    /// What they are called, the plural first.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// What one is called where kinds of several systems stand side by side.
     pub fn full_name(&self) -> String {
         if self.group.is_empty() { self.singular.clone() } else { format!("{}.{}", self.singular, self.group) }
@@ -64,9 +75,17 @@ pub fn all() -> Vec<ObjectKind> {
     let mut kinds = vec![
         of_kubernetes(Resource::Pods, "Pod", &["pods", "pod", "po"], Columns::Pod),
         of_kubernetes(Resource::Events, "Event", &["events", "event", "ev"], Columns::Event),
+        of_kubernetes(Resource::ConfigMaps, "ConfigMap", &["configmaps", "configmap", "cm"], Columns::ConfigMap),
+        of_kubernetes(Resource::Secrets, "Secret", &["secrets", "secret"], Columns::Secret),
+        priority_class(),
     ];
     kinds.extend(flexor_dialects::kinds().map(of_dialect));
     kinds
+}
+
+/// The kinds that the cluster keeps in one place.
+pub fn of(resource: Resource) -> Vec<ObjectKind> {
+    all().into_iter().filter(|kind| kind.resource == resource).collect()
 }
 
 /// The kinds that a word means, or several with commas between: more than one where systems use the same name.
@@ -77,7 +96,8 @@ pub fn named(words: &str) -> anyhow::Result<Vec<ObjectKind>> {
         let mut meant: Vec<ObjectKind> = all().into_iter().filter(|kind| kind.names.contains(&word)).collect();
         if meant.is_empty() {
             return refuse(format!(
-                "there is no kind {word}; there are elasticjobs, scaleplans, trainingjobs, pods and events"
+                "there is no kind {word}; there are elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, \
+                 secrets and priorityclasses"
             ));
         }
         found.append(&mut meant);
@@ -85,16 +105,42 @@ pub fn named(words: &str) -> anyhow::Result<Vec<ObjectKind>> {
     Ok(found)
 }
 
-fn of_kubernetes(resource: Resource, kind: &str, names: &[&str; 3], columns: Columns) -> ObjectKind {
+fn priority_class() -> ObjectKind {
+    let column = |heading: &str, path: &str| Column {
+        heading: heading.to_owned(),
+        path: path.to_owned(),
+        is_date: heading == "AGE",
+    };
+    let columns = vec![
+        column("VALUE", ".value"),
+        column("GLOBAL-DEFAULT", ".globalDefault"),
+        column("AGE", ".metadata.creationTimestamp"),
+        column("PREEMPTIONPOLICY", ".preemptionPolicy"),
+    ];
+    let group = "scheduling.k8s.io".to_owned();
+    let mut names: Vec<String> = ["priorityclasses", "priorityclass"].map(str::to_owned).into();
+    names.extend(names.clone().into_iter().map(|name| format!("{name}.{group}")));
+    names.push("pc".to_owned());
+    let plain = of_kubernetes(
+        Resource::PriorityClasses,
+        "PriorityClass",
+        &["priorityclasses", "priorityclass"],
+        Columns::Defined(columns),
+    );
+    ObjectKind { namespaced: false, api_version: format!("{group}/v1"), group, names, ..plain }
+}
+
+fn of_kubernetes(resource: Resource, kind: &str, names: &[&str], columns: Columns) -> ObjectKind {
     ObjectKind {
         resource,
         api_version: "v1".to_owned(),
         kind: kind.to_owned(),
         singular: names[1].to_owned(),
         group: String::new(),
+        namespaced: true,
         columns,
         scale: None,
-        names: names.map(str::to_owned).into(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
     }
 }
 
@@ -120,6 +166,7 @@ fn of_dialect(kind: &flexor_dialects::Kind) -> ObjectKind {
         kind: kind.kind.to_owned(),
         singular,
         group: kind.group.to_owned(),
+        namespaced: true,
         columns: Columns::Defined(columns.collect()),
         scale,
         names,
@@ -142,6 +189,7 @@ mod tests {
         assert_eq!(kinds("elasticjobs.elastic.pytorch.org"), both[1..]);
         assert_eq!(kinds("tej"), both[1..]);
         assert_eq!(kinds("po,dsp"), ["pod", "scaleplan.elastic.iml.github.io"]);
+        assert_eq!(kinds("cm,secrets,pc"), ["configmap", "secret", "priorityclass.scheduling.k8s.io"]);
         let error = named("nodes").unwrap_err().to_string();
         assert!(error.contains("no kind nodes") && error.contains("pods"), "{error}");
     }

@@ -16,14 +16,16 @@ pub fn behind_the_verb(line: impl IntoIterator<Item = OsString>) -> Vec<OsString
     while let Some(width) = line.get(at).and_then(|word| word.to_str()).and_then(width) {
         at += width;
     }
-    let is_verb = line
-        .get(at)
-        .is_some_and(|word| Verb::augment_subcommands(clap::Command::new("flexor")).find_subcommand(word).is_some());
-    if is_verb {
+    if line.get(at).and_then(|word| word.to_str()).is_some_and(is_verb) {
         // From the first option to the verb: the verb comes first.
         line[1..=at].rotate_right(1);
     }
     line
+}
+
+/// Whether a word is a verb.
+pub fn is_verb(word: &str) -> bool {
+    Verb::augment_subcommands(clap::Command::new("flexor")).find_subcommand(word).is_some()
 }
 
 /// How many words an option takes that may stand before a verb.

@@ -1,18 +1,27 @@
 //! `flexor logs`.
 
-use flexor_local::api::{Client, LogOptions};
+use flexor_local::api::{Client, LogOptions, Printed};
 
 use super::args::LogsArgs;
+use super::fetch;
 use crate::exit::Exit;
 use crate::output;
 
 pub async fn run(client: &Client, args: &LogsArgs) -> anyhow::Result<Exit> {
     let options = LogOptions { container: args.container.clone(), follow: args.follow, tail: args.tail };
-    let pod = super::pod_name(&args.pod)?;
-    let mut logs = client.logs(args.place.namespace.as_str(), pod, &options).await?;
-    while let Some(bytes) = logs.next().await? {
-        if !output::raw(&bytes)? {
-            break;
+    let namespace = args.place.namespace.as_str();
+    let pod = fetch::pod_name(client, namespace, &args.pod).await?;
+    let mut logs = match client.logs(namespace, pod, &options).await {
+        Ok(logs) => logs,
+        Err(error) => return Err(fetch::no_pod(client, namespace, pod, error).await),
+    };
+    while let Some(part) = logs.next().await? {
+        match part {
+            Printed::Bytes(bytes) if !output::raw(&bytes)? => break,
+            Printed::Bytes(_) => {}
+            Printed::BySuccessor => {
+                output::note(&format!("note: {pod} was replaced; what follows is its successor's"));
+            }
         }
     }
     Ok(Exit::Success)

@@ -37,7 +37,7 @@ fn word(pod: &Value, mains: &[Value]) -> String {
     if let Some(reason) = status["reason"].as_str() {
         return reason.to_owned();
     }
-    if let Some(word) = init_word(pod) {
+    if let Some(word) = init_word(pod, mains) {
         return word;
     }
     let is_running = mains.iter().any(|one| one["ready"] == true);
@@ -54,8 +54,12 @@ fn word(pod: &Value, mains: &[Value]) -> String {
     }
 }
 
-/// What containers that come first have to say, while they have.
-fn init_word(pod: &Value) -> Option<String> {
+/// What containers that come first have to say, until the others have begun.
+fn init_word(pod: &Value, mains: &[Value]) -> Option<String> {
+    let has_begun = |one: &Value| one["state"]["running"].is_object() || one["state"]["terminated"].is_object();
+    if mains.iter().any(has_begun) {
+        return None;
+    }
     let first = list(&pod["status"]["initContainerStatuses"]);
     let is_past = |one: &&Value| one["ready"] == true && (is_sidecar(pod, one) || one["state"]["running"].is_null());
     let past = first.iter().take_while(is_past).count();
@@ -112,6 +116,8 @@ mod tests {
         assert_eq!(told(&pod(both(), json!([running("main")]))), text("2/2", "Running", 2));
         assert_eq!(told(&pod(both(), json!([ended("main", 1, "Error")]))), text("1/2", "Error", 1));
         assert_eq!(told(&pod(json!([]), json!([ended("main", 0, "Completed")]))), text("0/1", "Completed", 0));
+        let over = json!([ended("side", 143, "Error"), ended("first", 0, "Completed")]);
+        assert_eq!(told(&pod(over, json!([ended("main", 0, "Completed")]))), text("0/2", "Completed", 0));
         let waits = json!([running("side"), running("first")]);
         let creating = json!([{ "name": "main", "state": { "waiting": { "reason": "ContainerCreating" } } }]);
         assert_eq!(told(&pod(waits, creating.clone())).1, "Init:1/2");

@@ -50,22 +50,31 @@ impl Show {
         }
     }
 
-    /// One object more.
-    pub fn one(&mut self, kind: &ObjectKind, object: &Value) -> anyhow::Result<String> {
+    /// More objects of a kind: all at once, so that their rows stand below each other.
+    pub fn more(&mut self, kind: &ObjectKind, objects: &[Value]) -> anyhow::Result<String> {
+        let each = |write: &dyn Fn(&Value) -> anyhow::Result<String>| objects.iter().map(write).collect();
         match self.format {
-            Some(ObjectFormat::Json) => Ok(format!("{}\n", serde_json::to_string_pretty(object)?)),
-            Some(ObjectFormat::Yaml) => Ok(format!("---\n{}", yaml(object)?)),
-            Some(ObjectFormat::Name) => Ok(name(kind, object)),
-            Some(ObjectFormat::Wide) | None => Ok(self.rows(kind, std::slice::from_ref(object))),
+            Some(ObjectFormat::Json) => each(&|object| Ok(format!("{}\n", serde_json::to_string_pretty(object)?))),
+            Some(ObjectFormat::Yaml) => each(&|object| Ok(format!("---\n{}", yaml(object)?))),
+            Some(ObjectFormat::Name) => each(&|object| Ok(name(kind, object))),
+            Some(ObjectFormat::Wide) | None => Ok(self.rows(kind, objects)),
         }
     }
 
+    /// Makes a column of a kind wide enough for texts that may come.
+    pub fn make_room(&mut self, kind: &ObjectKind, heading: &str, texts: &[String]) {
+        self.table(kind).make_room(heading, texts);
+    }
+
     fn rows(&mut self, kind: &ObjectKind, objects: &[Value]) -> String {
-        let style = self.style;
-        let table = self.tables.entry(kind.full_name()).or_insert_with(|| Table::new(cells::heading(kind, style)));
-        let now = Timestamp::now();
+        let (style, now) = (self.style, Timestamp::now());
         let rows: Vec<Vec<String>> = objects.iter().map(|object| cells::row(kind, object, style, now)).collect();
-        table.rows(&rows)
+        self.table(kind).rows(&rows)
+    }
+
+    fn table(&mut self, kind: &ObjectKind) -> &mut Table {
+        let style = self.style;
+        self.tables.entry(kind.full_name()).or_insert_with(|| Table::new(cells::heading(kind, style)))
     }
 }
 

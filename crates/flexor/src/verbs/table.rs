@@ -36,6 +36,15 @@ impl Table {
         lines.into_iter().map(|line| self.line(line)).collect()
     }
 
+    /// Makes a column wide enough for texts that may come.
+    pub fn make_room(&mut self, heading: &str, texts: &[String]) {
+        let column = self.heading.iter().position(|known| known == heading);
+        if let Some(width) = column.and_then(|column| self.widths.get_mut(column)) {
+            let longest = texts.iter().map(|text| on_one_line(text).chars().count()).max().unwrap_or(0);
+            *width = (*width).max(longest);
+        }
+    }
+
     fn line(&self, cells: &[String]) -> String {
         let padded = |(cell, width): (&String, &usize)| format!("{cell:<0$}", width + GAP);
         let line: String = cells.iter().zip(&self.widths).map(padded).collect();
@@ -54,5 +63,7 @@ mod tests {
         assert_eq!(table.rows(&[]), "");
         assert_eq!(table.rows(&[row("a"), row("longer")]), "NAME     AGE\na        1s\nlonger   1s\n");
         assert_eq!(table.rows(&[row("b\n")]), "b\\n      1s\n");
+        table.make_room("NAME", &["much longer".to_owned()]);
+        assert_eq!(table.rows(&[row("c")]), "c             1s\n");
     }
 }

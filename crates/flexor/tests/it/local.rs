@@ -1,7 +1,10 @@
 //! The program by itself, on this machine.
 
+mod background;
+mod completion;
 mod crd;
 pub mod data;
+mod data_files;
 mod documents;
 mod exit_codes;
 pub mod faults;
@@ -9,9 +12,11 @@ mod help;
 mod json;
 pub mod launch;
 mod manifests;
+mod ps_elasticdl;
 pub mod run;
 mod sidecar;
 mod sources;
+mod tutorials;
 mod validate;
 mod verbs;
 mod world_socket;

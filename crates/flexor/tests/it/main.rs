@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 
 mod cluster;
+mod listings;
 mod local;
 mod peers;
 mod program;

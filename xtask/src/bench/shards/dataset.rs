@@ -41,7 +41,14 @@ impl Dataset {
 
     pub(super) fn wire(self) -> wire::Dataset {
         let Dataset { records, order } = self;
-        wire::Dataset { name: NAME.to_owned(), records, batch: BATCH, epochs: None, order: order.into(), seed: 7 }
+        wire::Dataset {
+            name: NAME.to_owned(),
+            records,
+            batch: BATCH,
+            order: order.into(),
+            seed: 7,
+            ..wire::Dataset::default()
+        }
     }
 }
 

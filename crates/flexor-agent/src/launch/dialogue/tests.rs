@@ -77,7 +77,7 @@ async fn what_happened_is_told_in_order_before_what_is_wanted() {
     }
     assert!(!story.is_settled());
     let (id, op) = story.asks();
-    assert_eq!(op, Op::Join(wire::Join { processes: 2, survives: false }));
+    assert_eq!(op, Op::Join(wire::Join { processes: 2, survives: false, after: Some(4) }));
     story.answer(id, world(Said::Joined, 5));
     assert!(story.next().is_none() && story.is_settled());
 }
@@ -193,13 +193,35 @@ async fn only_one_reason_makes_a_node_somebody_else() {
 #[tokio::test]
 async fn work_that_is_done_is_told_once_in_a_session() {
     let mut story = Story::begin(world(Said::InWorld, 5));
-    story.errands.want(Wanted::Rest);
+    story.errands.want(Wanted::Rest { apart: false });
     let (id, op) = story.asks();
     assert_eq!(op, Op::Finish(wire::Finish {}));
     story.answer(id, DONE);
     story.answer(0, world(Said::InWorld, 5));
     story.later();
     assert!(story.next().is_none() && story.is_settled());
+}
+
+#[tokio::test]
+async fn work_that_was_done_outside_a_world_is_told_to_no_master_that_thinks_otherwise() {
+    let mut story = Story::begin(world(Said::InWorld, 5));
+    story.errands.want(Wanted::Rest { apart: true });
+    let (id, op) = story.asks();
+    assert!(matches!(op, Op::Depart(_)), "others would wait for it in the next world: {op:?}");
+    story.answer(id, DONE);
+    story.answer(0, world(Said::Outside, 6));
+    story.later();
+    assert!(story.next().is_none() && story.is_settled());
+}
+
+#[tokio::test]
+async fn who_is_dropped_after_its_work_was_done_says_nothing_until_it_is_needed() {
+    let mut story = Story::begin(world(Said::Outside, 6));
+    story.errands.want(Wanted::Rest { apart: false });
+    assert!(story.next().is_none() && story.is_settled());
+    let outside = wire::World { place: Said::Outside.into(), too_few: true, ..wire::World::default() };
+    let heard = story.answer(0, Answer::World(outside));
+    assert_eq!(heard, Heard::Stands(Place::Waiting { needed: true }));
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use tokio::sync::mpsc;
+
 /// When a log file is put aside, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
@@ -17,6 +19,15 @@ pub struct Rotation {
     pub limit: NonZeroU64,
     /// How many older files are kept.
     pub keep: u32,
+}
+
+/// A log file that could not be written any more. Its program went on, and what it printed from then on is nowhere.
+#[derive(Debug)]
+pub struct LogCut {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub error: io::Error,
 }
 
 /// A file that output is appended to.
@@ -29,6 +40,8 @@ pub struct LogFile {
     size: u64,
     /// Whether what was written last ended a line.
     between_lines: bool,
+    /// Who wants to hear that it is cut.
+    told: Option<mpsc::UnboundedSender<LogCut>>,
 }
 
 impl LogFile {
@@ -41,11 +54,25 @@ impl LogFile {
         let path = path.into();
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let size = file.metadata()?.len();
-        Ok(Self { path, file, rotation, size, between_lines: true })
+        Ok(Self { path, file, rotation, size, between_lines: true, told: None })
+    }
+
+    /// The same, with somebody who is told when it cannot be written any more.
+    #[must_use]
+    pub fn telling(self, told: mpsc::UnboundedSender<LogCut>) -> Self {
+        Self { told: Some(told), ..self }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// It could not be written, and is given up.
+    pub(super) fn cut(self, error: io::Error) {
+        if let Some(told) = self.told {
+            // Whoever wanted to hear of it may be gone.
+            _ = told.send(LogCut { path: self.path, error });
+        }
     }
 
     pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -97,7 +124,8 @@ impl LogFile {
         } else {
             fs::rename(&self.path, older(1))?;
         }
-        *self = Self::open(std::mem::take(&mut self.path), self.rotation)?;
+        let next = Self::open(&self.path, None)?;
+        (self.file, self.size, self.between_lines) = (next.file, next.size, true);
         Ok(())
     }
 }

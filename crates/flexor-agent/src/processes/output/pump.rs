@@ -159,7 +159,9 @@ impl Tap {
         {
             let path = file.path().display();
             tracing::warn!(%path, %error, "a log file cannot be written any more; what follows is not in it");
-            source.file = None;
+            if let Some(file) = source.file.take() {
+                file.cut(error);
+            }
         }
         if let Some(lines) = &mut source.lines {
             console.write(|console| lines.push(bytes, console));

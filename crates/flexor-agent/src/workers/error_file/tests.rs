@@ -21,7 +21,7 @@ fn report(message: &str) -> ErrorReport {
 
 fn failed(error_file: PathBuf, outcome: Outcome, error: Option<ErrorReport>) -> WorkerExit {
     let at = Timestamp::from_second(1_790_000_005).unwrap();
-    let (local_rank, rank) = (LocalRank(1), GlobalRank(3));
+    let (local_rank, rank) = (LocalRank(1), Some(GlobalRank(3)));
     WorkerExit { local_rank, rank, pid: 77, outcome, at, ended: false, error_file, error, is_python: true }
 }
 

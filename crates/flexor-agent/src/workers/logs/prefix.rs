@@ -56,7 +56,8 @@ fn placeholder(after: &str) -> (&str, &str) {
 fn value(name: &str, worker: &WorkerSpec) -> Option<String> {
     match name {
         "role_name" => Some(worker.role.clone()),
-        "rank" => Some(worker.rank.to_string()),
+        // It stays as long as the process does, though its rank may not.
+        "rank" => Some(worker.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string())),
         "local_rank" => Some(worker.local_rank.to_string()),
         "hostname" => nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned()),
         _ => None,
@@ -76,7 +77,7 @@ mod tests {
     fn worker() -> WorkerSpec {
         WorkerSpec {
             local_rank: LocalRank(1),
-            rank: GlobalRank(5),
+            rank: Some(GlobalRank(5)),
             role: "trainer".to_owned(),
             program: "true".into(),
             args: Vec::new(),

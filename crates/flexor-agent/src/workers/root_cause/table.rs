@@ -32,15 +32,27 @@ impl fmt::Display for FailureReport {
 }
 
 impl Failure {
+    /// Where it failed: at which rank of the world, or outside every world.
+    pub fn place(&self) -> String {
+        match self.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("local rank {}, outside every world", self.local_rank),
+        }
+    }
+
     fn who(&self) -> String {
-        format!("rank {} (local rank {})", self.rank, self.local_rank)
+        match self.rank {
+            Some(rank) => format!("rank {rank} (local rank {})", self.local_rank),
+            None => format!("no rank (local rank {})", self.local_rank),
+        }
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>, host: &str) -> fmt::Result {
         let signal = self.signal.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
         writeln!(f, "  time       : {:.3}", self.time)?;
         writeln!(f, "  host       : {host}")?;
-        writeln!(f, "  rank       : {} (local rank {})", self.rank, self.local_rank)?;
+        let rank = self.rank.map_or_else(|| "none yet".to_owned(), |rank| rank.to_string());
+        writeln!(f, "  rank       : {rank} (local rank {})", self.local_rank)?;
         writeln!(f, "  exit code  : {} (pid {}{signal})", self.exit_code, self.pid)?;
         if let Some(path) = &self.error_file {
             writeln!(f, "  error file : {}", path.display())?;

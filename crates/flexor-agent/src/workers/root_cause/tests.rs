@@ -9,7 +9,7 @@ use super::*;
 fn exit(rank: u32, outcome: Outcome, at: u64) -> WorkerExit {
     WorkerExit {
         local_rank: LocalRank(rank),
-        rank: GlobalRank(rank + 4),
+        rank: Some(GlobalRank(rank + 4)),
         pid: 100 + rank,
         outcome,
         at: after(at),
@@ -49,6 +49,20 @@ fn the_earliest_end_is_the_cause() {
     assert_eq!(blamed(&exits), Some(1));
     let abort = [exit(0, Outcome::Signal(6), 10), reporting(exit(1, Outcome::Code(1), 40), "connection reset", 20)];
     assert_eq!(blamed(&abort), Some(0), "an abort that came first is a cause like any other");
+}
+
+#[test]
+fn who_has_left_a_report_and_takes_its_time_to_end_failed_before_those_that_it_took_with_it() {
+    let victim = [exit(0, Outcome::Code(1), 300)];
+    let report = |at: u64| {
+        let report = reporting(exit(1, Outcome::Code(1), 0), "out of range", at).error.unwrap();
+        [(LocalRank(1), report)].into_iter()
+    };
+    let first = |local_rank, was_killed| Some(FirstFailure { local_rank: LocalRank(local_rank), was_killed });
+    assert_eq!(first_failure(&victim, report(100)), first(1, false));
+    assert_eq!(first_failure(&victim, report(400)), first(0, false));
+    assert_eq!(first_failure(&[exit(0, Outcome::Signal(9), 300)], report(400)), first(0, true));
+    assert_eq!(first_failure(&[exit(0, Outcome::Code(0), 300)], report(100)), None, "nobody has failed yet");
 }
 
 #[test]

@@ -54,6 +54,8 @@ impl JobOptions {
             ceiling: Resources::default(),
             end: EndPolicy::default(),
             suspended: false,
+            ps_copies: 1,
+            checkpoints: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The controller is killed after every action of every turn; the job comes to the same end.
 
-use flexor_model::IdRule;
+use flexor_model::{IdRule, NodeId, Quantity, Resources};
 
 use super::super::*;
 use super::world::World;
@@ -13,48 +13,59 @@ struct Left {
     phase: Phase,
     targets: Vec<u32>,
     plans: Vec<PlanPhase>,
-    counted: Vec<u32>,
+    seats: Vec<SeatLeft>,
+}
+
+/// What is left of a place.
+#[derive(Debug, PartialEq)]
+struct SeatLeft {
+    id: NodeId,
+    relaunches: u32,
+    counted: u32,
+    more_memory: Option<Quantity>,
+    ended_well: Option<bool>,
 }
 
 fn left(world: &World) -> Left {
     let mut pods: Vec<_> = world.pods.iter().map(|pod| (pod.name.clone(), pod.phase)).collect();
     pods.sort();
     let seats = world.status.roles.values().flat_map(|role| role.seats.values());
+    let seat = |seat: &SeatRecord| SeatLeft {
+        id: seat.id,
+        relaunches: seat.relaunches,
+        counted: seat.history.counted,
+        more_memory: seat.more_memory,
+        ended_well: seat.end.as_ref().map(|end| end.succeeded),
+    };
     Left {
         pods,
         phase: world.status.phase,
         targets: world.status.targets.values().map(|target| target.replicas).collect(),
         plans: world.plans.iter().map(|plan| plan.status.phase).collect(),
-        counted: seats.map(|seat| seat.history.counted).collect(),
+        seats: seats.map(seat).collect(),
     }
 }
 
-/// A history of a job. Before its `turn`-th act the controller is killed after so many actions.
-fn history(seed: u64, ids: IdRule, kill: Option<(usize, usize)>) -> (World, usize) {
+/// A history of a job; in every second one pods take their time to go. The controller is killed once, after so many
+/// actions.
+fn history(seed: u64, ids: IdRule, killed_after: Option<usize>) -> World {
     let mut dice = Dice(seed);
     let mut world = World::of(1 + u32::try_from(dice.roll(3)).unwrap(), ids);
-    let mut acts = 0;
+    (world.lingers, world.killed_after) = (dice.roll(2) == 1, killed_after);
     for number in 0..12 {
         act(&mut world, &mut dice, number);
-        let turn = world.look();
-        acts = acts.max(turn.actions.len());
-        if let Some((at, after)) = kill
-            && at == number
-        {
-            world.killed_after = Some(after);
-        }
         world.settle();
         world.pass(1 + dice.roll(4));
     }
     world.pass(700);
-    (world, acts)
+    world
 }
 
 fn act(world: &mut World, dice: &mut Dice, number: usize) {
     let mut names: Vec<String> = world.running().into_iter().map(str::to_owned).collect();
     names.sort();
     let pick = usize::try_from(dice.roll(names.len().max(1) as u64)).unwrap();
-    let (act, size) = (dice.roll(8), 1 + u32::try_from(dice.roll(5)).unwrap());
+    let (act, size) = (dice.roll(13), 1 + u32::try_from(dice.roll(5)).unwrap());
     let Some(pod) = names.get(pick) else { return };
     if world.status.phase.is_over() {
         return;
@@ -66,6 +77,10 @@ fn act(world: &mut World, dice: &mut Dice, number: usize) {
         4 => world.wish_for(&format!("plan-{number}"), size),
         5 => world.edit(size),
         6 => world.job.suspended ^= true,
+        7 => world.makes_room(pod),
+        8 => world.runs_out_of_memory(pod),
+        9 => world.let_pods_start(!world.starts),
+        10 | 11 => world.migrate(&format!("plan-{number}"), pod, Resources::default()),
         _ => {}
     }
 }
@@ -74,13 +89,13 @@ fn act(world: &mut World, dice: &mut Dice, number: usize) {
 fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
     for seed in 0..60 {
         for ids in [IdRule::Rank, IdRule::Increasing] {
-            let (undisturbed, most) = history(seed, ids, None);
-            for number in 0..12 {
-                for after in 0..most {
-                    let (disturbed, _) = history(seed, ids, Some((number, after)));
-                    let at = format!("seed {seed}, {ids:?}, killed in turn {number} after {after} actions");
-                    assert_eq!(left(&disturbed), left(&undisturbed), "{at}");
+            let undisturbed = left(&history(seed, ids, None));
+            for after in 0.. {
+                let disturbed = history(seed, ids, Some(after));
+                if disturbed.killed_after.is_some() {
+                    break;
                 }
+                assert_eq!(left(&disturbed), undisturbed, "seed {seed}, {ids:?}, killed after {after} actions");
             }
         }
     }
@@ -90,7 +105,7 @@ fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
 fn whatever_happens_no_place_has_two_pods_and_none_is_left_empty() {
     for seed in 0..400 {
         let ids = if seed % 2 == 0 { IdRule::Rank } else { IdRule::Increasing };
-        let (world, _) = history(seed, ids, None);
+        let world = history(seed, ids, None);
         if world.status.phase != Phase::Running {
             continue;
         }

@@ -25,19 +25,6 @@ fn a_deleted_worker_comes_back_under_its_name_and_costs_nothing() {
 }
 
 #[test]
-fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {
-    let mut world = World::of(2, IdRule::Rank);
-    world.settle();
-    world.pod("j-worker-1").deleting = true;
-    world.settle();
-    assert_eq!(world.pods.iter().filter(|pod| pod.name == "j-worker-1").count(), 1);
-    world.vanishes("j-worker-1");
-    world.settle();
-    assert_eq!(world.running().len(), 3);
-    assert_eq!(world.seat(1).relaunches, 1, "one loss is one loss");
-}
-
-#[test]
 fn where_numbers_only_grow_a_replacement_has_the_next_one_and_the_rank() {
     let mut world = World::of(2, IdRule::Increasing);
     world.settle();
@@ -88,16 +75,6 @@ fn a_job_whose_workers_have_all_failed_for_good_fails_with_the_cause() {
 }
 
 #[test]
-fn a_worker_that_runs_out_of_memory_gets_twice_as_much() {
-    let mut world = World::of(1, IdRule::Rank);
-    world.settle();
-    world.pod("j-worker-0").end.container_reason = Some("OOMKilled".to_owned());
-    world.exits("j-worker-0", 137);
-    world.pass(5);
-    assert_eq!(world.seat(0).history.memory.unwrap().to_string(), "2Gi");
-}
-
-#[test]
 fn a_master_is_always_started_again() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
@@ -138,57 +115,6 @@ fn an_edit_makes_the_job_larger_and_smaller_from_the_end() {
 }
 
 #[test]
-fn plans_are_carried_out_one_after_the_other_and_the_latest_word_counts() {
-    let mut world = World::of(1, IdRule::Rank);
-    world.settle();
-    world.starts = false;
-    world.wish_for("b", 3);
-    world.wish_for("a", 2);
-    world.settle();
-    let phases = |world: &World| world.plans.iter().map(|plan| plan.status.phase).collect::<Vec<_>>();
-    assert_eq!(phases(&world), [PlanPhase::Pending, PlanPhase::Scaling], "of the same moment, the first by name");
-    world.pod("j-worker-1").phase = PodPhase::Running;
-    world.settle();
-    assert_eq!(phases(&world), [PlanPhase::Scaling, PlanPhase::Succeeded]);
-    world.pod("j-worker-2").phase = PodPhase::Running;
-    world.settle();
-    assert_eq!(phases(&world), [PlanPhase::Succeeded, PlanPhase::Succeeded]);
-    let target = &world.status.targets[&name("worker")];
-    assert_eq!((target.replicas, &target.set_by), (3, &SetBy::Plan("b".to_owned())));
-    world.edit(2);
-    world.settle();
-    let target = &world.status.targets[&name("worker")];
-    assert_eq!((target.replicas, &target.set_by), (2, &SetBy::Spec));
-}
-
-#[test]
-fn a_plan_that_cannot_be_changes_nothing_and_says_why() {
-    let mut world = World::of(1, IdRule::Rank);
-    world.settle();
-    world.wish_for("p", 6);
-    world.settle();
-    let status = &world.plans[0].status;
-    assert_eq!((status.phase, status.because.clone().unwrap().reason), (PlanPhase::Failed, Reason::PlanRefused));
-    assert_eq!(world.running().len(), 2);
-}
-
-#[test]
-fn a_suspended_job_has_no_pods_and_goes_on_where_it_was() {
-    let mut world = World::of(2, IdRule::Rank);
-    world.settle();
-    world.exits("j-worker-1", 1);
-    world.pass(5);
-    world.job.suspended = true;
-    world.settle();
-    assert_eq!((world.running(), world.status.phase), (vec![], Phase::Suspended));
-    world.job.suspended = false;
-    world.settle();
-    assert_eq!((world.running().len(), world.status.phase), (3, Phase::Running));
-    assert_eq!(world.seat(1).history.counted, 1, "what was counted stays counted");
-    assert_eq!(world.seat(0).relaunches, 0, "a pause is no loss");
-}
-
-#[test]
 fn a_job_that_is_not_done_in_time_fails() {
     let mut world = World::of(1, IdRule::Rank);
     world.job.end.deadline_seconds = Some(60);
@@ -198,6 +124,72 @@ fn a_job_that_is_not_done_in_time_fails() {
     world.pass(1);
     assert_eq!(world.status.because.clone().unwrap().reason, Reason::JobDeadlineExceeded);
     assert_eq!(world.running(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_job_that_does_not_get_its_nodes_is_given_up_if_it_says_so() {
+    for (limit, phase) in [(None, Phase::Pending), (Some(60), Phase::Failed)] {
+        let mut world = World::of(2, IdRule::Rank);
+        world.job.end.shortage_seconds = limit;
+        world.starts = false;
+        world.settle();
+        world.pass(59);
+        assert_eq!(world.status.phase, Phase::Pending);
+        world.pass(1);
+        assert_eq!(world.status.phase, phase, "{limit:?}");
+    }
+}
+
+#[test]
+fn the_wait_for_nodes_begins_anew_with_each_shortage() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.job.end.shortage_seconds = Some(60);
+    world.starts = false;
+    world.settle();
+    world.pass(50);
+    world.starts = true;
+    world.pod("j-worker-0").phase = PodPhase::Running;
+    world.pass(50);
+    assert_eq!((world.status.phase, world.status.short_since), (Phase::Running, None));
+    world.vanishes("j-worker-0");
+    world.starts = false;
+    world.settle();
+    world.pass(59);
+    assert_eq!(world.status.phase, Phase::Running);
+    world.pass(1);
+    assert_eq!(world.status.because.clone().unwrap().reason, Reason::ShortTooLong);
+}
+
+#[test]
+fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.closed = Some(Because::new(Reason::RunFinished, "all have finished"));
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Running, "how the pods end decides");
+    world.closed = Some(Because::new(Reason::RestartsExhausted, "the program failed 4 times"));
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Running, "they have a moment to say why");
+    world.pod("j-worker-1").end.error = Some("no such file".to_owned());
+    world.exits("j-worker-1", 1);
+    world.settle();
+    world.exits("j-worker-0", 1);
+    world.settle();
+    let because = world.status.because.clone().unwrap();
+    assert_eq!(because.to_string(), "RestartsExhausted: the program failed 4 times: no such file");
+    assert_eq!((world.status.phase, world.running()), (Phase::Failed, Vec::new()));
+    assert_eq!(world.pods.len(), 2, "they stay to be looked at");
+}
+
+#[test]
+fn who_does_not_end_after_the_program_was_given_up_is_ended() {
+    let mut world = World::of(2, IdRule::Rank);
+    world.settle();
+    world.closed = Some(Because::new(Reason::RestartsExhausted, "the program failed 4 times"));
+    world.pass(9);
+    assert_eq!(world.running().len(), 3);
+    world.pass(2);
+    assert_eq!((world.status.phase, world.running()), (Phase::Failed, Vec::new()));
 }
 
 #[test]
@@ -246,4 +238,19 @@ fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
     for expected in [Reason::JobCreated, Reason::ProgramError, Reason::ProgramSucceeded, Reason::JobSucceeded] {
         assert!(reasons.contains(&expected), "{expected} in {reasons:?}");
     }
+}
+
+#[test]
+fn too_few_servers_for_the_copies_that_are_asked_for_are_told_of() {
+    let mut world = World::with_server();
+    world.job.ps_copies = 2;
+    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoPlaceForCopy).count();
+    world.settle();
+    assert_eq!(told(&world), 1, "{:?}", world.events);
+    world.edit_servers(2);
+    world.settle();
+    assert_eq!(told(&world), 1, "{:?}", world.events);
+    world.edit_servers(1);
+    world.settle();
+    assert_eq!(told(&world), 2, "{:?}", world.events);
 }

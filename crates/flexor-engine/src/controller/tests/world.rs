@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flexor_model::{
-    CleanPods, CriticalNodes, DnsLabel, EndPolicy, FailureBudget, IdRule, Job, JobUid, Pattern, Plan, PlanOrigin,
-    PodTemplate, Program, Rank, ReplicaRange, Resources, Role, RoleChange, RoleKind, RoleName, RoleNaming,
+    CleanPods, CriticalNodes, DnsLabel, EndPolicy, FailureBudget, IdRule, Job, JobUid, MigratePod, Pattern, Plan,
+    PlanOrigin, PodTemplate, Program, Rank, ReplicaRange, Resources, Role, RoleChange, RoleKind, RoleName, RoleNaming,
     RolePriority, RoleSize, Sizing, Strategy,
 };
 use serde_json::json;
@@ -23,13 +23,20 @@ pub(super) struct World {
     pub(super) pods: Vec<PodSeen>,
     pub(super) services: BTreeSet<String>,
     pub(super) plans: Vec<PlanSeen>,
+    /// The servers that keep nothing any more, as the master says.
+    pub(super) released: BTreeSet<String>,
+    pub(super) closed: Option<Because>,
     pub(super) events: Vec<Event>,
     pub(super) now: Duration,
     pub(super) job_is_gone: bool,
     uids: u64,
     /// Pods begin to run by themselves.
     pub(super) starts: bool,
-    /// How many actions the controller carries out before it is killed.
+    /// Pods that are deleted take until the next moment to go.
+    pub(super) lingers: bool,
+    /// The pods that were made, as they were wished for.
+    pub(super) wishes: Vec<PodWish>,
+    /// How many more actions the controller carries out, over all its turns, before it is killed once.
     pub(super) killed_after: Option<usize>,
 }
 
@@ -79,6 +86,8 @@ impl World {
             ceiling: Resources::default(),
             end: EndPolicy { clean_pods: CleanPods::None, ..EndPolicy::default() },
             suspended: false,
+            ps_copies: 1,
+            checkpoints: None,
         };
         Self {
             job,
@@ -88,24 +97,47 @@ impl World {
             pods: Vec::new(),
             services: BTreeSet::new(),
             plans: Vec::new(),
+            released: BTreeSet::new(),
+            closed: None,
             events: Vec::new(),
             now: Duration::from_secs(1_000_000),
             job_is_gone: false,
             uids: 0,
             starts: true,
+            lingers: false,
+            wishes: Vec::new(),
             killed_after: None,
         }
     }
 
-    /// Lets the controller work until it has nothing to do. Pods that it deletes are gone at once.
+    /// The same with a parameter server of ours, where numbers only grow.
+    pub(super) fn with_server() -> Self {
+        let mut world = Self::of(2, IdRule::Increasing);
+        let any = ReplicaRange::at_least(1);
+        let mut servers = role(RoleKind::ParameterServer, "ps", RoleSize::manual(1, any).unwrap(), IdRule::Increasing);
+        let template = json!({ "spec": { "containers": [{ "name": "main", "command": ["flexor", "ps"] }] } });
+        servers.template = PodTemplate::new(template, "main").unwrap();
+        world.job.strategy = Strategy::ParameterServer;
+        world.job.roles.insert(1, servers);
+        world
+    }
+
+    /// Lets the controller work until it has nothing to do.
     pub(super) fn settle(&mut self) {
         for _ in 0..100 {
             let turn = self.look();
             if turn.actions.is_empty() {
                 return;
             }
-            let most = self.killed_after.take().unwrap_or(usize::MAX);
-            for action in turn.actions.into_iter().take(most) {
+            for action in turn.actions {
+                match self.killed_after.as_mut() {
+                    Some(0) => {
+                        self.killed_after = None;
+                        break;
+                    }
+                    Some(left) => *left -= 1,
+                    None => {}
+                }
                 self.carry_out(action);
             }
         }
@@ -114,8 +146,14 @@ impl World {
 
     /// So much time passes, with whatever the controller does meanwhile.
     pub(super) fn pass(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            self.now += Duration::from_secs(1);
+        self.settle();
+        let until = self.now + Duration::from_secs(seconds);
+        while self.now < until {
+            let going = self.pods.iter().any(|pod| pod.deleting).then(|| self.now + Duration::from_secs(1));
+            // Nothing happens before the controller wants to look again.
+            let next = self.look().look_again_at.into_iter().chain(going).min().unwrap_or(until);
+            self.now = next.max(self.now + Duration::from_millis(1)).min(until);
+            self.pods.retain(|pod| !pod.deleting);
             self.settle();
         }
     }
@@ -132,6 +170,8 @@ impl World {
             pods: &self.pods,
             services: &self.services,
             plans: &self.plans,
+            released: &self.released,
+            closed: self.closed.as_ref(),
         };
         plan(&observed, self.now)
     }
@@ -145,6 +185,7 @@ impl World {
             Action::CreatePod(wish) => {
                 assert!(self.pods.iter().all(|pod| pod.name != wish.name), "{} is there already", wish.name);
                 self.uids += 1;
+                self.wishes.push((*wish).clone());
                 self.pods.push(PodSeen {
                     name: wish.name,
                     uid: format!("pod-{}", self.uids),
@@ -153,10 +194,16 @@ impl World {
                     rank: wish.rank,
                     phase: if self.starts { PodPhase::Running } else { PodPhase::Pending },
                     deleting: false,
+                    held: None,
                     end: nodes::Observed::default(),
                     started_at: Some(self.now),
                     finished_at: None,
                 });
+            }
+            Action::DeletePod { name, uid, .. } if self.lingers => {
+                let pod = self.pods.iter_mut().find(|pod| (&pod.name, &pod.uid) == (&name, &uid)).unwrap();
+                assert!(!pod.deleting, "{name} is going already");
+                pod.deleting = true;
             }
             Action::DeletePod { name, uid, .. } => self.pods.retain(|pod| (&pod.name, &pod.uid) != (&name, &uid)),
             Action::CreateService(wish) => assert!(self.services.insert(wish.name)),
@@ -180,6 +227,28 @@ impl World {
         pod.finished_at = Some(now);
     }
 
+    /// The program of a pod uses more memory than it may.
+    pub(super) fn runs_out_of_memory(&mut self, name: &str) {
+        self.pod(name).end.container_reason = Some("OOMKilled".to_owned());
+        self.exits(name, 137);
+    }
+
+    /// The cluster takes a pod away for something more important; it is gone in the next moment.
+    pub(super) fn makes_room(&mut self, name: &str) {
+        let pod = self.pod(name);
+        pod.deleting = true;
+        pod.end.pod_reason = Some("Preempted".to_owned());
+        pod.end.error = Some("k-worker-0 is more important".to_owned());
+    }
+
+    /// Whether there is room for pods to run; those that waited for it begin.
+    pub(super) fn let_pods_start(&mut self, starts: bool) {
+        self.starts = starts;
+        for pod in self.pods.iter_mut().filter(|pod| starts && pod.phase == PodPhase::Pending) {
+            pod.phase = PodPhase::Running;
+        }
+    }
+
     /// Somebody deletes a pod; it is gone when the controller next looks.
     pub(super) fn vanishes(&mut self, name: &str) {
         self.pod(name);
@@ -188,16 +257,29 @@ impl World {
 
     /// A plan for the workers is made.
     pub(super) fn wish_for(&mut self, plan: &str, workers: u32) {
-        let change = RoleChange { replicas: Some(workers), resources: Resources::default() };
+        self.plan_for(plan, RoleChange { replicas: Some(workers), resources: Resources::default() });
+    }
+
+    /// A plan for the workers is made that says this.
+    pub(super) fn plan_for(&mut self, plan: &str, change: RoleChange) {
+        self.make_plan(plan, BTreeMap::from([(name("worker"), change)]), Vec::new());
+    }
+
+    /// A plan is made by which a pod migrates, to another that asks for this.
+    pub(super) fn migrate(&mut self, plan: &str, pod: &str, resources: Resources) {
+        self.make_plan(plan, BTreeMap::new(), vec![MigratePod { pod: pod.parse().unwrap(), resources }]);
+    }
+
+    fn make_plan(&mut self, plan: &str, roles: BTreeMap<RoleName, RoleChange>, migrate: Vec<MigratePod>) {
         let plan = Plan {
             name: plan.parse().unwrap(),
             namespace: None,
             job: "j".parse().unwrap(),
             origin: PlanOrigin::Manual,
-            roles: BTreeMap::from([(name("worker"), change)]),
+            roles,
             create: Vec::new(),
             remove: Vec::new(),
-            migrate: Vec::new(),
+            migrate,
             server_addresses: Vec::new(),
         };
         self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
@@ -210,6 +292,12 @@ impl World {
         self.generation += 1;
     }
 
+    /// The description asks for another number of parameter servers.
+    pub(super) fn edit_servers(&mut self, servers: u32) {
+        self.job.roles[1].size = RoleSize::manual(servers, ReplicaRange::at_least(1)).unwrap();
+        self.generation += 1;
+    }
+
     /// The names of the pods that have not ended.
     pub(super) fn running(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.pods.iter().filter(|pod| !pod.has_ended()).map(|pod| &*pod.name).collect();
@@ -219,6 +307,17 @@ impl World {
 
     pub(super) fn seat(&self, rank: u32) -> &SeatRecord {
         &self.status.roles[&name("worker")].seats[&Rank(rank)]
+    }
+
+    /// What the last pod of this name was wished to be.
+    pub(super) fn wish(&self, pod: &str) -> &PodWish {
+        self.wishes.iter().rfind(|wish| wish.name == pod).unwrap()
+    }
+
+    /// What was told of a plan.
+    pub(super) fn plan(&self, name: &str) -> (PlanPhase, Option<flexor_model::Reason>) {
+        let status = &self.plans.iter().find(|seen| seen.plan.name.as_str() == name).unwrap().status;
+        (status.phase, status.because.as_ref().map(|because| because.reason))
     }
 
     pub(super) fn reasons(&self) -> Vec<flexor_model::Reason> {

@@ -36,7 +36,7 @@ fn counts(job: &JobRecord, all: &Everything<'_>) -> BTreeMap<RoleName, Counts> {
     let mut counts: BTreeMap<RoleName, Counts> =
         job.job.roles.iter().map(|role| (role.name.clone(), Counts::default())).collect();
     for pod in all.pods.values().filter(|pod| pod.meta.job == job.key) {
-        let of_role = counts.entry(pod.meta.role.clone()).or_default();
+        let of_role = counts.entry(pod.meta.wish.role.clone()).or_default();
         match pod.phase() {
             PodPhase::Pending => of_role.pending += 1,
             PodPhase::Running => of_role.active += 1,

@@ -2,23 +2,29 @@
 
 use serde_json::Value;
 
+use super::notes::Notes;
 use super::tree::{self, Text};
+use super::{container, notes};
 use crate::verbs::cells;
 use crate::verbs::pod_state::{self, list};
 
-pub fn describe(text: &mut Text, pod: &Value) {
+/// A pod of a large job names so many services; its job names all.
+const MOST_SERVICES: usize = 20;
+
+pub fn describe(text: &mut Text, pod: &Value, notes: &Notes) {
     let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
     let owner = &metadata["ownerReferences"][0];
-    let mut pairs = vec![
-        ("Name", cells::text(&metadata["name"])),
-        ("Namespace", cells::text(&metadata["namespace"])),
-        ("Node", cells::text(&spec["nodeName"])),
+    let mut pairs = vec![("Name", cells::text(&metadata["name"])), ("Namespace", cells::text(&metadata["namespace"]))];
+    if let Some(class) = spec["priorityClassName"].as_str() {
+        pairs.push(("Priority Class Name", class.to_owned()));
+    }
+    pairs.extend([
         ("Start Time", cells::text(&status["startTime"])),
         ("Labels", tree::labels(&metadata["labels"])),
         ("Annotations", tree::labels(&metadata["annotations"])),
         ("Status", pod_state::of(pod).status),
         ("IP", cells::text(&status["podIP"])),
-    ];
+    ]);
     for (name, value) in [("Reason", &status["reason"]), ("Message", &status["message"])] {
         if let Some(value) = value.as_str() {
             pairs.push((name, value.to_owned()));
@@ -43,60 +49,28 @@ pub fn describe(text: &mut Text, pod: &Value) {
         text.below(title, |text| {
             for name in &names {
                 let of = |all: &Value| list(all).iter().find(|one| one["name"] == **name).cloned().unwrap_or_default();
-                text.below(name, |text| container(text, &of(planned), &of(told)));
+                text.below(name, |text| container::describe(text, &of(planned), &of(told), list(&spec["volumes"])));
             }
         });
     }
+    let conditions = list(&status["conditions"])
+        .iter()
+        .map(|condition| ["type", "status", "reason", "message"].map(|field| cells::text(&condition[field])).into());
+    text.rows("Conditions", &conditions.collect::<Vec<_>>());
+    let volumes = list(&spec["volumes"]).iter().map(volume);
+    text.rows("Volumes", &volumes.collect::<Vec<_>>());
+    let about = notes.about("Pod", metadata);
+    notes::services(text, &notes.of_job(&about["job"], &metadata["namespace"])["services"], MOST_SERVICES);
+    notes::lines(text, &about["notes"]);
 }
 
-fn container(text: &mut Text, planned: &Value, told: &Value) {
-    let words = |field: &str| -> Option<String> {
-        let words: Vec<String> = list(&planned[field]).iter().map(cells::text).collect();
-        (!words.is_empty()).then(|| words.join("\n"))
-    };
-    let mut pairs = Vec::new();
-    for (name, value) in [("Command", words("command")), ("Args", words("args"))] {
-        pairs.extend(value.map(|value| (name, value)));
-    }
-    if let Some(folder) = planned["workingDir"].as_str() {
-        pairs.push(("Working Dir", folder.to_owned()));
-    }
-    for (name, of) in [("Limits", "limits"), ("Requests", "requests")] {
-        let quantities = planned["resources"][of].as_object().into_iter().flatten();
-        let quantities: Vec<String> =
-            quantities.map(|(resource, quantity)| format!("{resource}: {}", cells::text(quantity))).collect();
-        if !quantities.is_empty() {
-            pairs.push((name, quantities.join(", ")));
-        }
-    }
-    if told.is_object() {
-        pairs.extend(state(&told["state"]));
-        pairs.push(("Ready", if told["ready"] == true { "True" } else { "False" }.to_owned()));
-        pairs.push(("Restart Count", cells::text(&told["restartCount"])));
-    }
-    text.pairs(&pairs);
-}
-
-fn state(state: &Value) -> Vec<(&'static str, String)> {
-    let (waiting, running, ended) = (&state["waiting"], &state["running"], &state["terminated"]);
-    let mut pairs = Vec::new();
-    let fields: &[(&'static str, &Value)] = if running.is_object() {
-        pairs.push(("State", "Running".to_owned()));
-        &[("Started", &running["startedAt"]), ("Process", &running["pid"])]
-    } else if ended.is_object() {
-        pairs.push(("State", "Terminated".to_owned()));
-        &[
-            ("Reason", &ended["reason"]),
-            ("Message", &ended["message"]),
-            ("Exit Code", &ended["exitCode"]),
-            ("Started", &ended["startedAt"]),
-            ("Finished", &ended["finishedAt"]),
-        ]
-    } else {
-        pairs.push(("State", "Waiting".to_owned()));
-        &[("Reason", &waiting["reason"])]
-    };
-    let known = fields.iter().filter(|(_, value)| !value.is_null());
-    pairs.extend(known.map(|(name, value)| (*name, cells::text(value))));
-    pairs
+/// A volume: its name, and what it is.
+fn volume(volume: &Value) -> Vec<String> {
+    let kinds = volume.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+    let told = kinds.map(|(kind, of)| {
+        let names = ["name", "secretName", "claimName", "path", "type", "medium"];
+        let said: Vec<String> = names.iter().filter_map(|field| of[*field].as_str().map(str::to_owned)).collect();
+        format!("{kind} {}", said.join(" "))
+    });
+    vec![format!("{}:", cells::text(&volume["name"])), told.collect::<Vec<_>>().join(", ")]
 }

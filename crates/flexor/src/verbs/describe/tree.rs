@@ -36,6 +36,25 @@ impl Text {
         self.indent -= 2;
     }
 
+    /// Rows below a name, their columns below each other. No rows are no text.
+    pub fn rows(&mut self, name: &str, rows: &[Vec<String>]) {
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| on_one_line(cell));
+        let widths: Vec<usize> =
+            (0..columns).map(|column| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0)).collect();
+        let line = |row: &Vec<String>| -> String {
+            row.iter().zip(&widths).map(|(cell, width)| format!("{:<1$}", on_one_line(cell), width + 2)).collect()
+        };
+        self.block(name, &rows.iter().map(|row| line(row) + "\n").collect::<String>());
+    }
+
+    /// Lines below a name. No lines are no text.
+    pub fn block(&mut self, name: &str, lines: &str) {
+        if !lines.is_empty() {
+            self.below(name, |text| lines.lines().for_each(|line| text.line(line)));
+        }
+    }
+
     /// A value with everything in it. What is null or empty is left out.
     pub fn tree(&mut self, value: &Value) {
         match value {
@@ -62,7 +81,8 @@ impl Text {
         }
     }
 
-    fn line(&mut self, line: &str) {
+    /// A line.
+    pub fn line(&mut self, line: &str) {
         let indent = self.indent;
         self.text.push_str(format!("{:indent$}{line}", "").trim_end());
         self.text.push('\n');

@@ -11,47 +11,21 @@ use super::{
     installed::{in_repository, succeed},
     manifests::dialects_below,
 };
+use crate::listings::{Row, Section, sections, stands_for};
 
-const TODAY: &str = " *(today)*";
-
-/// The rows of one table that are true today.
-struct Section {
-    title: String,
-    rows: Vec<Row>,
-}
-
-struct Row {
-    step: String,
-    commands: Vec<String>,
-    lists: Vec<String>,
-}
-
-fn sections() -> Vec<Section> {
-    let page = std::fs::read_to_string(in_repository("docs/tutorials/listings.md")).unwrap();
-    let mut sections: Vec<Section> = Vec::new();
-    for line in page.lines() {
-        if let Some(title) = line.strip_prefix("## ") {
-            sections.push(Section { title: title.to_owned(), rows: Vec::new() });
-        } else if let (Some(section), Some(row)) = (sections.last_mut(), row(line)) {
-            section.rows.push(row);
+/// The tables, with the rows of them that are true today.
+fn todays() -> Vec<Section> {
+    let mut sections = sections();
+    for section in &mut sections {
+        for row in &section.rows {
+            // What kubectl itself answers to a submission cannot be left for later.
+            let of_created = row.lists.iter().all(|entry| entry.ends_with(" created"));
+            assert!(row.today || !of_created, "`{}` is true today; mark it so", row.step);
         }
+        section.rows.retain(|row| row.today);
     }
     sections.retain(|section| !section.rows.is_empty());
     sections
-}
-
-fn row(line: &str) -> Option<Row> {
-    let entries = |cell: &str| -> Vec<String> {
-        cell.split("<br>").map(|entry| entry.trim().trim_matches('`').to_owned()).collect()
-    };
-    let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
-    let [step, commands, lists] = cells[..] else { return None };
-    let (commands, lists) = (entries(commands), entries(lists));
-    // What kubectl itself answers to a submission cannot be left for later.
-    let of_created = lists.iter().all(|entry| entry.ends_with(" created"));
-    let marked = step.strip_suffix(TODAY);
-    assert!(marked.is_some() || !of_created, "`{step}` is true today; mark it with{TODAY}");
-    marked.map(|step| Row { step: step.to_owned(), commands, lists })
 }
 
 impl Section {
@@ -93,15 +67,9 @@ impl Row {
     }
 }
 
-/// Whether an entry describes a line, word by word; `*` is any word.
-fn stands_for(entry: &str, line: &str) -> bool {
-    let (entry, line): (Vec<_>, Vec<_>) = (entry.split(' ').collect(), line.split_whitespace().collect());
-    entry.len() == line.len() && entry.iter().zip(line).all(|(wanted, found)| *wanted == "*" || *wanted == found)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_marked_as_true_today_is() {
-    let mut sections = sections();
+    let mut sections = todays();
     let installing = sections.remove(0);
     assert_eq!(installing.title, "Installing");
     let overlays = installing.rows;

@@ -4,6 +4,7 @@
 //! A program that is to go on only when the test says so waits for a file ([`folder::Folder::let_go`]).
 
 mod awkward_programs;
+mod blame;
 mod daemons;
 mod endings;
 mod environment;

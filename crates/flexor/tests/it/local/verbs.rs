@@ -1,7 +1,8 @@
 //! The verbs of another terminal, against laptop clusters with real processes.
 
+mod describing;
 mod homes;
-mod laptop;
+pub mod laptop;
 mod logs;
 mod refusals;
 mod tables;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// One epoch of 6000 digits in batches of 96.
-const ALL_STEPS: u64 = 63;
+pub const ALL_STEPS: u64 = 63;
 
 #[test]
 fn a_dlrover_job_of_stock_torchrun_survives_the_kill_of_a_worker() {
@@ -37,7 +37,7 @@ fn a_job_of_our_launcher_survives_the_kill_of_a_worker() {
 fn stock_torchrun_does_not_notice_that_its_master_was_killed() {
     let torch = torch_or_skip!();
     let place = Place::new();
-    let run = training(&torch, &place, "torchelastic.yaml");
+    let run = training(&torch, &place, "torchelastic.yaml", &[]);
     for worker in ["digits-worker-0", "digits-worker-1"] {
         run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&place, worker, " step 20 loss "));
     }
@@ -54,11 +54,33 @@ fn stock_torchrun_does_not_notice_that_its_master_was_killed() {
     assert_eq!(steps(&torch, &place, "digits.pt"), ALL_STEPS);
 }
 
+/// More often than a program may fail.
+#[test]
+fn killing_a_sidecar_again_and_again_charges_nothing() {
+    const EPOCHS: u64 = 3;
+    let torch = torch_or_skip!();
+    let place = Place::new();
+    let run = training_for(EPOCHS, &torch, &place, "torchelastic.yaml", &[]);
+    let worker = || place.pods().into_iter().find(|pod| pod.name == "digits-worker-0");
+    let mut step = 0;
+    for _ in 0..4 {
+        run.await_or_tell(&format!("ten steps after {step}"), || {
+            let reached = worker().and_then(|pod| last_step(&place.log(&pod))).unwrap_or(0);
+            reached >= step + 10
+        });
+        step = worker().and_then(|pod| last_step(&place.log(&pod))).unwrap();
+        kill(worker().unwrap().id_of("flexor-sidecar").unwrap(), Signal::SIGKILL).unwrap();
+    }
+    let ended = run.wait_for(0);
+    assert!(ended.stdout.contains("started again   4 killed\n"), "nothing failed by itself: {}", ended.stdout);
+    assert_eq!(steps(&torch, &place, "digits.pt"), EPOCHS * ALL_STEPS);
+}
+
 /// Runs a manifest, kills the first of its workers, and sees both go on from a checkpoint to the end.
 fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
     let torch = torch_or_skip!();
     let place = Place::new();
-    let run = training(&torch, &place, manifest);
+    let run = training(&torch, &place, manifest, &[]);
     for worker in workers {
         run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&place, worker, " step 20 loss "));
     }
@@ -75,18 +97,27 @@ fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
     place.assert_nothing_is_left_of(&[victim]);
 }
 
-/// A manifest of the example, with one epoch that takes its time.
-fn training(torch: &Torch, place: &Place, manifest: &str) -> Launcher {
+/// A manifest of the example, with one epoch that takes its time, and more words for `flexor run`.
+pub fn training(torch: &Torch, place: &Place, manifest: &str, more: &[&str]) -> Launcher {
+    training_for(1, torch, place, manifest, more)
+}
+
+fn training_for(epochs: u64, torch: &Torch, place: &Place, manifest: &str, more: &[&str]) -> Launcher {
     let text = fs::read_to_string(root().join("examples/torch-mnist").join(manifest)).unwrap();
-    let slowly = text.replace("--epochs=5", "--epochs=1, --sleep=0.1, --log-every=5");
+    let slowly = text.replace("--epochs=5", &format!("--epochs={epochs}, --sleep=0.1, --log-every=5"));
     assert_ne!(slowly, text, "the manifest says how many epochs");
     fs::write(place.folder.path().join("job.yaml"), slowly).unwrap();
     let path = format!("{}:{}", torch.python().parent().unwrap().display(), env::var("PATH").unwrap());
-    Launcher::start(place.command(&["job.yaml", "--ephemeral"]).env("PATH", path)).patient(DEADLINE)
+    Launcher::start(place.command(&["job.yaml", "--ephemeral"]).args(more).env("PATH", path)).patient(DEADLINE)
 }
 
 fn has_printed(place: &Place, worker: &str, text: &str) -> bool {
     place.pods().iter().any(|pod| pod.name == worker && place.log(pod).contains(text))
+}
+
+/// The last step that a program has told.
+fn last_step(log: &str) -> Option<u64> {
+    log.rsplit_once(" loss ")?.0.rsplit_once(" step ")?.1.parse().ok()
 }
 
 /// The step at which a program has begun.
@@ -95,7 +126,7 @@ fn resumed_at(log: &str) -> Option<u64> {
 }
 
 /// How many steps the model has learnt that a job has left.
-fn steps(torch: &Torch, place: &Place, checkpoint: &str) -> u64 {
+pub fn steps(torch: &Torch, place: &Place, checkpoint: &str) -> u64 {
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
     let told = Command::new(torch.python()).args(["-c", &script]).current_dir(place.folder.path()).output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();

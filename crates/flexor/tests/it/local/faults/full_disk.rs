@@ -106,3 +106,26 @@ fn a_master_killed_on_a_full_disk_has_promised_nothing_that_is_lost() {
     let mut client = StoreClient::connect(next.ports.store).unwrap();
     assert_eq!(client.add("/n", 0).unwrap(), told);
 }
+
+#[test]
+fn a_master_that_starts_on_a_full_disk_waits_for_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, faults) = (folder.path().join("state"), folder.path().join("faults.json"));
+    fs::write(&faults, r#"{"write_error": "ENOSPC"}"#).unwrap();
+    let mut command = master(WORLD, Ports::free());
+    command.arg("--state").arg(&state).env(env::FAULTS.name, &faults);
+    // It says nothing else before it serves, so that its log is looked into from outside.
+    let log = folder.path().join("log");
+    let mut command = inside(Command::new("sh"), r#"exec "$@" 2> "$0""#, &log, &command);
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let waits = "waits for room before it serves";
+    let master = thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("a master that waits", || said().contains(waits).then_some(()));
+            fs::remove_file(&faults).unwrap();
+        });
+        Master::run(&mut command)
+    });
+    assert_eq!(said().matches(waits).count(), 1, "{}", said());
+    assert_eq!(master.ready().0, 200);
+}

@@ -1,6 +1,6 @@
 //! As much of an HTTP client as a probe is.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use super::waiting::PATIENCE;
@@ -12,12 +12,24 @@ pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// Asks with more header lines, each ended by a line break.
 pub fn get_with(address: SocketAddr, path: &str, headers: &str) -> (u16, String) {
-    let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    ask(address, path, headers).unwrap()
+}
+
+/// Asks somebody who may not be there.
+pub fn try_get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
+    ask(address, path, "")
+}
+
+fn ask(address: SocketAddr, path: &str, headers: &str) -> io::Result<(u16, String)> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
-    socket.write_all(request.as_bytes()).unwrap();
+    socket.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    socket.read_to_string(&mut answer)?;
+    let whole = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
+        let code = head.split(' ').nth(1)?.parse().ok()?;
+        Some((code, body.to_owned()))
+    });
+    whole.ok_or_else(|| io::Error::other(format!("no answer but {answer:?}")))
 }

@@ -55,7 +55,7 @@ fn a_killed_sidecar_takes_its_node_along_within_seconds() {
     scene.sidecars[0].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[1, 2]);
     // It has a second to come back; the rest is for a busy machine.
-    assert!((1.0..6.0).contains(&start.elapsed().as_secs_f32()), "{:?}", start.elapsed());
+    assert!((1.0..20.0).contains(&start.elapsed().as_secs_f32()), "{:?}", start.elapsed());
     assert!(scene.nodes[0].error().is_some(), "its agent knows");
     scene.master.await_log("ConnectionLost");
 }
@@ -71,11 +71,12 @@ fn two_sidecars_killed_at_once_leave_a_world_of_the_rest() {
 #[test]
 fn two_agents_killed_at_once_leave_a_world_of_the_rest() {
     let scene = Scene::new();
-    let start = Instant::now();
     scene.nodes[0].kill();
     scene.nodes[2].kill();
     scene.survivors_meet(&[1]);
-    assert!(start.elapsed().as_secs() < 3, "nothing is waited for: {:?}", start.elapsed());
+    // Nothing is waited for: their sidecars live and tell of it.
+    scene.master.await_log("ConnectionClosed");
+    assert!(!scene.master.log().contains("ConnectionLost"), "{}", scene.master.log());
 }
 
 #[test]
@@ -95,7 +96,10 @@ fn an_agent_and_the_master_killed_at_once_cost_one_node() {
     scene.nodes[1].kill();
     scene.master.wait();
     scene.master = Master::at(scene.master.ports, scene.state(), WORLD);
-    let start = Instant::now();
     scene.survivors_meet(&[0, 2]);
-    assert!(start.elapsed().as_secs() < 10, "its sidecar tells the next master: {:?}", start.elapsed());
+    assert!(
+        !scene.master.log().contains("NotReconnected"),
+        "its sidecar tells the next master: {}",
+        scene.master.log()
+    );
 }

@@ -10,8 +10,8 @@ use super::process::Process;
 use super::waiting::eventually;
 use super::worlds::Worlds;
 
-/// Promptly, for a process.
-const PROMPT: Duration = Duration::from_secs(2);
+/// Promptly, for a process on a machine that has much else to do. Whoever waited for a connection would wait for ever.
+const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_master_starts_at_once_and_is_small() {

@@ -1,10 +1,14 @@
 //! Programs that do with their streams what nobody expects.
 
-use std::process::Stdio;
+use std::io::Read as _;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::super::faults::waiting::eventually;
 use super::folder::{Folder, WAIT};
-use super::launcher::{alone, launch, standalone};
+use super::launcher::{alone, await_gone, launch, standalone};
 
 #[test]
 fn a_program_that_closes_its_streams_runs_to_its_end() {
@@ -55,4 +59,33 @@ fn a_console_that_nobody_reads_any_more_does_not_end_the_program() {
     folder.let_go();
     let status = eventually("the end", || child.try_wait().unwrap());
     assert_eq!((status.code(), folder.read("done.0").as_str()), (Some(0), "done\n"));
+}
+
+/// Killed when it is dropped.
+struct Unread(Child);
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_launcher_whose_log_nobody_reads_ends_its_processes_when_it_is_told_to() {
+    let folder = Folder::new();
+    // The pipe that both share holds no more than 64 KiB, so that the process waits in the middle of its last words.
+    let script = "head -c 60000 /dev/zero >&2; echo $$ > full; head -c 200000 /dev/zero >&2";
+    let mut command = launch(&folder, ["--standalone", "sh", "-c", script]);
+    let mut launcher = Unread(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let worker = folder.await_lines("full", 1)[0].clone();
+    kill(Pid::from_raw(launcher.0.id().cast_signed()), Signal::SIGTERM).unwrap();
+    await_gone(&worker);
+    let mut said = Vec::new();
+    launcher.0.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    assert_eq!(launcher.0.wait().unwrap().code(), Some(130));
+    let said = String::from_utf8(said).unwrap();
+    for told in ["another signal kills them", "ended by SIGTERM"] {
+        assert!(said.contains(told), "{told}");
+    }
 }

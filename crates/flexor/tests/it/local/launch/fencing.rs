@@ -1,8 +1,10 @@
 //! Nodes that are taken for lost, or replaced, while they live.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::waiting::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};
@@ -59,4 +61,35 @@ fn a_node_that_is_dropped_while_it_waits_joins_again() {
     let other = pod(&job, "other", "echo started >> starts");
     end_well([waiting, other]);
     assert_eq!(job.folder.lines("starts").len(), 2);
+}
+
+#[test]
+fn who_has_finished_and_is_taken_for_lost_is_there_when_the_others_need_it() {
+    let job = Job::start("2", "0");
+    let done = pod(&job, "done", "echo done >> starts");
+    let working = pod(&job, "working", &format!("echo working >> starts; {WAIT}"));
+    eventually("a finished node", || job.master.log().contains("finished run=").then_some(()));
+    job.folder.await_lines("starts", 2);
+    job.post("/api/gone/done", "");
+    let starts = job.folder.await_lines("starts", 4);
+    assert_eq!(starts.iter().filter(|start| *start == "done").count(), 2, "{starts:?}");
+    job.folder.let_go();
+    end_well([done, working]);
+    assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
+}
+
+#[test]
+fn who_has_finished_and_is_taken_for_lost_disturbs_nobody_who_can_do_without_it() {
+    let job = Job::start("1:2", "0");
+    job.expect(2);
+    let mut done = pod(&job, "done", "echo done >> starts");
+    let working = pod(&job, "working", &format!("echo working >> starts; {WAIT}"));
+    eventually("a finished node", || job.master.log().contains("finished run=").then_some(()));
+    job.folder.await_lines("starts", 2);
+    job.post("/api/gone/done", "");
+    job.folder.await_lines("starts", 3);
+    throughout(Duration::from_secs(1), || assert!(done.is_running()));
+    job.folder.let_go();
+    end_well([done, working]);
+    assert_eq!(job.folder.lines("starts").len(), 3, "the other one met again, and alone");
 }

@@ -1,5 +1,7 @@
 //! Jobs at one address are not mixed: who was told which job is its own takes part in no other.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 
 use super::super::faults::master::JOB;
@@ -47,12 +49,17 @@ fn any_text_names_the_job_of_a_node_that_serves() {
 #[test]
 fn workers_go_on_when_another_job_has_taken_their_masters_place() {
     let mut job = Job::start("1", "0");
-    let mut node = Launcher::start(job.command_for(&[]).args(["sh", "-c", &format!("echo started; {WAIT}")]));
+    let script = format!("echo started; {WAIT}");
+    let mut command = job.command_for(&[]);
+    let mut node = Launcher::start(command.env("FLEXOR_LOG", "flexor_agent=debug").args(["sh", "-c", &script]));
     node.await_stdout("started", 1);
     job.master.end_with(Signal::SIGKILL);
     node.await_stderr("dialling again");
     job.start_master_of("another");
-    throughout(std::time::Duration::from_secs(3), || assert!(node.is_running()));
+    let before = node.stderr().matches("no session").count();
+    throughout(Duration::from_secs(3), || assert!(node.is_running()));
+    let dials = node.stderr().matches("no session").count() - before;
+    assert!((1..=12).contains(&dials), "it dials with pauses that grow to a second: {dials} times in 3 s");
     assert!(!job.master.log().contains("joined run="), "{}", job.master.log());
     job.master.end_with(Signal::SIGKILL);
     job.start_master_again();

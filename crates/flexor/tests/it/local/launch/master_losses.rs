@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::super::faults::master::JOB;
 use super::super::faults::waiting::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
-use super::launcher::end_well;
+use super::launcher::{Launcher, end_well};
 
 #[test]
 fn nobody_notices_a_master_that_is_killed_and_started_again() {
@@ -59,8 +60,8 @@ fn a_launcher_that_is_told_to_end_does_not_wait_for_a_master_that_is_away() {
     let told = Instant::now();
     node.signal(Signal::SIGTERM);
     node.wait_for(130);
-    // A second for the last words, and the workers' own time.
-    assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
+    // A second for the last words, and the workers' own time; the rest is for a busy machine.
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
 }
 
 #[test]
@@ -105,4 +106,50 @@ fn a_launcher_waits_for_a_master_that_is_not_there_yet_and_says_so_once() {
     for once in ["dialling again", "waits for", "the master is here"] {
         assert_eq!(ended.stderr.matches(once).count(), 1, "{once}: {}", ended.stderr);
     }
+}
+
+/// A master that has nothing of what was written down.
+fn start_master_without_memory(job: &mut Job) {
+    fs::remove_dir_all(job.folder.path().join(format!("state-{JOB}"))).unwrap();
+    job.start_master_again();
+}
+
+#[test]
+fn a_master_that_has_forgotten_everything_costs_no_restart_though_its_rounds_begin_anew() {
+    let mut job = Job::start("2", "0");
+    let script = format!("echo $TORCHELASTIC_RESTART_COUNT >> starts; {WAIT}");
+    let nodes = [job.node(1, &script), job.node(1, &script)];
+    job.folder.await_lines("starts", 2);
+    for starts in [4, 6] {
+        job.master.end_with(Signal::SIGKILL);
+        start_master_without_memory(&mut job);
+        assert_eq!(job.folder.await_lines("starts", starts), vec!["0"; starts]);
+    }
+    job.folder.let_go();
+    end_well(nodes);
+    let run = job.run();
+    assert_eq!((&run["programFailures"], &run["round"]), (&0.into(), &2.into()), "{run}");
+}
+
+#[test]
+fn a_program_that_has_ended_while_a_master_was_lost_with_all_that_it_knew_has_ended() {
+    let mut job = Job::start("1", "0");
+    let node = job.node(1, &format!("echo start >> starts; {WAIT}; echo end >> ends"));
+    job.folder.await_lines("starts", 1);
+    job.master.end_with(Signal::SIGKILL);
+    job.folder.let_go();
+    job.folder.await_lines("ends", 1);
+    start_master_without_memory(&mut job);
+    end_well([node]);
+}
+
+#[test]
+fn who_has_finished_does_not_wait_for_ever_for_a_master_that_never_comes_back() {
+    let mut job = Job::start("1", "0");
+    let script = format!("echo start >> starts; {WAIT}");
+    let node = Launcher::start(job.command().args(["--rdzv-conf=join_timeout=2", "sh", "-c", &script]));
+    job.folder.await_lines("starts", 1);
+    job.master.end_with(Signal::SIGKILL);
+    job.folder.let_go();
+    assert!(node.wait_for(3).stderr.contains("join_timeout; it waited for the master: "));
 }

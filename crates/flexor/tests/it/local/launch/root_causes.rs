@@ -1,6 +1,7 @@
 //! What went wrong first: in the table at the end, and in the error file of the launcher.
 
 use super::folder::{Folder, WAIT};
+use super::job::Job;
 use super::launcher::{Launcher, launch, standalone};
 
 /// Leaves what torch's `@record` leaves, as rank 1, and fails; the others would go on for ever.
@@ -62,4 +63,37 @@ fn a_failure_without_words_says_where_to_look() {
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert!(row(table, "exit code").starts_with("7 (pid "), "{table}");
     assert!(row(table, "message").contains("TORCHELASTIC_ERROR_FILE"), "{table}");
+}
+
+#[test]
+fn a_failure_that_was_made_good_is_not_told_at_the_end() {
+    let job = Job::start("2", "1");
+    let once = job.node(1, &format!("[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 3; echo again >> again; {WAIT}"));
+    let fails = "until [ -e again ]; do sleep 0.05; done; exit 4";
+    let last = job.node(1, fails);
+    let (once, last) = (once.wait_for(1), last.wait_for(1));
+    assert!(once.stderr.contains("RestartsExhausted") && !once.stderr.contains("Root cause"), "{}", once.stderr);
+    assert!(last.stderr.contains("Root cause"), "{}", last.stderr);
+}
+
+#[test]
+fn a_run_that_ends_well_leaves_no_error_file_of_the_launcher() {
+    let folder = Folder::new();
+    let file = folder.path().join("launchers-error.json");
+    let script = "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 3";
+    let args = ["--standalone", "--max-restarts=1", "sh", "-c", script];
+    Launcher::start(launch(&folder, args).env("TORCHELASTIC_ERROR_FILE", &file)).wait_for(0);
+    assert!(!file.exists());
+}
+
+#[test]
+fn who_waits_in_vain_for_a_world_after_a_failure_tells_of_it() {
+    let job = Job::start("2", "1");
+    let script = "until [ -e other ]; do sleep 0.05; done; exit 3";
+    let waiting = Launcher::start(job.command().args(["--rdzv-conf=join_timeout=3", "sh", "-c", script]));
+    let lost = job.node(1, &format!("echo > other; {WAIT}"));
+    waiting.await_stderr("the program failed at");
+    drop(lost);
+    let ended = waiting.wait_for(3);
+    assert!(ended.stderr.contains("Root cause") && ended.stderr.contains("join_timeout"), "{}", ended.stderr);
 }

@@ -128,3 +128,38 @@ fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothi
     job.folder.let_go();
     end_well([staying]);
 }
+
+#[test]
+fn a_first_signal_leaves_workers_that_end_for_a_change_the_time_that_they_have() {
+    let job = Job::start("1:2", "0");
+    job.expect(1);
+    let saving = format!("trap 'echo asked; sleep 2; echo saved; exit 0' TERM INT; echo ready; {WAIT}");
+    let leaving = job.node(1, &saving);
+    leaving.await_stdout("ready", 1);
+    job.expect(2);
+    let other = job.node(1, WAIT);
+    leaving.await_stdout("asked", 1);
+    leaving.signal(Signal::SIGTERM);
+    leaving.await_stderr("another signal kills them");
+    let ended = leaving.wait_for(130);
+    assert_eq!((ended.stdout.matches("asked").count(), ended.stdout.matches("saved").count()), (1, 1), "{ended:?}");
+    job.expect(1);
+    job.folder.let_go();
+    end_well([other]);
+}
+
+#[test]
+fn a_second_signal_kills_workers_that_end_for_a_change() {
+    let job = Job::start("1:2", "0");
+    job.expect(1);
+    let leaving = Launcher::start(job.command().args(["--shutdown-timeout=100000", "sh", "-c", &stubborn()]));
+    leaving.await_stdout("ready", 1);
+    job.expect(2);
+    let _other = job.node(1, WAIT);
+    leaving.await_stdout("asked", 1);
+    leaving.signal(Signal::SIGTERM);
+    leaving.await_stderr("another signal kills them");
+    leaving.signal(Signal::SIGTERM);
+    leaving.wait_for(130);
+    await_gone(&job.folder.lines("stubborn")[0]);
+}

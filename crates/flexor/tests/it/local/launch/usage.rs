@@ -130,3 +130,20 @@ fn a_wish_for_logs_that_cannot_be_read_is_told_and_the_usual_is_logged() {
     assert_eq!(ended.stderr.matches("FLEXOR_LOG is \"loud\"").count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("started"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_log_folder_that_is_lost_on_the_way_is_no_fault_of_the_program() {
+    let folder = Folder::new();
+    let script = "rm -r logs; echo > logs; exit 3";
+    let ended = standalone(&folder, &["--log-dir=logs", "--redirects=3", "--max-restarts=1"], script);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--log-dir"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_read_is_wrong_usage() {
+    let folder = Folder::new();
+    let args = ["--rdzv-backend=c10d", "--rdzv-endpoint=no host:50001", "true"];
+    let ended = Launcher::start(&mut launch(&folder, args)).wait_for(2);
+    assert!(ended.stderr.contains("--rdzv-endpoint"), "{}", ended.stderr);
+}

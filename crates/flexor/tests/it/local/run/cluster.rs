@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use flexor_agent::processes::kill_what_it_left;
+use flexor_agent::processes::kill_what_they_left;
 use flexor_local::home::Home;
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use flexor_local::proc;
@@ -17,7 +17,7 @@ use super::super::faults::process::server;
 use super::super::faults::waiting::{eventually, eventually_or_tell};
 use super::super::launch::folder::Folder;
 use super::super::launch::launcher::Launcher;
-use crate::program::root;
+use crate::program::{Ran, root};
 
 /// The folder. Whatever runs in its cluster is ended with it, by its ids; to be made before those that stand in it.
 pub struct Place {
@@ -64,6 +64,13 @@ impl Place {
         command
     }
 
+    /// What a verb prints, which must succeed.
+    pub fn says(&self, words: &[&str]) -> String {
+        let ran: Ran = server(words).args(["--home", "home"]).current_dir(self.folder.path()).output().unwrap().into();
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
+        ran.stdout
+    }
+
     /// The cluster.
     pub fn home(&self) -> Home {
         Home::at(self.folder.path().join("home"))
@@ -82,8 +89,9 @@ impl Place {
         let folder = self.home().pod(uid);
         // It may be removed between two looks.
         let meta: Value = serde_json::from_slice(&fs::read(folder.path().join("meta.json")).ok()?).ok()?;
-        let text = |field: &str| meta[field].as_str().map(str::to_owned);
-        Some(SeenPod { name: text("name")?, status: folder.status().ok()??, main: text("main")? })
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (name, main) = (text(&meta["wish"]["name"])?, text(&meta["main"])?);
+        Some(SeenPod { name, status: folder.status().ok()??, main })
     }
 
     /// A pod of this name, once it runs.
@@ -129,7 +137,7 @@ impl Drop for Place {
         for pod in self.pods() {
             if proc::is_alive(pod.status.parent) {
                 let _ = kill(pod.parent(), Signal::SIGKILL);
-                kill_what_it_left(pod.parent().as_raw().unsigned_abs());
+                kill_what_they_left(&[pod.parent().as_raw().unsigned_abs()]);
             }
         }
     }
@@ -142,8 +150,13 @@ impl SeenPod {
 
     /// The process of its main container, while that runs.
     pub fn main_id(&self) -> Option<Pid> {
-        let main = self.status.containers.iter().find(|container| container.name == self.main)?;
-        match main.state {
+        self.id_of(&self.main)
+    }
+
+    /// The process of a container, while that runs.
+    pub fn id_of(&self, container: &str) -> Option<Pid> {
+        let found = self.status.containers.iter().find(|status| status.name == container)?;
+        match found.state {
             ContainerState::Running { pid, .. } => Some(Pid::from_raw(pid.cast_signed())),
             ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
         }

@@ -34,7 +34,10 @@ fn once(signal: Signal) -> Ended {
 #[test]
 fn ctrl_c_lets_programs_end_and_leaves_nothing_behind() {
     let ended = once(Signal::SIGINT);
-    assert_eq!(ended.stderr, "ends all pods; once more kills them\n");
+    assert_eq!(
+        ended.stderr,
+        "interrupted: all pods are told to end, and have their grace to do so; Ctrl-C again kills them\n"
+    );
 }
 
 #[test]
@@ -48,7 +51,7 @@ fn ctrl_c_twice_kills_and_leaves_nothing_behind() {
     let (run, pods) = begun(&place, &job_of("stubborn", 2, STUBBORN));
     let told = Instant::now();
     run.signal(Signal::SIGINT);
-    run.await_stderr("once more kills them");
+    run.await_stderr("Ctrl-C again kills them");
     run.signal(Signal::SIGINT);
     run.wait_for(130);
     assert!(told.elapsed() < Duration::from_secs(20), "their grace is 30 s: {:?}", told.elapsed());

@@ -1,6 +1,7 @@
 //! `flexor pod`: one pod under its parent, driven through its folder as the cluster does it.
 
 mod endings;
+mod full_disk;
 mod logs;
 mod memory;
 mod order;
@@ -10,17 +11,20 @@ mod troubles;
 
 use std::io::{self, PipeWriter};
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
 use flexor_local::home::Home;
+use flexor_local::limits::{self, Wanted};
 use flexor_local::pods::folder::PodFolder;
 use flexor_local::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::super::faults::process::inside;
 use super::super::faults::waiting::{eventually, eventually_or_tell};
 use super::super::launch::folder::Folder;
 use crate::program::flexor;
@@ -32,6 +36,9 @@ struct Design {
     folder: Folder,
     plan: PodPlan,
     sockets: Vec<TcpListener>,
+    limits: Wanted,
+    /// A folder of the cluster or of the pod is a disk of its own, of this size, which only the parent sees.
+    disk: Option<(PathBuf, &'static str)>,
 }
 
 /// A pod that runs, or has. Its parent is killed when this is dropped, and all it runs with it.
@@ -60,7 +67,7 @@ fn pod() -> Design {
         restart: RestartPolicy::Never,
         grace: Duration::from_secs(60),
     };
-    Design { folder: Folder::new(), plan, sockets: Vec::new() }
+    Design { folder: Folder::new(), plan, sockets: Vec::new(), limits: Wanted::Best, disk: None }
 }
 
 impl Design {
@@ -99,6 +106,24 @@ impl Design {
         self
     }
 
+    /// How memory limits are kept.
+    fn limits(mut self, wanted: Wanted) -> Self {
+        self.limits = wanted;
+        self
+    }
+
+    /// Logs are on a disk of this size, for which root is needed.
+    fn log_disk(mut self, size: &'static str) -> Self {
+        self.disk = Some((of(&self.folder).path().join("logs"), size));
+        self
+    }
+
+    /// Statuses are on a disk of this size, for which root is needed.
+    fn status_disk(mut self, size: &'static str) -> Self {
+        self.disk = Some((home(&self.folder).status(), size));
+        self
+    }
+
     /// A socket for the first container that has none.
     fn socket(mut self, socket: TcpListener) -> Self {
         self.sockets.push(socket);
@@ -116,6 +141,7 @@ impl Design {
             memory: None,
             sidecar: false,
             sockets: 0,
+            mounts: Vec::new(),
         }
     }
 
@@ -134,14 +160,21 @@ impl Design {
 
     fn start_with(self, owner: Option<Stdio>) -> Pod {
         let home = home(&self.folder);
-        // Whoever runs a cluster makes its folders.
+        // Whoever runs a cluster makes its folders, and finds out about limits.
         drop(home.take().unwrap());
+        limits::begin(&home, &limits::find(self.limits, home.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);
         command.arg(home.path()).arg(UID).stderr(Stdio::inherit());
         command.env("LISTEN_FDS", self.sockets.len().to_string()).env_remove("LISTEN_PID");
         if let Some(owner) = owner {
             command.arg("--with-owner").stdin(owner);
+        }
+        if let Some((folder, size)) = self.disk {
+            let mut shell = Command::new("unshare");
+            shell.args(["--mount", "--propagation", "private", "sh"]);
+            let script = format!(r#"mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@""#);
+            command = inside(shell, &script, &folder, &command);
         }
         Pod { work: self.folder, parent: spawn(command, self.sockets), owner: None }
     }
@@ -199,7 +232,8 @@ impl Drop for Pod {
         // The parent goes first, then what it can no longer end.
         let _ = self.parent.kill();
         let _ = self.parent.wait();
-        flexor_agent::processes::kill_what_it_left(self.parent.id());
+        flexor_agent::processes::kill_what_they_left(&[self.parent.id()]);
+        limits::forget_pod(&home(&self.work), UID);
     }
 }
 

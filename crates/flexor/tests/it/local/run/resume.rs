@@ -2,7 +2,7 @@
 
 use flexor_local::pods::status::PodPhase;
 use flexor_local::proc;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 
 use super::super::data::report::Written;
 use super::super::faults::waiting::eventually;
@@ -135,4 +135,22 @@ fn there_may_be_nothing_to_go_on_with() {
     let place = Place::new();
     let ended = place.run(&["--resume"]).wait_for(1);
     assert_eq!(ended.stderr, "error: there is nothing to go on with; `flexor run FILE` starts a job\n");
+}
+
+#[test]
+fn what_a_parent_left_that_died_while_nobody_looked_is_ended_before_its_place_is_filled_again() {
+    let place = Place::new();
+    let script = format!("setsid sleep 600 & echo $! >> daemons; {WAIT}");
+    let run = place.run_for_good(&[&place.manifest(&job_of("orphans", 1, &script))]);
+    let pod = place.await_running("orphans-worker-0");
+    let daemons = eventually("its daemon", || Some(place.folder.lines("daemons")).filter(|lines| lines.len() == 1));
+    killed(run);
+    kill(pod.parent(), Signal::SIGKILL).unwrap();
+    eventually("the end of the parent", || (!proc::is_alive(pod.status.parent)).then_some(()));
+    let run = place.run_for_good(&["--resume"]);
+    await_gone(&daemons[0]);
+    eventually("another life", || (place.folder.lines("daemons").len() == 2).then_some(()));
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    run.wait_for(0);
+    place.folder.lines("daemons").iter().for_each(|daemon| await_gone(daemon));
 }

@@ -39,7 +39,8 @@ fn where_no_cluster_runs_the_next_step_is_told() {
     let hint = |home: &std::path::Path| {
         let home = home.display();
         format!(
-            "error: no laptop cluster runs in {home}; start one with `flexor run FILE`, or name its folder with --home\n"
+            "error: no laptop cluster runs in {home}; start one with `flexor local up` or `flexor run FILE`, or name its \
+             folder with --home\n"
         )
     };
     for words in [&["get", "pods"][..], &["describe", "pods"], &["logs", "x"], &["events"], &["top"], &["kill", "x"]] {

@@ -71,14 +71,19 @@ pub struct Laptop {
 impl Laptop {
     /// One that runs these manifests, whose pods all run.
     pub fn with(manifests: &[String]) -> Self {
+        let laptop = Self::begin(manifests);
+        // Each has a master.
+        laptop.await_running(3 * manifests.len());
+        laptop
+    }
+
+    /// One that runs these manifests, whatever becomes of their pods.
+    pub fn begin(manifests: &[String]) -> Self {
         let folder = Folder::new();
         fs::write(folder.path().join("jobs.yaml"), manifests.join("---")).unwrap();
         let mut command = server(&["run", "--ephemeral", "--home", "home", "jobs.yaml"]);
         let run = Launcher::start(command.current_dir(folder.path()));
-        let laptop = Self { run, folder };
-        // Each has a master.
-        laptop.await_running(3 * manifests.len());
-        laptop
+        Self { run, folder }
     }
 
     /// Waits until so many pods are there and run, none of them on its way out.
@@ -156,7 +161,9 @@ pub fn redacted(text: &str) -> String {
     for (found, put) in [
         (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
         (r"\b[0-9a-f]{16,32}\b", "UID"),
-        (r"(Process:\s+|\bpid: )\d+", "${1}PID"),
+        // Ports that were free when a master took them.
+        (r"\b(127\.\d+\.\d+\.\d+):[3-6]\d{4}\b", "$1:PORT"),
+        (r"(Process:\s+|\bpid: |\bprocess )\d+", "${1}PID"),
     ] {
         text = Regex::new(found).unwrap().replace_all(&text, put).into_owned();
     }

@@ -19,17 +19,36 @@ fn a_log_is_printed_whole_or_from_its_end_and_for_each_container() {
 }
 
 #[test]
-fn a_followed_log_ends_with_its_pod() {
+fn a_followed_log_ends_when_nobody_comes_in_the_place_of_its_pod() {
     let laptop = Laptop::with(&[torchelastic("imagenet")]);
     let follow = |pod: &str| Launcher::start(&mut laptop.command(&["logs", "-f", pod, "-n", "elastic-job"]));
     let (first, second) = (follow("imagenet-worker-0"), follow("imagenet-worker-1"));
     first.await_stdout("line 3", 1);
     second.await_stdout("line 3", 1);
-    // One is deleted before its time, the other comes to its end.
-    laptop.says(&["delete", "pod", "imagenet-worker-1", "-n", "elastic-job"]);
+    // One is not wanted any more, the other comes to its end.
+    laptop.says(&["scale", "imagenet", "--replicas", "1", "-n", "elastic-job"]);
     assert_eq!(second.wait_for(0).stdout, "line 1\nline 2\nline 3\n");
     laptop.folder.let_go();
-    assert_eq!(first.wait_for(0).stdout, "line 1\nline 2\nline 3\nthe end\n");
+    let ended = first.wait_for(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("line 1\nline 2\nline 3\nthe end\n", ""));
+}
+
+#[test]
+fn a_followed_log_goes_on_with_the_successors_of_its_pod() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let pod = "torch-mnist-edljob-worker-0";
+    let line = format!("I am {pod}");
+    let follow = Launcher::start(&mut laptop.command(&["logs", "-f", pod, "--tail", "1"]));
+    follow.await_stdout(&line, 1);
+    laptop.says(&["kill", pod]);
+    follow.await_stdout(&line, 2);
+    laptop.says(&["delete", "pod", pod]);
+    follow.await_stdout(&line, 3);
+    laptop.says(&["delete", "elasticjob", "torch-mnist"]);
+    let ended = follow.wait_for(0);
+    assert_eq!(ended.stdout, format!("{line}\n").repeat(3));
+    let note = format!("note: {pod} was replaced; what follows is its successor's\n");
+    assert_eq!(ended.stderr, note.repeat(2));
 }
 
 #[test]

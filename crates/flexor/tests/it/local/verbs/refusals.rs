@@ -18,15 +18,32 @@ fn what_cannot_be_had_is_told_in_one_line() {
         &["get", "pods", "pod/x"],
         &["describe", "elasticjob", "nope"],
         &["logs", "imagenet-worker-0"],
+        &["logs", "torch-mnist-edljob-worker-7"],
+        &["logs", "torch-mnist"],
+        &["logs", "elasticjob/torch-mnist"],
+        &["logs", "configmap/x"],
         &["kill", "nope"],
+        &["kill", "torch-mnist"],
         &["kill", "torch-mnist-edljob-worker-0", "-c", "nope"],
         &["delete", "pods"],
         &["delete", "pod", "nope"],
+        &["delete", "pod", "nope", "--ignore-not-found"],
+        &["delete", "-f", "nope.yaml"],
+        &["delete", "-f", "plan.yaml"],
+        &["delete", "-f", "plan.yaml", "--ignore-not-found"],
+        &["delete", "-f", "jobs.yaml", "-n", "other"],
         &["scale", "nope", "--replicas", "1"],
-        &["scale", "torch-mnist", "--worker", "9"],
+        &["scale", "torch-mnit", "--replicas", "1"],
+        &["scale", "torch-mnist", "--worker", "0"],
         &["scale", "torch-mnist", "--replicas", "1", "--role", "ps"],
         &["scale", "imagenet", "-n", "elastic-job", "--replicas", "9"],
+        &["migrate", "torch-mnist", "worker-0", "--cpu", "2"],
+        &["migrate", "imagenet", "worker-0", "-n", "elastic-job", "--cpu", "2"],
+        &["migrate", "torch-mnits", "ps-0"],
         &["explain", "imagenet"],
+        &["explain", "elasticjob/torch-mnits"],
+        &["events", "nope"],
+        &["events", "torch-mnit", "-w"],
         &["apply", "-f", "plan.yaml"],
         &["apply", "-f", "jobs.yaml", "-n", "other"],
     ] {
@@ -36,6 +53,8 @@ fn what_cannot_be_had_is_told_in_one_line() {
     insta::assert_snapshot!(told);
     let wrong = laptop.flexor(&["kill", "x", "--signal", "NOPE"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("there is no signal NOPE"), "{}", wrong.stderr);
+    let wrong = laptop.flexor(&["migrate", "x", "ps-0", "--memory", "4GB"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("`4GB` is not a quantity; write `4G`"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["get", "pods", "-l", "a in b"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("is no requirement"), "{}", wrong.stderr);
 }

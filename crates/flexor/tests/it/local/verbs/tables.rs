@@ -1,5 +1,6 @@
 //! What people see: every table and description.
 
+use super::super::launch::folder::WAIT;
 use super::laptop::{Laptop, dlrover, redacted, torchelastic};
 
 #[test]
@@ -18,13 +19,33 @@ fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
         &["get", "pods,elasticjobs"],
         &["get", "events"],
         &["events", "imagenet", "-n", "elastic-job"],
+        &["events", "torch-mnist-edljob-worker-1"],
         &["explain", "torch-mnist"],
+        &["explain", "tej", "imagenet", "-n", "elastic-job"],
     ] {
         told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
     }
     insta::assert_snapshot!(told);
     insta::assert_snapshot!("a_job_is_described", laptop.shows(&["describe", "tej", "imagenet", "-n", "elastic-job"]));
     insta::assert_snapshot!("a_pod_is_described", laptop.shows(&["describe", "pod", "torch-mnist-edljob-worker-1"]));
+}
+
+#[test]
+fn nothing_of_a_pod_that_is_over_is_ready() {
+    let laptop = Laptop::begin(&[dlrover("stays"), torchelastic("ends").replace(WAIT, "true")]);
+    // The phase, not the word: a pod says Completed as soon as its program is done, while its sidecar still ends.
+    laptop.eventually("both workers over", || {
+        let words = ["get", "pods", "-n", "elastic-job", "-l", "replica-type=worker", "-o", "json"];
+        let pods: serde_json::Value = serde_json::from_str(&laptop.flexor(&words).stdout).ok()?;
+        let phases = pods["items"].as_array()?.iter().filter_map(|pod| pod["status"]["phase"].as_str());
+        phases.eq(["Succeeded", "Succeeded"]).then_some(())
+    });
+    let told = laptop.says(&["get", "pods", "-n", "elastic-job"]);
+    assert_eq!(told.matches("worker").count(), 2, "{told}");
+    for worker in told.lines().filter(|line| line.contains("worker")) {
+        let cells: Vec<&str> = worker.split_whitespace().collect();
+        assert_eq!(cells[1..3], ["0/2", "Completed"], "{told}");
+    }
 }
 
 #[test]

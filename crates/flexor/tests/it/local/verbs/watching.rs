@@ -6,6 +6,25 @@ use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 
 #[test]
+fn what_is_there_when_a_watch_begins_is_one_table() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    for (words, column, rows) in
+        [(&["get", "pods", "-o", "wide", "-w"][..], "READY", 3), (&["events", "-w"], "MESSAGE", 4)]
+    {
+        let watch = Launcher::start(&mut laptop.command(words));
+        watch.await_stdout("\n", 1 + rows);
+        let told = watch.stdout();
+        let at = told.lines().next().unwrap().find(column).unwrap();
+        for line in told.lines() {
+            assert_eq!(&line[at - 3..at], "   ", "{told}");
+            assert_ne!(&line[at..=at], " ", "{told}");
+        }
+        watch.signal(Signal::SIGINT);
+        watch.wait_for(130);
+    }
+}
+
+#[test]
 fn a_watch_tells_that_a_pod_has_come_again() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-1";

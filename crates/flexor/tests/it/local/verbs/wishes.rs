@@ -82,6 +82,55 @@ fn a_dlrover_job_is_scaled_by_plans() {
     let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
     assert_eq!(gone, format!("{plan} \"torch-mnist-scale-0\" deleted\n"));
     assert_eq!(laptop.says(&["get", "dsp", "-o", "name"]), format!("{plan}/torch-mnist-scale-1\n"));
+    // The manifest says two, and its user more.
+    laptop.says(&["scale", "torch-mnist", "--worker", "4"]);
+    laptop.await_running(5);
+}
+
+#[test]
+fn what_was_got_can_be_applied_and_changes_nothing() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
+    laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
+    for (format, words) in [("yaml", "elasticjobs,scaleplans"), ("json", "elasticjobs"), ("yaml", "scaleplans")] {
+        let got = laptop.says(&["get", words, "-A", "-o", format]);
+        std::fs::write(laptop.folder.path().join("got"), got).unwrap();
+        let ran = laptop.flexor(&["apply", "-f", "got"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
+        assert!(ran.stdout.lines().count() > 0, "{words}");
+        assert!(ran.stdout.lines().all(|line| line.ends_with(" unchanged")), "{words}: {}", ran.stdout);
+    }
+    let got = laptop.says(&["get", "elasticjob", "torch-mnist", "-o", "yaml"]);
+    let applied = crate::program::feed(laptop.command(&["apply", "-f", "-"]), got.as_bytes());
+    assert_eq!(applied.stdout, "elasticjob.elastic.iml.github.io/torch-mnist unchanged\n");
+}
+
+#[test]
+fn a_run_whose_last_job_is_deleted_has_not_succeeded() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    laptop.says(&["delete", "elasticjob", "torch-mnist"]);
+    let ended = laptop.run.wait_for(1);
+    assert!(ended.stderr.contains("default/torch-mnist was deleted before it was over"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_manifests_name_is_deleted() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: settings }\n";
+    std::fs::write(laptop.folder.path().join("more.yaml"), format!("{}---\n{object}", dlrover("second"))).unwrap();
+    laptop.says(&["apply", "-f", "more.yaml", "-n", "other"]);
+    laptop.await_running(6);
+    let gone = laptop.says(&["delete", "-f", "more.yaml", "-n", "other"]);
+    assert_eq!(gone, "elasticjob.elastic.iml.github.io \"second\" deleted\nconfigmap \"settings\" deleted\n");
+    laptop.await_running(3);
+    let again = laptop.flexor(&["delete", "-n", "other", "-f", "more.yaml"]);
+    let told = "error: there is no elasticjob second in namespace other\n\
+                error: there is no configmap settings in namespace other\n";
+    assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (1, "", told));
+    let ignored = laptop.flexor(&["delete", "-n", "other", "-f", "more.yaml", "--ignore-not-found"]);
+    assert_eq!((ignored.code, ignored.stderr.as_str()), (0, ""));
+    // What happened to it is still known.
+    let told = laptop.says(&["events", "second", "-n", "other"]);
+    assert!(told.contains("JobDeleted   job/second"), "{told}");
 }
 
 #[test]

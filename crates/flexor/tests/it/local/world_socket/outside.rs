@@ -92,6 +92,7 @@ fn a_program_that_fails_outside_is_counted_and_the_others_go_on() {
     let (job, staying, aside) = stands_aside("exit 3");
     let ended = aside.wait_for(1);
     assert!(ended.stderr.contains("RestartsExhausted: the program failed 1 times on this node"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("failed at local rank 0, outside every world ("), "{}", ended.stderr);
     job.folder.let_go();
     end_well([staying]);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
@@ -108,6 +109,73 @@ fn a_worker_that_is_killed_before_it_was_of_any_use_is_not_started_for_ever() {
     assert_eq!(job.folder.lines("starts").len(), 2, "in {:?}", began.elapsed());
     job.folder.let_go();
     end_well([staying]);
+}
+
+#[test]
+fn a_worker_that_is_killed_whenever_it_enters_a_world_is_not_started_for_ever() {
+    python_or_skip!();
+    let (job, staying, aside) = stands_aside(&worker("dies-when-told"));
+    let ended = aside.wait_for(1);
+    assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
+    assert_eq!(job.folder.lines("starts").len(), 2, "it was told a world, and of no use in it");
+    job.folder.let_go();
+    end_well([staying]);
+}
+
+#[test]
+fn a_failure_is_told_with_the_rank_that_the_worker_had_in_its_last_world() {
+    python_or_skip!();
+    let job = job(1);
+    let staying = job.node(1, &worker(""));
+    told::await_world(&job.folder, |world| world.len() == 1);
+    let failing = one_more(&job, 1, &worker(""));
+    let world = told::await_world(&job.folder, |world| world.len() == 2);
+    kill(Pid::from_raw(world[1].pid), Signal::SIGTERM).unwrap();
+    let ended = failing.wait_for(1);
+    assert!(ended.stderr.contains("failed at rank 1 ("), "it began outside: {}", ended.stderr);
+    assert!(ended.stderr.contains("rank       : 1 (local rank 0)"), "{}", ended.stderr);
+    job.folder.let_go();
+    end_well([staying]);
+}
+
+#[test]
+fn nobody_waits_until_the_other_workers_of_a_node_have_ended_whose_worker_died() {
+    python_or_skip!();
+    let job = job(1);
+    let staying = job.node(1, &worker(""));
+    told::await_world(&job.folder, |world| world.len() == 1);
+    job.expect(2);
+    let until_let_go = format!("trap 'echo > asked; {WAIT}; echo > ended; exit 0' TERM; ");
+    let slow = worker("").replacen("exec ", &until_let_go, 1);
+    let aside = job.node(2, &format!("if [ $LOCAL_RANK = 1 ]; then {slow} & wait; else {}; fi", worker("")));
+    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    kill_worker(first.iter().rfind(|told| told.world.local_rank == 0).unwrap());
+    let second = told::await_world(&job.folder, |world| world[0].world.world_size == 1);
+    assert!(!job.folder.path().join("ended").exists(), "the other worker takes its time");
+    assert_eq!(second[0].pid, first[0].pid);
+    job.folder.let_go();
+    end_well([staying, aside]);
+    assert!(job.folder.path().join("asked").exists(), "the other worker was told to end");
+}
+
+#[test]
+fn a_node_that_has_nothing_left_to_do_is_there_when_the_others_become_too_few() {
+    python_or_skip!();
+    let job = Job::start("2:3", "0");
+    job.expect(3);
+    let [staying, lost] = [(); 2].map(|()| job.node(1, &worker("")));
+    let aside = job.node(1, &then("exit 0").replacen("$FLEXOR_INCARNATION", "$$", 1));
+    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    let killed: i32 = job.folder.await_lines("starts", 1)[0].parse().unwrap();
+    kill_worker(first.iter().find(|told| told.pid == killed).unwrap());
+    let second = told::await_world(&job.folder, |world| world.len() == 2 && world[0].world.world_size == 2);
+    aside.await_stderr("nothing left to do");
+    drop(lost);
+    let third = told::await_world(&job.folder, |world| world[0].world.round > second[0].world.round);
+    assert_eq!((third.len(), third[0].world.world_size), (1, 2), "{third:?}");
+    job.folder.let_go();
+    end_well([staying, aside]);
+    assert_eq!(job.folder.lines("starts").len(), 3);
 }
 
 #[test]
@@ -134,6 +202,8 @@ fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
     // In and out of worlds, with rounds that others complete in the meantime.
     for _ in 0..2 {
         let world = told::await_world(&job.folder, |world| world.len() == 2);
+        // One that is killed before it has joined was of no use, and is charged.
+        second.await_stderr(&format!("have joined the world round={}", world[0].world.round));
         kill_worker(world.iter().find(|told| !world[0].world.survivors.contains(&told.world.rank)).unwrap());
         told::await_world(&job.folder, |next| next[0].world.round > world[0].world.round + 1 && next.len() == 2);
     }

@@ -1,12 +1,12 @@
 """A worker that speaks the protocol of the world's socket by hand and writes down in `told` every world that it is told.
 
-Usage: worker.py [odd | hangs-up | loses-peers | dies | stays | never-joins | quits]
+Usage: worker.py [odd | hangs-up | loses-peers | dies | dies-when-told | stays | never-joins | quits]
 
 `odd` first says on other connections what nobody should say, and writes down in `refused` what was refused; `hangs-up`
 closes its connection once it is in its first world, and works on; `loses-peers` leaves its first world by itself once
-there is a file `lost`; `dies` is dead once it is asked to meet; `stays` does not leave its world when it is asked to;
-`never-joins` does not say that it is in a second one; `quits` leaves its world when it is asked to and then ends with the
-code that is in a file `quit`.
+there is a file `lost`; `dies` is dead once it is asked to meet, `dies-when-told` once it is told a world; `stays` does not
+leave its world when it is asked to; `never-joins` does not say that it is in a second one; `quits` leaves its world when it
+is asked to and then ends with the code that is in a file `quit`.
 """
 
 import json
@@ -96,6 +96,8 @@ def main():
         elif "meet" in message:
             say(connection, {"ready": True})
             waits = True
+        elif behaviour == "dies-when-told":
+            os.kill(os.getpid(), signal.SIGKILL)
         else:
             write_down("told", {"pid": os.getpid(), "world": message["world"]})
             worlds += 1

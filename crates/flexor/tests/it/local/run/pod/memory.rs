@@ -1,32 +1,134 @@
-//! What containers may have of memory, and what a parent itself takes.
+//! What containers may have of memory, by groups and without, and what a parent itself takes.
 
 use std::fs;
 
-use flexor_local::pods::status::PodPhase;
+use flexor_local::limits::{self, Group, Wanted};
+use flexor_local::pods::plan::RestartPolicy;
+use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
+use flexor_testbed::skip;
+use nix::sys::signal::Signal;
 
+use super::super::super::faults::waiting::eventually;
 use super::super::super::launch::launcher::await_gone;
-use super::{end, how, pod};
+use super::{Design, Pod, end, home, how, pod, state};
 
-#[test]
-fn a_program_that_takes_more_than_it_may_is_killed_with_its_children() {
-    // The child keeps what it reads until a line ends, which none does.
-    let script = "tail -n 1 /dev/zero & echo $! > child; wait";
-    let mut pod = pod().main_but("main", script, |main| main.memory = Some(64 << 20)).start();
-    let status = pod.wait();
-    assert_eq!((status.phase, how(&status, "main")), (PodPhase::Failed, (137, "OOMKilled".to_owned())));
-    await_gone(&pod.work.lines("child").remove(0));
+const LIMIT: u64 = 64 << 20;
+const BOTH: [Wanted; 2] = [Wanted::Best, Wanted::Watched];
+
+/// A pod whose container may have so much.
+fn limited(script: &str, limits: Wanted) -> Design {
+    pod().main_but("main", script, |main| main.memory = Some(LIMIT)).limits(limits)
+}
+
+/// The groups that its container has, if it has any.
+fn group(status: &PodStatus) -> Option<Group> {
+    status.containers[0].limited.as_ref()?.group().cloned()
+}
+
+/// Which groups the main container of a pod that runs is in, and its parent.
+fn memberships(pod: &Pod) -> [String; 2] {
+    let status = pod.await_phase(PodPhase::Running);
+    let ContainerState::Running { pid, .. } = state(&status, "main") else { panic!("{status:?}") };
+    pod.work.await_lines("begun", 1);
+    [*pid, pod.parent.id()].map(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap())
 }
 
 #[test]
-fn a_program_that_stays_below_goes_on() {
-    let mut pod = pod().main_but("main", "sleep 0.5", |main| main.memory = Some(64 << 20)).start();
-    assert_eq!(end(&pod.wait(), "main").code, 0);
+fn a_program_that_takes_more_than_it_may_is_killed() {
+    for limits in BOTH {
+        // It keeps what it reads until a line ends, which none does.
+        let status = limited("exec tail -n 1 /dev/zero", limits).start().wait();
+        assert_eq!((status.phase, how(&status, "main")), (PodPhase::Failed, (137, "OOMKilled".to_owned())));
+    }
+}
+
+#[test]
+fn what_its_children_take_counts_and_all_of_it_ends() {
+    let quiet_about_it = "tail -n 1 /dev/zero & echo $! > child; wait; sleep 0.05";
+    let never_ending = "tail -n 1 /dev/zero & echo $! > child; setsid sleep 1000 & echo $! >> child; wait $!";
+    for limits in BOTH {
+        for script in [quiet_about_it, never_ending] {
+            let mut pod = limited(script, limits).start();
+            assert_eq!(how(&pod.wait(), "main"), (137, "OOMKilled".to_owned()), "{limits:?} {script}");
+            pod.work.lines("child").iter().for_each(|child| await_gone(child));
+        }
+    }
+}
+
+#[test]
+fn a_program_that_stays_just_below_goes_on() {
+    // Its end is known to the second one when all was read, and is not wanted by the third before it ends.
+    let script = "head -c 58000000 /dev/zero | tail -c 58000000 | sleep 0.7";
+    for limits in BOTH {
+        assert_eq!(end(&limited(script, limits).start().wait(), "main").code, 0, "{limits:?}");
+    }
 }
 
 #[test]
 fn a_kill_by_somebody_else_is_no_want_of_memory() {
-    let mut pod = pod().main_but("main", "kill -KILL $$", |main| main.memory = Some(64 << 20)).start();
-    assert_eq!(how(&pod.wait(), "main"), (137, "Error".to_owned()));
+    for limits in BOTH {
+        let status = limited("kill -KILL $$", limits).start().wait();
+        assert_eq!(how(&status, "main"), (137, "Error".to_owned()), "{limits:?}");
+    }
+}
+
+#[test]
+fn by_which_means_is_told() {
+    let told =
+        |limits: Wanted| limited("true", limits).start().wait().containers[0].limited.clone().unwrap().to_string();
+    assert_eq!(told(Wanted::Watched), "64Mi best effort: looked at ten times a second, because that was asked for");
+    let best = told(Wanted::Best);
+    assert!(
+        ["64Mi by cgroup v1", "64Mi by cgroup v2"].contains(&&*best) || best.starts_with("64Mi best effort: "),
+        "{best}"
+    );
+}
+
+#[test]
+fn a_container_with_a_limit_has_a_group_and_others_are_put_nowhere() {
+    let free = pod().main("main", "echo > begun; sleep 1000").start();
+    let [program, parent] = memberships(&free);
+    assert_eq!(program, parent);
+    let mut pod = limited("echo > begun; while [ ! -e go ]; do sleep 0.02; done", Wanted::Best).start();
+    let [program, parent] = memberships(&pod);
+    let Some(group) = group(&pod.status().unwrap()) else { skip!("no control group can be made here") };
+    assert_ne!(program, parent);
+    assert!(program.contains("/the-pod/main\n"), "{program}");
+    for file in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max"] {
+        if let Ok(text) = fs::read_to_string(group.memory.join(file)) {
+            assert_eq!(text.trim(), LIMIT.to_string(), "{file}: memory and swap together have no more");
+        }
+    }
+    if let Ok(swap) = fs::read_to_string(group.memory.join("memory.swap.max")) {
+        assert_eq!(swap.trim(), "0");
+    }
+    pod.work.let_go();
+    pod.wait();
+    assert!(group.folders().all(|folder| !folder.exists()), "it goes with the pod");
+    assert!(!group.memory.ancestors().nth(2).unwrap().exists(), "and so does what is empty then");
+}
+
+#[test]
+fn a_group_is_removed_by_others_when_the_parent_was_killed() {
+    let mut pod = limited("sleep 1000 & setsid sleep 1000 & wait", Wanted::Best).start();
+    let Some(group) = group(&pod.await_phase(PodPhase::Running)) else { skip!("no control group can be made here") };
+    pod.signal(Signal::SIGKILL);
+    pod.parent.wait().unwrap();
+    assert!(group.memory.exists());
+    limits::forget_pod(&home(&pod.work), super::UID);
+    assert!(group.folders().all(|folder| !folder.exists()));
+}
+
+#[test]
+fn a_container_that_is_started_again_has_its_limit_again() {
+    let script = "echo life >> lives; [ $(wc -l < lives) = 2 ] || exit 6; exec tail -n 1 /dev/zero";
+    let pod = limited(script, Wanted::Best).restart(RestartPolicy::OnFailure).start();
+    let killed = eventually("the end of its second life", || {
+        let main = pod.status()?.containers.remove(0);
+        (main.restarts == 1 && matches!(main.state, ContainerState::Terminated { .. })).then_some(main.state)
+    });
+    let ContainerState::Terminated { reason, .. } = killed else { panic!("{killed:?}") };
+    assert_eq!(reason, "OOMKilled");
 }
 
 #[test]
@@ -42,9 +144,9 @@ fn a_parent_takes_little_memory_of_its_own() {
         let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
-    let (dirty, clean) = (kibibytes("Private_Dirty:"), kibibytes("Private_Clean:"));
-    println!("a pod's parent has {} KiB for itself: {dirty} written, {clean} not", dirty + clean);
-    assert!(dirty + clean < 8 << 10, "{rollup}");
+    let written = kibibytes("Private_Dirty:");
+    println!("a pod's parent has written to {written} KiB of memory");
+    assert!(written <= 1 << 10, "{rollup}");
     let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().count();
     assert_eq!(threads, 2, "one that waits, and one that reads what programs print");
 }

@@ -1,0 +1,202 @@
+//! Turns data of one format into another.
+//!
+//! | from | to | a record becomes |
+//! |---|---|---|
+//! | IDX | RecordIO | a `tf.train.Example` of `image` and `label`, as ElasticDL has it |
+//! | CSV | RecordIO | a `tf.train.Example` with a feature for each column |
+//! | RecordIO of such examples | CSV | a line with a field for each feature |
+//! | text | RecordIO | the bytes of the line |
+//! | RecordIO | text | a line |
+//! | RecordIO | RecordIO | itself, in other chunks, with another compressor or in other files |
+//!
+//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped.
+
+mod columns;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::dataset::{Content, Dataset, Record};
+use crate::error::DataError;
+use crate::example::ExampleWriter;
+use crate::format::Format;
+use crate::generate::digits;
+use crate::output::{Existing, OutputError};
+use crate::recordio::{WriteError, WriterOptions};
+use columns::{ExampleOfLine, LineOfExample};
+use files::Files;
+
+/// How many records are read at once.
+const AT_ONCE: u64 = 1024;
+
+/// What data is turned into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// RecordIO.
+    RecordIo(WriterOptions),
+    /// A table with the names of its columns.
+    Csv,
+    /// Lines.
+    Text,
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversion {
+    /// The format.
+    pub target: Target,
+    /// Where: a file, or a folder if there is a number of records for each file.
+    pub to: PathBuf,
+    /// How many records each file has, in a folder of files called data-00000 and so on.
+    pub records_per_file: Option<u64>,
+    /// What becomes of files that are there already.
+    pub existing: Existing,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Converted {
+    /// How many records.
+    pub records: u64,
+    /// How many were left out because they are damaged.
+    pub damaged: u64,
+    /// The files.
+    pub files: Vec<PathBuf>,
+}
+
+/// Why data was not turned into something else.
+#[derive(Debug, Error)]
+pub enum ConvertError {
+    /// The data cannot be had.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A file cannot be begun or put in place.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: WriteError,
+    },
+    /// There is no such conversion.
+    #[error("{from} cannot be turned into {to}; see `flexor data convert --help` for what can")]
+    NoWay {
+        /// What there is.
+        from: Format,
+        /// What is wanted.
+        to: Format,
+    },
+    /// A table whose columns have no names.
+    #[error("the columns need names, which become those of the features: put a first line with them into the file")]
+    NoColumns,
+    /// A record does not fit into the other format.
+    #[error("record {record} of {}: {why}", file.display())]
+    Record {
+        /// Its number in the file.
+        record: u64,
+        /// The file.
+        file: PathBuf,
+        /// What is in the way.
+        why: String,
+    },
+}
+
+/// Turns a dataset into other files. `told` hears how many records are done.
+///
+/// # Errors
+///
+/// It makes no sense, or something cannot be read or written. Files that were whole by then stay.
+pub fn convert(
+    dataset: &Dataset,
+    conversion: &Conversion,
+    told: &mut dyn FnMut(u64),
+) -> Result<Converted, ConvertError> {
+    let mut way = Way::find(dataset, conversion.target)?;
+    let mut files = Files::new(conversion);
+    files.set_header(way.header());
+    let mut converted = Converted::default();
+    let mut next = 0;
+    while next < dataset.len() {
+        let end = dataset.len().min(next + AT_ONCE);
+        let mut failed = None;
+        let progress = dataset.read(next..end, &mut |record| {
+            let Content::Whole(bytes) = record.content else { return };
+            if failed.is_none() {
+                failed = way.go(record, bytes).and_then(|bytes| files.write(bytes)).err();
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        converted.records += progress.records;
+        converted.damaged += progress.damaged;
+        told(end);
+        next = end;
+    }
+    converted.files = files.finish()?;
+    Ok(converted)
+}
+
+impl Target {
+    fn format(self) -> Format {
+        match self {
+            Self::RecordIo(_) => Format::RecordIo,
+            Self::Csv => Format::Csv,
+            Self::Text => Format::Text,
+        }
+    }
+}
+
+/// How one record becomes another.
+enum Way {
+    AsItIs,
+    AsLine,
+    Digit(ExampleWriter),
+    Example(ExampleOfLine),
+    Table(LineOfExample),
+}
+
+impl Way {
+    fn find(dataset: &Dataset, target: Target) -> Result<Self, ConvertError> {
+        match (dataset.format(), target) {
+            (Format::RecordIo | Format::Text, Target::RecordIo(_)) => Ok(Self::AsItIs),
+            (Format::RecordIo, Target::Text) => Ok(Self::AsLine),
+            (Format::Idx, Target::RecordIo(_)) => Ok(Self::Digit(ExampleWriter::new())),
+            (Format::Csv, Target::RecordIo(_)) => Ok(Self::Example(ExampleOfLine::of(dataset)?)),
+            (Format::RecordIo, Target::Csv) => Ok(Self::Table(LineOfExample::of(dataset)?)),
+            (from, target @ (Target::Csv | Target::Text)) => Err(ConvertError::NoWay { from, to: target.format() }),
+        }
+    }
+
+    /// What each file begins with.
+    fn header(&self) -> Vec<u8> {
+        match self {
+            Self::AsItIs | Self::AsLine | Self::Digit(_) | Self::Example(_) => Vec::new(),
+            Self::Table(table) => table.header(),
+        }
+    }
+
+    fn go<'a>(&'a mut self, record: Record<'_>, bytes: &'a [u8]) -> Result<&'a [u8], ConvertError> {
+        let refused = |why: String| ConvertError::Record { record: record.in_file, file: record.file.to_owned(), why };
+        match self {
+            Self::AsItIs => Ok(bytes),
+            Self::AsLine if bytes.contains(&b'\n') => {
+                Err(refused("has a line break in it and cannot be a line".into()))
+            }
+            Self::AsLine => Ok(bytes),
+            Self::Digit(writer) => {
+                let (label, pixels) = bytes.split_first().ok_or_else(|| refused("is empty".into()))?;
+                Ok(digits::example(writer, *label, pixels))
+            }
+            Self::Example(example) => example.go(bytes).map_err(refused),
+            Self::Table(table) => table.go(bytes).map_err(refused),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Lines of tables as examples, and examples as lines.
+
+use std::fmt::Write as _;
+
+use super::{AT_ONCE, ConvertError};
+use crate::csv;
+use crate::dataset::{Content, Dataset};
+use crate::example::{self, ExampleWriter, Values};
+
+/// What all values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Integer,
+    Float,
+    Text,
+}
+
+impl Kind {
+    fn of(value: &[u8]) -> Self {
+        let text = str::from_utf8(value).unwrap_or_default();
+        if text.parse::<i64>().is_ok() {
+            return Self::Integer;
+        }
+        if text.parse::<f32>().is_ok_and(f32::is_finite) { Self::Float } else { Self::Text }
+    }
+}
+
+/// Makes examples of lines.
+pub(super) struct ExampleOfLine {
+    columns: Vec<(String, Kind)>,
+    writer: ExampleWriter,
+}
+
+impl ExampleOfLine {
+    /// Goes through a table once, to know what its columns hold: integers, numbers, or anything.
+    pub(super) fn of(dataset: &Dataset) -> Result<Self, ConvertError> {
+        let names = dataset.columns().ok_or(ConvertError::NoColumns)?;
+        let mut columns: Vec<(String, Kind)> = names.iter().map(|name| (name.clone(), Kind::Integer)).collect();
+        let mut next = 0;
+        while next < dataset.len() {
+            let end = dataset.len().min(next + AT_ONCE);
+            dataset.read(next..end, &mut |record| {
+                let Content::Whole(line) = record.content else { return };
+                for ((_, kind), value) in columns.iter_mut().zip(csv::fields(line)) {
+                    if *kind != Kind::Text {
+                        *kind = (*kind).max(Kind::of(&value));
+                    }
+                }
+            })?;
+            next = end;
+        }
+        Ok(Self { columns, writer: ExampleWriter::new() })
+    }
+
+    pub(super) fn go(&mut self, line: &[u8]) -> Result<&[u8], String> {
+        let mut fields = csv::fields(line);
+        for (name, kind) in &self.columns {
+            let value = fields.next().ok_or_else(|| format!("has fewer than the {} fields", self.columns.len()))?;
+            // What does not parse cannot be: the column has been gone through.
+            let text = str::from_utf8(&value).unwrap_or_default();
+            match kind {
+                Kind::Integer => self.writer.integers(name, &[text.parse().unwrap_or_default()]),
+                Kind::Float => self.writer.floats(name, [text.parse().unwrap_or_default()].into_iter()),
+                Kind::Text => self.writer.bytes(name, &value),
+            };
+        }
+        match fields.next() {
+            Some(_) => Err(format!("has more than the {} fields", self.columns.len())),
+            None => Ok(self.writer.finish()),
+        }
+    }
+}
+
+/// Makes lines of examples.
+pub(super) struct LineOfExample {
+    columns: Vec<String>,
+    line: Vec<u8>,
+}
+
+impl LineOfExample {
+    /// Takes the features of the first record for the columns.
+    pub(super) fn of(dataset: &Dataset) -> Result<Self, ConvertError> {
+        let mut first = None;
+        let mut next = 0;
+        while first.is_none() && next < dataset.len() {
+            dataset.read(next..next + 1, &mut |record| {
+                if let Content::Whole(bytes) = record.content {
+                    let names = example::read(bytes).map(|features| names(&features));
+                    first = Some(names.map_err(|error| ConvertError::Record {
+                        record: record.in_file,
+                        file: record.file.to_owned(),
+                        why: error.to_string(),
+                    }));
+                }
+            })?;
+            next += 1;
+        }
+        Ok(Self { columns: first.transpose()?.unwrap_or_default(), line: Vec::new() })
+    }
+
+    pub(super) fn header(&self) -> Vec<u8> {
+        let names: Vec<_> = self.columns.iter().map(|name| csv::field(name.as_bytes())).collect();
+        [&names.join(&b","[..])[..], b"\n"].concat()
+    }
+
+    pub(super) fn go(&mut self, record: &[u8]) -> Result<&[u8], String> {
+        let features = example::read(record).map_err(|error| error.to_string())?;
+        if features.len() != self.columns.len() {
+            return Err(format!("has {} features, the first record has {}", features.len(), self.columns.len()));
+        }
+        self.line.clear();
+        for (at, name) in self.columns.iter().enumerate() {
+            // Most writers keep the order; it is not promised.
+            let is_it = |feature: &&(&str, Values<'_>)| feature.0 == name;
+            let found = features.get(at).filter(is_it).or_else(|| features.iter().find(is_it));
+            let (_, values) = found.ok_or_else(|| format!("has no feature {name}, which the first record has"))?;
+            let mut number = String::new();
+            let value = match values {
+                Values::Bytes(texts) if texts.len() == 1 => csv::field(texts[0]),
+                Values::Floats(floats) if floats.len() == 1 => {
+                    let _ = write!(number, "{}", floats[0]);
+                    number.as_bytes().into()
+                }
+                Values::Integers(integers) if integers.len() == 1 => {
+                    let _ = write!(number, "{}", integers[0]);
+                    number.as_bytes().into()
+                }
+                Values::Bytes(_) | Values::Floats(_) | Values::Integers(_) | Values::Nothing => {
+                    return Err(format!("the feature {name} has not one value; a field of a table has"));
+                }
+            };
+            if at > 0 {
+                self.line.push(b',');
+            }
+            self.line.extend_from_slice(&value);
+        }
+        Ok(&self.line)
+    }
+}
+
+fn names(features: &[(&str, Values<'_>)]) -> Vec<String> {
+    features.iter().map(|(name, _)| (*name).to_owned()).collect()
+}

@@ -1,0 +1,61 @@
+use std::path::Path;
+
+use super::*;
+use crate::dataset::Options;
+use crate::recordio::Compressor;
+
+fn convert_to(
+    from: &Path,
+    to: &Path,
+    target: Target,
+    records_per_file: Option<u64>,
+) -> Result<Converted, ConvertError> {
+    let dataset = Dataset::open(&[from.to_owned()], &Options::default())?;
+    let existing = Existing::Keep;
+    let conversion = Conversion { target, to: to.to_owned(), records_per_file, existing };
+    convert(&dataset, &conversion, &mut |_| {})
+}
+
+const RECORD_IO: Target = Target::RecordIo(WriterOptions { compressor: Compressor::Snappy, chunk_limit: 1 << 20 });
+
+#[test]
+fn a_table_comes_back_from_recordio_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let table = "label,x,city\n1,0.5,Hamburg\n0,-3,\"Frankfurt, Main\"\n1,7.25,\n";
+    std::fs::write(path("a.csv"), table).unwrap();
+    let converted = convert_to(&path("a.csv"), &path("b.recordio"), RECORD_IO, None).unwrap();
+    assert_eq!((converted.records, converted.damaged, converted.files.len()), (3, 0, 1));
+    convert_to(&path("b.recordio"), &path("c.csv"), Target::Csv, None).unwrap();
+    assert_eq!(std::fs::read_to_string(path("c.csv")).unwrap(), table);
+}
+
+#[test]
+fn lines_come_back_from_several_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.txt"), "one\n\ntwo\nthree\nfour\n").unwrap();
+    let converted = convert_to(&path("a.txt"), &path("shards"), RECORD_IO, Some(2)).unwrap();
+    let names: Vec<_> = converted.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["data-00000", "data-00001", "data-00002"]);
+    convert_to(&path("shards"), &path("b.txt"), Target::Text, None).unwrap();
+    assert_eq!(std::fs::read_to_string(path("b.txt")).unwrap(), "one\n\ntwo\nthree\nfour\n");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.csv"), "x,y\n1,2\n1\n").unwrap();
+    std::fs::write(path("a.txt"), "no example\n").unwrap();
+    let refused =
+        |from: &str, target: Target| convert_to(&path(from), &path("out"), target, None).unwrap_err().to_string();
+    assert!(refused("a.csv", Target::Text).starts_with("CSV cannot be turned into text"));
+    assert!(refused("a.csv", RECORD_IO).contains("record 1 of"), "{}", refused("a.csv", RECORD_IO));
+    assert!(refused("a.csv", RECORD_IO).contains("has fewer than the 2 fields"));
+    assert!(!path("out").exists());
+    convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap();
+    assert!(refused("a.recordio", Target::Csv).contains("not a tf.train.Example"));
+    let existing = convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap_err();
+    assert!(existing.to_string().contains("is there already"));
+}

@@ -1,0 +1,156 @@
+//! One file of a dataset, whatever its format.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::damage::Damage;
+use crate::data_file::DataFile;
+use crate::error::DataError;
+use crate::format::{CsvHeader, Format};
+use crate::idx::IdxPair;
+use crate::lines::{LineIndex, Lines, LinesError};
+use crate::recordio::{Chunk, Chunks, FileKey, Index, Unread};
+
+/// A file and what is known about its inside.
+#[derive(Debug)]
+pub(super) enum Source {
+    RecordIo { file: DataFile, index: Index },
+    Lines { file: DataFile, index: LineIndex },
+    Idx(IdxPair),
+}
+
+/// Why a range cannot be had.
+pub(super) enum Failure {
+    /// Some of its records are damaged: those from `from` up to `until`, of which those in the range are meant.
+    Damaged { from: u64, until: u64, damage: Damage },
+    /// Anything else.
+    Error(DataError),
+}
+
+impl From<DataError> for Failure {
+    fn from(error: DataError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Source {
+    pub(super) fn open(path: &Path, format: Format, header: CsvHeader) -> Result<Self, DataError> {
+        let lines = match format {
+            Format::Idx => return IdxPair::open(path).map(Self::Idx),
+            Format::RecordIo => {
+                let (file, content) = DataFile::open(path)?;
+                let index = Index::of(&content).map_err(DataError::io(path));
+                let index = index.map_err(|error| unless_changed(&file, &content, error))?;
+                return Ok(Self::RecordIo { file, index });
+            }
+            Format::Csv => Lines::Csv,
+            Format::Text => Lines::Text,
+        };
+        let (file, content) = DataFile::open(path)?;
+        let index = LineIndex::of(&content, lines, header).map_err(|error| of_lines(path, error));
+        let index = index.map_err(|error| unless_changed(&file, &content, error))?;
+        Ok(Self::Lines { file, index })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::RecordIo { file, .. } | Self::Lines { file, .. } => file.path(),
+            Self::Idx(pair) => pair.path(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::RecordIo { file, .. } | Self::Lines { file, .. } => file.size(),
+            Self::Idx(pair) => pair.size(),
+        }
+    }
+
+    pub(super) fn records(&self) -> u64 {
+        match self {
+            Self::RecordIo { index, .. } => index.records(),
+            Self::Lines { index, .. } => index.records(),
+            Self::Idx(pair) => pair.records(),
+        }
+    }
+
+    pub(super) fn chunks(&self) -> Option<&[Chunk]> {
+        match self {
+            Self::RecordIo { index, .. } => Some(index.chunks()),
+            Self::Lines { .. } | Self::Idx(_) => None,
+        }
+    }
+
+    /// The line with the names of the columns.
+    pub(super) fn header(&self) -> Option<&[u8]> {
+        match self {
+            Self::Lines { index, .. } => index.header(),
+            Self::RecordIo { .. } | Self::Idx(_) => None,
+        }
+    }
+
+    /// What is known to be damaged although nothing has been read.
+    pub(super) fn damage_at_first_sight(&self) -> Vec<Damage> {
+        let Self::RecordIo { file, index } = self else { return Vec::new() };
+        let damage = |offset, records, flaw: String| Damage { file: file.path().to_owned(), offset, records, flaw };
+        let chunks = index.chunks().iter().filter_map(|chunk| {
+            let flaw = chunk.flaw.as_ref()?;
+            Some(damage(chunk.offset, Some(chunk.records()), flaw.to_string()))
+        });
+        let lost = index.lost().map(|lost| damage(lost.offset, None, lost.flaw.to_string()));
+        chunks.chain(lost).collect()
+    }
+
+    /// Hands on a range of records, each with its number in the file.
+    pub(super) fn read(
+        &self,
+        memory: (&Chunks, FileKey),
+        range: Range<u64>,
+        sink: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Failure> {
+        match self {
+            Self::RecordIo { file, index } => read_chunks(file, index, memory, range, sink),
+            Self::Lines { file, index } => {
+                let content = file.again()?;
+                let read = index.read(&content, range, sink).map_err(|error| of_lines(file.path(), error));
+                Ok(read.map_err(|error| unless_changed(file, &content, error))?)
+            }
+            Self::Idx(pair) => Ok(pair.read(range, sink)?),
+        }
+    }
+}
+
+fn read_chunks(
+    file: &DataFile,
+    index: &Index,
+    memory: (&Chunks, FileKey),
+    range: Range<u64>,
+    sink: &mut dyn FnMut(u64, &[u8]),
+) -> Result<(), Failure> {
+    let content = file.again()?;
+    let Err(error) = index.read(&content, memory, range, sink) else { return Ok(()) };
+    match error.cause {
+        Unread::Io(source) => {
+            Err(unless_changed(file, &content, DataError::Io { path: file.path().to_owned(), source }).into())
+        }
+        Unread::Flaw(flaw) => {
+            file.check(&content)?;
+            let (from, until, records) = (error.from, error.lost.end, Some(error.lost));
+            let damage = Damage { file: file.path().to_owned(), offset: error.offset, records, flaw: flaw.to_string() };
+            Err(Failure::Damaged { from, until, damage })
+        }
+    }
+}
+
+/// A file that is written to while it is read can fail in any way; then that is what has to be told.
+fn unless_changed(file: &DataFile, content: &File, error: DataError) -> DataError {
+    file.check(content).err().unwrap_or(error)
+}
+
+fn of_lines(path: &Path, error: LinesError) -> DataError {
+    match error {
+        LinesError::Io(source) => DataError::Io { path: path.to_owned(), source },
+        LinesError::Line { offset, why } => DataError::Lines { path: path.to_owned(), offset, why },
+    }
+}

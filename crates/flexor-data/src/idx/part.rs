@@ -1,0 +1,164 @@
+//! One file of a pair.
+
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::data_file::DataFile;
+use crate::error::DataError;
+use crate::read_at::ReadAt;
+
+/// How a gzipped file begins.
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How many dimensions files of labels and of images have; images in colour have more.
+pub(super) const LABELS: usize = 1;
+pub(super) const IMAGES: usize = 3;
+/// Bytes without a sign: the only kind of numbers that is read.
+const BYTES: u8 = 0x08;
+/// The most that a gzipped file may decompress to.
+const MOST_UNPACKED: u64 = 4 << 30;
+
+/// Which half of a pair a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Images of this size.
+    Images {
+        /// How many rows of pixels.
+        rows: u32,
+        /// How many pixels in a row.
+        columns: u32,
+    },
+    /// Their labels.
+    Labels,
+}
+
+impl Part {
+    /// How the file of a pair is called.
+    pub fn file_name(self, pair: &str) -> String {
+        match self {
+            Self::Images { .. } => format!("{pair}-images-idx3-ubyte"),
+            Self::Labels => format!("{pair}-labels-idx1-ubyte"),
+        }
+    }
+}
+
+/// Whether these are the first bytes of an IDX file of images or labels.
+pub(crate) fn begins_with(first: &[u8]) -> bool {
+    matches!(first, [0, 0, BYTES, 1..=8, ..])
+}
+
+/// A file of equally long items.
+#[derive(Debug)]
+pub(super) struct IdxFile {
+    file: DataFile,
+    /// Its content, where that was gzipped.
+    unpacked: Option<Arc<[u8]>>,
+    sizes: Vec<u32>,
+    item: usize,
+}
+
+/// A file that was found to be what it was when it was opened.
+pub(super) struct IdxReader<'a> {
+    of: &'a IdxFile,
+    file: File,
+}
+
+impl IdxFile {
+    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        let refused = |why: String| DataError::Idx { path: path.to_owned(), why };
+        let (file, content) = DataFile::open(path)?;
+        let mut magic = [0; 2];
+        let is_packed = content.read_exact_at(&mut magic, 0).is_ok() && magic == GZIP;
+        let unpacked: Option<Arc<[u8]>> = is_packed.then(|| unpack(path, &content)).transpose()?.map(Into::into);
+        let source = unpacked.as_ref().map_or(&content as &dyn ReadAt, |bytes| bytes as &dyn ReadAt);
+        let sizes = sizes(source).map_err(refused)?;
+        let item = sizes[1..].iter().try_fold(1_usize, |product, size| product.checked_mul(*size as usize));
+        let item = item.filter(|item| *item <= u32::MAX as usize);
+        let promised = item.and_then(|item| (item as u64).checked_mul(u64::from(sizes[0])));
+        let Some((item, promised)) = item.zip(promised) else {
+            return Err(refused("promises more than any file holds".to_owned()));
+        };
+        let header = header_length(sizes.len());
+        let there = source.size().map_err(DataError::io(path))?.saturating_sub(header);
+        if there != promised {
+            return Err(refused(format!("has {there} bytes of data where {promised} are promised")));
+        }
+        Ok(Self { file, unpacked, sizes, item })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        u64::from(self.sizes[0])
+    }
+
+    /// How many bytes an item has.
+    pub(super) fn item(&self) -> usize {
+        self.item
+    }
+
+    pub(super) fn dimensions(&self) -> usize {
+        self.sizes.len()
+    }
+
+    pub(super) fn reader(&self) -> Result<IdxReader<'_>, DataError> {
+        Ok(IdxReader { of: self, file: self.file.again()? })
+    }
+}
+
+impl IdxReader<'_> {
+    pub(super) fn item(&self) -> usize {
+        self.of.item
+    }
+
+    /// The bytes of a range of items.
+    pub(super) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, DataError> {
+        let IdxFile { file, unpacked, sizes, item } = self.of;
+        let source = unpacked.as_ref().map_or(&self.file as &dyn ReadAt, |bytes| bytes as &dyn ReadAt);
+        let mut bytes = vec![0; (range.end - range.start) as usize * item];
+        let offset = header_length(sizes.len()) + range.start * *item as u64;
+        match source.read_exact_at(&mut bytes, offset) {
+            Ok(()) => Ok(bytes),
+            Err(error) => Err(file.check(&self.file).err().unwrap_or_else(|| DataError::io(file.path())(error))),
+        }
+    }
+}
+
+fn header_length(dimensions: usize) -> u64 {
+    4 + 4 * dimensions as u64
+}
+
+/// The sizes in all dimensions; there is one at least.
+fn sizes(source: &dyn ReadAt) -> Result<Vec<u32>, String> {
+    let mut first = [0; 4];
+    source.read_exact_at(&mut first, 0).map_err(|_| "is too short for an IDX file".to_owned())?;
+    let dimensions = match first {
+        [0, 0, BYTES, dimensions @ 1..=8] => dimensions,
+        [0, 0, kind @ 0x09..=0x0e, 1..=8] => {
+            return Err(format!("holds numbers of the kind {kind:#04x}; only bytes (0x08) are read"));
+        }
+        _ => return Err("is not an IDX file".to_owned()),
+    };
+    let mut words = vec![0; 4 * usize::from(dimensions)];
+    source.read_exact_at(&mut words, 4).map_err(|_| "ends inside its header".to_owned())?;
+    Ok(words.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]])).collect())
+}
+
+fn unpack(path: &Path, content: &File) -> Result<Vec<u8>, DataError> {
+    let mut bytes = Vec::new();
+    let packed = std::io::BufReader::new(content);
+    let read = MultiGzDecoder::new(packed).take(MOST_UNPACKED).read_to_end(&mut bytes);
+    let broken = |error: std::io::Error| DataError::Idx { path: path.to_owned(), why: format!("broken gzip: {error}") };
+    read.map_err(broken)?;
+    Ok(bytes)
+}

@@ -1,0 +1,263 @@
+//! From a pod to its successor: another is made beside it, with the next number, and takes its place once it runs.
+//!
+//! A parameter server is asked to leave first: its master has it give away what it keeps, and says when nothing is left.
+//! Until the successor has the place every failure leaves the pod in it. What was decided is in the place's record
+//! ([`super::migration`]), so a turn may end anywhere.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use flexor_model::{IdRule, Plan, Rank, Reason, Role, RoleKind, RoleName};
+
+use super::migration::{Migration, MigrationStage};
+use super::seats::end_of;
+use super::status::SeatRecord;
+use super::{Draft, PodPhase, PodSeen};
+use crate::Because;
+use crate::nodes::{self, Cost};
+
+/// How long a successor has to begin to run: machines have to be found for it, and images fetched.
+const TO_START: Duration = Duration::from_secs(600);
+/// So many successors that are lost through no fault of the program are made again.
+const MOST_LOST: u32 = 3;
+
+/// How far the migrations of a plan are.
+pub(super) enum Migrated {
+    /// Every pod has its successor, and is gone.
+    All,
+    /// Some have not, and what is waited for.
+    NotYet(Because),
+    /// One will not have any.
+    Never(Because),
+}
+
+impl<'a> Draft<'a> {
+    /// Whether the migrations of a plan can begin: not before the pods are there. Why they can never.
+    pub(super) fn check_migrations(&self, plan: &Plan) -> Result<bool, String> {
+        let mut named = BTreeSet::new();
+        for wanted in &plan.migrate {
+            let pod = &wanted.pod;
+            if !named.insert(pod) {
+                return Err(format!("{pod} is to migrate twice"));
+            }
+            let Some((role, rank)) = self.place_of(pod.as_str()) else {
+                if self.has_empty_places() {
+                    return Ok(false);
+                }
+                return Err(format!("{} has no pod {pod}; `flexor get pods` lists those it has", plan.job));
+            };
+            if let Some(why) = cannot_migrate(role) {
+                return Err(format!("{pod} cannot migrate: {why}"));
+            }
+            let seat = self.status.roles.get(&role.name).and_then(|seats| seats.seats.get(&rank));
+            if seat.is_some_and(|seat| seat.end.is_some()) {
+                return Err(format!("{pod} cannot migrate: it has ended, and nobody takes its place"));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes down that pods are to have successors, with numbers that nobody has had.
+    pub(super) fn begin_migrations(&mut self, plan: &Plan) {
+        for wanted in &plan.migrate {
+            let Some((role, rank)) = self.place_of(wanted.pod.as_str()) else { continue };
+            let Some(seat) = self.seat_record(&role.name, rank).cloned() else { continue };
+            let resources = seat.resources.overlaid_by(&wanted.resources);
+            // Written down before this process came, for this plan and no other of its name.
+            if seat.migration.is_some_and(|known| known.plan == plan.name.as_str() && known.resources == resources) {
+                continue;
+            }
+            let to = self.next_id(role);
+            let migration = Migration {
+                plan: plan.name.to_string(),
+                pod: wanted.pod.to_string(),
+                to,
+                seen: false,
+                lost: 0,
+                resources,
+                since: self.now,
+                stage: MigrationStage::Coming,
+            };
+            if let Some(seat) = self.seat_record(&role.name, rank) {
+                seat.migration = Some(migration);
+            }
+        }
+    }
+
+    /// Calls off what no plan wants any more, and forgets what is over.
+    pub(super) fn forget_migrations(&mut self) {
+        let plans = self.observed.plans.iter().filter(|plan| !plan.status.phase.is_over());
+        let open: BTreeSet<&str> = plans.map(|plan| plan.plan.name.as_str()).collect();
+        for seat in self.status.roles.values_mut().flat_map(|role| role.seats.values_mut()) {
+            seat.migration.take_if(|migration| !open.contains(migration.plan.as_str()));
+        }
+    }
+
+    /// How far the migrations of a plan that has begun are.
+    pub(super) fn migrated(&self, plan: &Plan) -> Migrated {
+        let mut waits = None;
+        for wanted in &plan.migrate {
+            let pod = wanted.pod.as_str();
+            let Some((role, rank, migration)) = self.migration_of(plan, pod) else {
+                let detail = format!("{}: nobody needs the place of {pod} any more", plan.name);
+                return Migrated::Never(Because::new(Reason::PlanSuperseded, detail));
+            };
+            let successor = self.pod_name(role, migration.to, rank, 0);
+            let waits_for = match &migration.stage {
+                MigrationStage::Failed(because) => return Migrated::Never(because.clone()),
+                MigrationStage::Coming => {
+                    let here = self.places.at(&role.name, rank).iter().find(|pod| pod.id == migration.to);
+                    let to_run = format!("{successor} is to run and take the place of {pod}");
+                    match here.and_then(|here| here.held.as_ref()) {
+                        Some(held) => Because::new(held.reason, format!("{to_run}: {}", held.detail)),
+                        None => Because::new(Reason::PlanBegun, to_run),
+                    }
+                }
+                MigrationStage::TakingOver => {
+                    Because::new(Reason::PodMigrates, format!("{successor} takes over what {pod} keeps"))
+                }
+                MigrationStage::Done if self.places.of_role(&role.name).any(|here| here.name == pod) => {
+                    Because::new(Reason::PodReplaced, format!("{successor} has taken the place of {pod}, which ends"))
+                }
+                MigrationStage::Done => continue,
+            };
+            waits = waits.or(Some(waits_for));
+        }
+        waits.map_or(Migrated::All, Migrated::NotYet)
+    }
+
+    /// Takes the next step of a migration, if there is one.
+    pub(super) fn migrate(&mut self, role: &Role, rank: Rank, seat: &mut SeatRecord) {
+        let Some(mut migration) = seat.migration.take() else { return };
+        let pods = self.places.at(&role.name, rank).iter().copied();
+        let successor = migration.successor().map(|to| pods.clone().find(|pod| pod.id == to));
+        let old = pods.clone().find(|pod| pod.id == seat.id && !pod.has_ended());
+        match successor {
+            None => {}
+            Some(_) if seat.end.is_some() => {
+                let why = format!("{} has ended before it could be replaced", migration.pod);
+                migration.stage = MigrationStage::Failed(Because::new(Reason::MigrationFailed, why));
+            }
+            Some(None) if migration.seen => self.lose(role, rank, &mut migration, None),
+            Some(None) => {
+                let why = format!("it is to take the place of {}, as the plan {} says", migration.pod, migration.plan);
+                let because = Because::new(Reason::PodWanted, why);
+                self.create(role, rank, seat, (migration.to, &migration.resources), because);
+            }
+            Some(Some(pod)) if pod.deleting || pod.has_ended() => self.lose(role, rank, &mut migration, Some(pod)),
+            Some(Some(pod)) => {
+                migration.seen = true;
+                if pod.phase == PodPhase::Pending {
+                    self.await_start(&mut migration, pod);
+                } else {
+                    self.take_over(role, &mut migration, pod, old);
+                }
+            }
+        }
+        let is_done = migration.stage == MigrationStage::TakingOver && self.has_taken_over(role, &migration, old);
+        seat.migration = Some(migration);
+        if is_done && seat.give_to_successor() {
+            let asked = self.memory_asked(role, &seat.resources);
+            seat.history.memory = seat.grown_memory(asked).or(asked);
+        }
+    }
+
+    /// The successor runs.
+    fn take_over(&mut self, role: &Role, migration: &mut Migration, successor: &PodSeen, old: Option<&PodSeen>) {
+        if migration.stage == MigrationStage::Coming && !self.has_taken_over(role, migration, old) {
+            let detail = format!("it takes over what {} keeps, and then its place", migration.pod);
+            self.tell_of(&successor.name, Because::new(Reason::PodMigrates, detail));
+        }
+        migration.stage = MigrationStage::TakingOver;
+    }
+
+    /// Whether nothing is lost with the pod once its successor runs.
+    fn has_taken_over(&self, role: &Role, migration: &Migration, old: Option<&PodSeen>) -> bool {
+        !role.keeps_parameters() || old.is_none() || self.observed.released.contains(&migration.pod)
+    }
+
+    /// The successor does not run yet, which is not waited for for ever.
+    fn await_start(&mut self, migration: &mut Migration, successor: &PodSeen) {
+        migration.stage = MigrationStage::Coming;
+        let until = migration.since + TO_START;
+        if self.now < until {
+            return self.wake(until);
+        }
+        let held = successor.held.as_ref().map(|held| format!(": {held}")).unwrap_or_default();
+        let why = format!("did not run within {} min{held}", TO_START.as_secs() / 60);
+        fail(migration, &successor.name, &why);
+    }
+
+    /// The successor is gone before it had the place: another is made, unless it is to blame for that itself.
+    fn lose(&mut self, role: &Role, rank: Rank, migration: &mut Migration, successor: Option<&PodSeen>) {
+        let (name, cost, reason, why) = match successor {
+            Some(pod) => {
+                let exit = nodes::classify(&end_of(pod));
+                (pod.name.clone(), exit.kind.cost(), exit.kind.reason(), exit.detail)
+            }
+            None => {
+                let name = self.pod_name(role, migration.to, rank, 0);
+                (name, Cost::Free, Reason::PodDeleted, "is gone without a word".to_owned())
+            }
+        };
+        if cost != Cost::Free || migration.lost >= MOST_LOST {
+            return fail(migration, &name, &format!("has ended: {reason}: {why}"));
+        }
+        let again = format!("{why}; another is made to take the place of {}", migration.pod);
+        self.tell_of(&name, Because::new(reason, again));
+        (migration.to, migration.seen, migration.lost) = (self.next_id(role), false, migration.lost + 1);
+        (migration.stage, migration.since) = (MigrationStage::Coming, self.now);
+    }
+
+    /// The place whose pod has this name.
+    fn place_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
+        self.observed.job.roles.iter().find_map(|role| {
+            let mut seats = self.status.roles.get(&role.name)?.seats.iter();
+            let is_it =
+                |(rank, seat): &(&Rank, &SeatRecord)| self.pod_name(role, seat.id, **rank, seat.relaunches) == pod;
+            seats.find(is_it).map(|(rank, _)| (role, *rank))
+        })
+    }
+
+    /// Whether the job has not made all its pods yet.
+    fn has_empty_places(&self) -> bool {
+        self.observed.job.roles.iter().any(|role| {
+            let seats = self.status.roles.get(&role.name).map_or(0, |seats| seats.seats.len());
+            seats < self.replicas(role) as usize
+        })
+    }
+
+    fn migration_of(&self, plan: &Plan, pod: &str) -> Option<(&Role, Rank, &Migration)> {
+        self.observed.job.roles.iter().find_map(|role| {
+            let mut seats = self.status.roles.get(&role.name)?.seats.iter();
+            seats.find_map(|(rank, seat)| {
+                let migration = seat.migration.as_ref()?;
+                (migration.plan == plan.name.as_str() && migration.pod == pod).then_some((role, *rank, migration))
+            })
+        })
+    }
+
+    fn seat_record(&mut self, role: &RoleName, rank: Rank) -> Option<&mut SeatRecord> {
+        self.status.roles.get_mut(role)?.seats.get_mut(&rank)
+    }
+}
+
+/// The successor does not come to its place.
+fn fail(migration: &mut Migration, successor: &str, why: &str) {
+    let pod = &migration.pod;
+    let detail = format!("{successor}, which was to take the place of {pod}, {why}; {pod} stays");
+    migration.stage = MigrationStage::Failed(Because::new(Reason::MigrationFailed, detail));
+}
+
+/// Why no pod of a role can have a successor beside it.
+fn cannot_migrate(role: &Role) -> Option<&'static str> {
+    match (role.kind, role.naming.ids) {
+        (RoleKind::Worker | RoleKind::ParameterServer, IdRule::Increasing) => None,
+        (RoleKind::Worker | RoleKind::ParameterServer, IdRule::Rank) => {
+            Some("a successor would have its name; delete the pod, and it is made again")
+        }
+        (RoleKind::Master | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other, _) => {
+            Some("only workers and parameter servers do, since there may be one more of them for a while")
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The pods of a job by the place they are in.
+//!
+//! Sorted once a turn, because a job may have thousands of pods and every place asks for its own.
+
+use std::collections::BTreeMap;
+
+use flexor_model::{Rank, RoleName};
+
+use super::PodSeen;
+
+/// All pods of a job, by role and rank.
+pub(super) struct Places<'a>(BTreeMap<&'a RoleName, OfRole<'a>>);
+
+#[derive(Default)]
+struct OfRole<'a> {
+    ranks: BTreeMap<Rank, Vec<&'a PodSeen>>,
+    /// The lowest number that none of them has, nor any below it.
+    next_id: u32,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(pods: &'a [PodSeen]) -> Self {
+        let mut places: BTreeMap<&RoleName, OfRole<'_>> = BTreeMap::new();
+        for pod in pods {
+            let role = places.entry(&pod.role).or_default();
+            role.ranks.entry(pod.rank).or_default().push(pod);
+            role.next_id = role.next_id.max(pod.id.0 + 1);
+        }
+        Self(places)
+    }
+
+    /// The pods in one place: the one that fills it, and those that it has replaced.
+    pub(super) fn at(&self, role: &RoleName, rank: Rank) -> &[&'a PodSeen] {
+        self.0.get(role).and_then(|role| role.ranks.get(&rank)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pods of a role from this rank on, by rank.
+    pub(super) fn from(&self, role: &RoleName, rank: Rank) -> impl DoubleEndedIterator<Item = &'a PodSeen> {
+        let ranks = self.0.get(role).into_iter().flat_map(move |role| role.ranks.range(rank..));
+        ranks.flat_map(|(_, pods)| pods.iter().copied())
+    }
+
+    /// All pods of a role, by rank.
+    pub(super) fn of_role(&self, role: &RoleName) -> impl DoubleEndedIterator<Item = &'a PodSeen> {
+        self.from(role, Rank(0))
+    }
+
+    /// The roles that have pods.
+    pub(super) fn roles(&self) -> impl Iterator<Item = &'a RoleName> {
+        self.0.keys().copied()
+    }
+
+    /// The lowest number above those of all pods of a role.
+    pub(super) fn next_id(&self, role: &RoleName) -> u32 {
+        self.0.get(role).map_or(0, |role| role.next_id)
+    }
+}

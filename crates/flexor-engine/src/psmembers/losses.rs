@@ -1,0 +1,175 @@
+//! What happens when a server is gone: its copies take over, and what had none begins again from a checkpoint.
+
+use std::time::Duration;
+
+use flexor_model::Reason;
+
+use super::fact::Fact;
+use super::map::{Partition, Seat, Source};
+use super::server::ServerId;
+use super::{Because, PsMembers, balance};
+use crate::natural_order;
+
+/// How long a server that lost its session has to come back, if nobody says that it is gone.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long partitions that nobody keeps wait for a server that is still to come before others take them over.
+const WAIT_FOR_REPLACEMENT: Duration = Duration::from_secs(5);
+
+impl PsMembers {
+    /// The session of a server broke.
+    pub fn session_lost(&mut self, server: &ServerId, now: Duration) {
+        self.advance(now);
+        let until = self.now + GRACE;
+        if let Some(present) = self.present_mut(server) {
+            present.away_until = Some(until);
+        }
+    }
+
+    /// A server is gone for good, as the controller says.
+    pub fn gone(&mut self, server: &ServerId, because: &Because, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if self.present_mut(server).is_some() {
+            self.present.remove(&server.name);
+        }
+        self.replace_lost(because, facts);
+        self.settle(facts);
+    }
+
+    /// An owner cannot reach its backup, or says that it does not have a partition.
+    pub fn unreachable(
+        &mut self,
+        owner: &ServerId,
+        partition: Partition,
+        backup: &ServerId,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) {
+        self.advance(now);
+        let Some(seat) = self.map.seat(partition).filter(|seat| seat.owner.as_ref() == Some(owner)) else { return };
+        if seat.backup.as_ref() != Some(backup) {
+            return;
+        }
+        let because =
+            Because::new(Reason::CopyUnreachable, format!("{owner} cannot reach {backup}, which keeps a copy"));
+        let seat = Seat { backup: None, ..seat.clone() };
+        self.map_anew(vec![(partition, seat)], because, facts);
+        self.settle(facts);
+    }
+
+    /// Gives up servers that did not come back in time.
+    pub(super) fn give_up_the_absent(&mut self, facts: &mut Vec<Fact>) {
+        let now = self.now;
+        let absent = |present: &super::server::Present| present.away_until.is_some_and(|until| now >= until);
+        let lost: Vec<ServerId> = self
+            .present
+            .iter()
+            .filter(|(_, present)| absent(present))
+            .map(|(name, present)| ServerId { name: name.clone(), incarnation: present.incarnation })
+            .collect();
+        for server in lost {
+            self.present.remove(&server.name);
+            let because =
+                Because::new(Reason::ServerLost, format!("{server} lost its connection and did not come back"));
+            self.replace_lost(&because, facts);
+        }
+    }
+
+    /// Takes servers that are not here out of the map: backups take over at once.
+    pub(super) fn replace_lost(&mut self, because: &Because, facts: &mut Vec<Fact>) {
+        let here = |server: &ServerId| self.knows(server);
+        let mut seats = Vec::new();
+        for (partition, seat) in self.map.iter() {
+            let owner = seat.owner.clone().filter(here);
+            let backup = seat.backup.clone().filter(here);
+            // What is copied to where it will be owned has everything, once it has caught up.
+            let caught_up = || self.caught_up(partition).filter(here);
+            let after = match (owner, backup) {
+                (Some(owner), backup) => Seat { owner: Some(owner), backup, ..seat.clone() },
+                (None, Some(backup)) => Seat { owner: Some(backup), backup: None, ..seat.clone() },
+                (None, None) => Seat { owner: caught_up(), backup: None, ..seat.clone() },
+            };
+            if after != *seat {
+                seats.push((partition, after));
+            }
+        }
+        if !seats.is_empty() {
+            self.map_anew(seats, because.clone(), facts);
+        }
+        let orphans = self.map.seats.iter().any(|seat| seat.owner.is_none());
+        self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.now));
+    }
+
+    fn caught_up(&self, partition: Partition) -> Option<ServerId> {
+        let step = self.moves.get(&partition)?;
+        let owner = self.map.seat(partition)?.owner.as_ref()?;
+        let has_all = match step.phase {
+            super::moves::Phase::Copying => false,
+            super::moves::Phase::Synced | super::moves::Phase::Freezing | super::moves::Phase::Frozen => true,
+        };
+        (has_all && step.from == *owner).then(|| step.to.clone())
+    }
+
+    /// Gives partitions that nobody keeps to servers: from the last checkpoint, or from the beginning.
+    pub(super) fn adopt_orphans(&mut self, facts: &mut Vec<Fact>) {
+        let servers = self.usable();
+        let Some(since) = self.orphaned_at.filter(|_| !servers.is_empty()) else { return };
+        let is_complete = self.wanted.expected.is_none_or(|expected| servers.len() >= expected as usize);
+        if !is_complete && self.now < since + WAIT_FOR_REPLACEMENT {
+            return;
+        }
+        self.orphaned_at = None;
+        let from = match self.source() {
+            Source::Initial => "the beginning".to_owned(),
+            Source::Checkpoint(number) => format!("checkpoint {number}"),
+        };
+        let aims = balance::aims(&self.map, &servers, self.settings.copies);
+        let rewinds = self.rewinds();
+        let begin_again = |(partition, seat): (Partition, &Seat)| {
+            let aim = aims.get(partition.0 as usize)?;
+            let lost = seat.owner.is_none();
+            let owner = if lost { aim.owner.clone() } else { seat.owner.clone()? };
+            // Both begin with the same, so that the backup has everything from the start.
+            let backup = aim.backup.clone().filter(|backup| *backup != owner);
+            let origin = self.next_origin(seat);
+            (lost || rewinds).then_some((partition, Seat { owner: Some(owner), backup, origin, ..seat.clone() }))
+        };
+        let seats: Vec<(Partition, Seat)> = self.map.iter().filter_map(begin_again).collect();
+        let lost = self.unowned();
+        let all = if rewinds { "; all others go back with them" } else { "" };
+        let because = Because::new(
+            Reason::PartitionsRestored,
+            format!("{lost} partitions were lost and begin again from {from}{all}"),
+        );
+        self.map_anew(seats, because.clone(), facts);
+        if rewinds {
+            let checkpoint = self.checkpoints.last().map(|latest| latest.number);
+            self.decide(Fact::Rewound { checkpoint, because }, facts);
+        }
+    }
+
+    /// Servers that are here and may keep something, in their natural order.
+    pub(super) fn usable(&self) -> Vec<ServerId> {
+        self.keepers(|present| present.away_until.is_none())
+    }
+
+    /// The same, with those who are away and have time to come back: nothing is moved because of them.
+    pub(super) fn lasting(&self) -> Vec<ServerId> {
+        self.keepers(|_| true)
+    }
+
+    fn keepers(&self, counts: impl Fn(&super::server::Present) -> bool) -> Vec<ServerId> {
+        let stays = |name: &str| !self.is_leaving(name);
+        let present = self.present.iter().filter(|(_, present)| counts(present));
+        let id = |(name, present): (&std::sync::Arc<str>, &super::server::Present)| ServerId {
+            name: name.clone(),
+            incarnation: present.incarnation,
+        };
+        let mut servers: Vec<ServerId> = present.clone().filter(|(name, _)| stays(name)).map(id).collect();
+        if servers.is_empty() {
+            // Somebody has to keep it, whoever is to leave.
+            servers = present.map(id).collect();
+        }
+        servers.sort_by(|one, other| natural_order::compare(&one.name, &other.name));
+        servers
+    }
+}

@@ -1,0 +1,261 @@
+//! How a partition gets to another server while training goes on.
+//!
+//! Copy, and forward what is applied meanwhile; when the copy has caught up it is either the backup from now on, or the
+//! owner freezes, the map is changed, and the copy is the original. Until the map is changed every failure rolls back:
+//! the move is forgotten, the owner hears so in its orders and goes on. Moves are not in the journal for that reason: a
+//! master that is started again has begun none.
+
+use std::time::Duration;
+
+use flexor_model::Reason;
+
+use super::balance::{self, Aim};
+use super::fact::Fact;
+use super::map::{Partition, Seat};
+use super::server::ServerId;
+use super::{Because, PsMembers};
+
+/// How many partitions are under way at a time: what is copied at once is held twice.
+const AT_ONCE: usize = 16;
+/// How long an owner has to stop and to say so.
+const FREEZE_LIMIT: Duration = Duration::from_secs(2);
+/// How long a partition stays where it is after a move of it failed.
+const REST: Duration = Duration::from_millis(500);
+
+/// A partition on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Move {
+    /// Reports that carry another are about another.
+    pub(super) number: u64,
+    pub(super) from: ServerId,
+    pub(super) to: ServerId,
+    pub(super) becomes: Becomes,
+    pub(super) phase: Phase,
+    /// When it last made progress.
+    pub(super) since: Duration,
+}
+
+/// What the copy will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Becomes {
+    Owner,
+    Backup,
+}
+
+/// How far a move is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The owner copies, and forwards what it applies.
+    Copying,
+    /// The copy has all that the owner has told anybody, and goes on to.
+    Synced,
+    /// The owner is asked to stop.
+    Freezing,
+    /// It has stopped, and both are the same.
+    Frozen,
+}
+
+impl PsMembers {
+    /// A copy is being made, and something of it has arrived.
+    pub fn copying(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration) {
+        self.advance(now);
+        let now = self.now;
+        if let Some(step) = self.own_move(from, partition, number) {
+            step.since = now;
+        }
+    }
+
+    /// The copy has caught up: from now on the owner answers nobody before the copy has the same.
+    pub fn synced(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        let now = self.now;
+        if let Some(step) = self.own_move(from, partition, number)
+            && step.phase == Phase::Copying
+        {
+            (step.phase, step.since) = (Phase::Synced, now);
+        }
+        self.settle(facts);
+    }
+
+    /// The owner has stopped, and the copy has everything.
+    pub fn frozen(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if let Some(step) = self.own_move(from, partition, number)
+            && step.phase == Phase::Freezing
+        {
+            step.phase = Phase::Frozen;
+        }
+        self.settle(facts);
+    }
+
+    /// The owner cannot make the copy.
+    pub fn failed(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if self.own_move(from, partition, number).is_some() {
+            self.give_up(partition);
+        }
+        self.settle(facts);
+    }
+
+    /// Where every partition should be, given that what is under way arrives; nothing while there is no server.
+    pub(super) fn aims(&self) -> Vec<Aim> {
+        let servers = self.lasting();
+        if servers.is_empty() {
+            return Vec::new();
+        }
+        let mut prospect = self.map.clone();
+        for (partition, step) in &self.moves {
+            if let Some(seat) = prospect.seat_mut(*partition) {
+                *seat = step.done(seat, self.settings.copies);
+            }
+        }
+        balance::aims(&prospect, &servers, self.settings.copies)
+    }
+
+    fn own_move(&mut self, from: &ServerId, partition: Partition, number: u64) -> Option<&mut Move> {
+        self.moves.get_mut(&partition).filter(|step| step.number == number && step.from == *from)
+    }
+
+    fn give_up(&mut self, partition: Partition) {
+        self.moves.remove(&partition);
+        self.resting.insert(partition, self.now + REST);
+    }
+
+    /// Forgets moves that cannot be finished, or that nobody wants any more.
+    pub(super) fn roll_back(&mut self) {
+        let aims = self.aims();
+        let mut stuck = Vec::new();
+        let (now, copy_limit) = (self.now, self.settings.copy_limit);
+        let (map, present) = (&self.map, &self.present);
+        self.moves.retain(|partition, step| {
+            let limit = match step.phase {
+                Phase::Copying => copy_limit,
+                Phase::Synced | Phase::Freezing | Phase::Frozen => FREEZE_LIMIT,
+            };
+            if now >= step.since + limit {
+                stuck.push(*partition);
+                return false;
+            }
+            let owns = map.seat(*partition).is_some_and(|seat| seat.owner.as_ref() == Some(&step.from));
+            // One that is away may be gone: nothing is given to it before it is back.
+            let is_here = present
+                .get(&step.to.name)
+                .is_some_and(|here| here.incarnation == step.to.incarnation && here.away_until.is_none());
+            let aim = aims.get(partition.0 as usize);
+            let is_wanted = aim.is_some_and(|aim| match step.becomes {
+                Becomes::Owner => aim.owner == step.to,
+                Becomes::Backup => aim.backup.as_ref() == Some(&step.to),
+            });
+            owns && is_here && is_wanted
+        });
+        for partition in stuck {
+            self.resting.insert(partition, self.now + REST);
+        }
+    }
+
+    /// Begins what brings the map nearer to how it should be.
+    pub(super) fn begin_moves(&mut self) {
+        if self.saving.is_some() {
+            return;
+        }
+        self.resting.retain(|_, until| *until > self.now);
+        let aims = self.aims();
+        let places = (0..).map(Partition).zip(self.map.seats.iter().zip(&aims));
+        let mut begun = Vec::new();
+        for (partition, (seat, aim)) in places {
+            if self.moves.len() + begun.len() >= AT_ONCE {
+                break;
+            }
+            let busy = self.moves.contains_key(&partition) || self.resting.contains_key(&partition);
+            if let Some(step) = next_step(seat, aim).filter(|_| !busy)
+                && self.is_here(&step.0)
+                && self.is_here(&step.1)
+            {
+                begun.push((partition, step));
+            }
+        }
+        for (partition, (from, to, becomes, phase)) in begun {
+            self.last_move += 1;
+            let number = self.last_move;
+            self.moves.insert(partition, Move { number, from, to, becomes, phase, since: self.now });
+        }
+    }
+
+    /// Gives up copies with servers that are to leave, where nobody else can keep them and their owner is well. After a
+    /// restart of the master it is not known for a while who else there is.
+    pub(super) fn let_go(&mut self, facts: &mut Vec<Fact>) {
+        if self.now < self.all_known_at {
+            return;
+        }
+        let aims = self.aims();
+        let leaves = |seat: &Seat| {
+            let is_well = seat.owner.as_ref().is_some_and(|owner| self.is_here(owner));
+            is_well && seat.backup.as_ref().is_some_and(|backup| self.is_leaving(&backup.name))
+        };
+        let nobody = |partition: Partition| aims.get(partition.0 as usize).is_some_and(|aim| aim.backup.is_none());
+        let is_idle = |partition: Partition| !self.moves.contains_key(&partition);
+        let seats =
+            self.map.iter().filter(|(partition, seat)| leaves(seat) && nobody(*partition) && is_idle(*partition));
+        let seats: Vec<_> = seats.map(|(partition, seat)| (partition, Seat { backup: None, ..seat.clone() })).collect();
+        if !seats.is_empty() {
+            let detail = format!(
+                "{} copies are given up: the server that has them is to leave, and no other is there",
+                seats.len()
+            );
+            self.map_anew(seats, Because::new(Reason::PartitionsMoved, detail), facts);
+        }
+    }
+
+    /// Takes the next step of every move that is ready for it; those that end give a new map.
+    pub(super) fn finish_moves(&mut self, facts: &mut Vec<Fact>) {
+        let now = self.now;
+        let mut seats = Vec::new();
+        for (partition, step) in &mut self.moves {
+            let Some(seat) = self.map.seat(*partition) else { continue };
+            match (step.becomes, step.phase) {
+                (Becomes::Owner, Phase::Synced) => (step.phase, step.since) = (Phase::Freezing, now),
+                (Becomes::Owner, Phase::Frozen) | (Becomes::Backup, Phase::Synced) => {
+                    seats.push((*partition, step.done(seat, self.settings.copies)));
+                }
+                (_, Phase::Copying | Phase::Freezing) | (Becomes::Backup, Phase::Frozen) => {}
+            }
+        }
+        if seats.is_empty() {
+            return;
+        }
+        for (partition, _) in &seats {
+            self.moves.remove(partition);
+        }
+        let because =
+            Because::new(Reason::PartitionsMoved, format!("{} partitions are where they should be", seats.len()));
+        self.map_anew(seats, because, facts);
+    }
+}
+
+impl Move {
+    /// The seat when the move is done. An owner that gives its place away stays as the backup where there should be one
+    /// and none is left: it has everything.
+    fn done(&self, seat: &Seat, copies: u32) -> Seat {
+        match self.becomes {
+            Becomes::Backup => Seat { backup: Some(self.to.clone()), ..seat.clone() },
+            Becomes::Owner => {
+                let stays = seat.backup.clone().filter(|backup| *backup != self.to);
+                let backup = if copies > 1 { stays.or_else(|| seat.owner.clone()) } else { None };
+                Seat { owner: Some(self.to.clone()), backup, ..seat.clone() }
+            }
+        }
+    }
+}
+
+/// The first thing to do for a seat that is not as it should be.
+fn next_step(seat: &Seat, aim: &Aim) -> Option<(ServerId, ServerId, Becomes, Phase)> {
+    let owner = seat.owner.clone()?;
+    let from_backup =
+        |server: &ServerId| if seat.backup.as_ref() == Some(server) { Phase::Synced } else { Phase::Copying };
+    if owner != aim.owner {
+        let phase = from_backup(&aim.owner);
+        return Some((owner, aim.owner.clone(), Becomes::Owner, phase));
+    }
+    let backup = aim.backup.as_ref().filter(|backup| seat.backup.as_ref() != Some(*backup))?;
+    Some((owner, backup.clone(), Becomes::Backup, Phase::Copying))
+}

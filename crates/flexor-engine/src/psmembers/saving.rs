@@ -1,0 +1,321 @@
+//! Checkpoints: nothing is moved while every server writes what it answers for, and one of them seals it.
+//!
+//! A checkpoint that was begun and not sealed is none, and its number is never used again. A server that is lost
+//! meanwhile ends the attempt: what it was to write is somebody else's now.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_model::{PsEpoch, Reason};
+use serde::{Deserialize, Serialize};
+
+use super::fact::Fact;
+use super::map::{Origin, Partition, Seat, Source};
+use super::server::ServerId;
+use super::{Because, Mode, PsMembers};
+
+/// How long moves that are under way may take to end, before the attempt is given up.
+const STILL_LIMIT: Duration = Duration::from_secs(30);
+/// How long a checkpoint may take.
+const WRITE_LIMIT: Duration = Duration::from_secs(600);
+
+/// A checkpoint that is complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Its number.
+    pub number: u64,
+    /// Where the data stood when it was begun, as the ledger writes it.
+    pub ledger: Arc<str>,
+}
+
+/// A checkpoint on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Saving {
+    number: u64,
+    phase: Phase,
+    since: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// What is being moved arrives first.
+    Stilling,
+    /// Every server writes what it answers for by this map.
+    Writing {
+        map: PsEpoch,
+        ledger: Arc<str>,
+        left: BTreeSet<ServerId>,
+        unheld: BTreeSet<ServerId>,
+        parts: Vec<Arc<str>>,
+    },
+    /// All is written; one of them says so in the manifest.
+    Sealing { by: ServerId, ledger: Arc<str>, parts: Vec<Arc<str>> },
+}
+
+/// What a server has to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaveOrder {
+    /// Of which checkpoint.
+    pub number: u64,
+    /// Set: all parts are written, and the manifest is to be.
+    pub seal: Option<Seal>,
+}
+
+/// What goes into a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal {
+    /// Where the data stood.
+    pub ledger: Arc<str>,
+    /// What each server has written, in its own words.
+    pub parts: Vec<Arc<str>>,
+}
+
+impl PsMembers {
+    /// What the folder for checkpoints has in it, as a server has found: the latest one that is whole with the model that
+    /// it is of, and the highest number that was ever used. A job that has not begun begins with it.
+    pub fn found(&mut self, latest: Option<(Checkpoint, &str)>, highest: u64, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if self.has_looked {
+            return;
+        }
+        self.has_looked = true;
+        if highest > self.last_save {
+            self.decide(Fact::Saving { checkpoint: highest }, facts);
+        }
+        let is_new = self.map.epoch.0 == 0 && self.model.is_none() && self.checkpoints.is_empty();
+        if let Some((Checkpoint { number, ledger }, model)) = latest.filter(|_| is_new) {
+            self.decide(Fact::Declared { model: model.into() }, facts);
+            self.decide(Fact::Saved { checkpoint: number, ledger }, facts);
+        }
+        self.settle(facts);
+    }
+
+    /// Whether somebody has to look what there is before anything begins.
+    pub fn has_to_look(&self) -> bool {
+        self.settings.keep.is_some() && !self.has_looked && self.map.epoch.0 == 0
+    }
+
+    /// Begins a checkpoint, if it can be: nothing new is moved from now on. Whether it is begun: one that is on its way
+    /// stays the only one.
+    pub fn begin_saving(&mut self, now: Duration, facts: &mut Vec<Fact>) -> bool {
+        self.advance(now);
+        let can_be = self.model.is_some() && !self.map.seats.is_empty() && self.unowned() == 0;
+        let begins = self.saving.is_none() && can_be;
+        if begins {
+            let number = self.last_save + 1;
+            self.decide(Fact::Saving { checkpoint: number }, facts);
+            self.saving = Some(Saving { number, phase: Phase::Stilling, since: self.now });
+            self.settle(facts);
+        }
+        begins
+    }
+
+    /// Whether a checkpoint is on its way.
+    pub fn is_saving(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    /// Whether everything holds still for a checkpoint, and where the data stands is asked for.
+    pub fn is_still(&self) -> bool {
+        let stilling = self.saving.as_ref().is_some_and(|saving| saving.phase == Phase::Stilling);
+        stilling && self.moves.is_empty() && self.owners().iter().all(|owner| self.is_here(owner))
+    }
+
+    /// The data stands here: servers may write.
+    pub fn write(&mut self, ledger: impl Into<Arc<str>>, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if !self.is_still() {
+            return;
+        }
+        let (map, left, now) = (self.map.epoch, self.owners(), self.now);
+        if let Some(saving) = &mut self.saving {
+            let ledger = ledger.into();
+            let unheld = left.clone();
+            saving.phase = Phase::Writing { map, ledger, left, unheld, parts: Vec::new() };
+            saving.since = now;
+        }
+        self.settle(facts);
+    }
+
+    /// A server has written its part.
+    pub fn part_written(
+        &mut self,
+        server: &ServerId,
+        number: u64,
+        part: impl Into<Arc<str>>,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) {
+        self.advance(now);
+        if let Some(Saving { number: own, phase, .. }) = &mut self.saving
+            && *own == number
+            && let Phase::Writing { ledger, left, unheld, parts, .. } = phase
+            && left.remove(server)
+        {
+            unheld.remove(server);
+            parts.push(part.into());
+            if left.is_empty() {
+                let (ledger, parts) = (Arc::clone(ledger), std::mem::take(parts));
+                *phase = Phase::Sealing { by: server.clone(), ledger, parts };
+            }
+        }
+        self.settle(facts);
+    }
+
+    /// A server holds the moment that it is to write: what is changed from now on is not written.
+    pub fn held(&mut self, server: &ServerId, number: u64) {
+        if let Some(Saving { number: own, phase: Phase::Writing { unheld, .. }, .. }) = &mut self.saving
+            && *own == number
+        {
+            unheld.remove(server);
+        }
+    }
+
+    /// Whether the moment that is to be written is not held by all: no step may be taken meanwhile.
+    pub fn is_holding(&self) -> bool {
+        let phase = self.saving.as_ref().map(|saving| &saving.phase);
+        matches!(phase, Some(Phase::Writing { unheld, .. }) if !unheld.is_empty())
+    }
+
+    /// The manifest is written: there is a checkpoint.
+    pub fn sealed(&mut self, server: &ServerId, number: u64, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if let Some(Saving { number: own, phase: Phase::Sealing { by, ledger, .. }, .. }) = &self.saving
+            && *own == number
+            && by == server
+        {
+            let ledger = Arc::clone(ledger);
+            self.saving = None;
+            self.unsaved = None;
+            self.decide(Fact::Saved { checkpoint: number, ledger }, facts);
+        }
+        self.settle(facts);
+    }
+
+    /// A server cannot write what it should.
+    pub fn not_saved(&mut self, number: u64, because: Because, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if self.saving.as_ref().is_some_and(|saving| saving.number == number) {
+            self.give_up_saving(because);
+        }
+        self.settle(facts);
+    }
+
+    /// A checkpoint cannot be read by a server that has to begin partitions with it: they begin with the one before.
+    pub fn unreadable(
+        &mut self,
+        server: &ServerId,
+        number: u64,
+        partitions: &[Partition],
+        why: &str,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) {
+        self.advance(now);
+        let because = Because::new(Reason::CheckpointDamaged, format!("checkpoint {number} cannot be read: {why}"));
+        if self.checkpoints.iter().any(|known| known.number == number) {
+            self.decide(Fact::Spoiled { checkpoint: number, because: because.clone() }, facts);
+        }
+        let is_of_it = |seat: &Seat| seat.origin.source == Source::Checkpoint(number);
+        let seats = partitions.iter().filter_map(|partition| Some((*partition, self.map.seat(*partition)?)));
+        let seats: Vec<(Partition, Seat)> = seats
+            .filter(|(_, seat)| is_of_it(seat) && seat.is_kept_by(server))
+            .map(|(partition, seat)| match seat.owner.as_ref() == Some(server) {
+                // Nobody else has anything that it could have had.
+                true => (partition, Seat { owner: None, backup: None, ..seat.clone() }),
+                false => (partition, Seat { backup: None, ..seat.clone() }),
+            })
+            .collect();
+        if !seats.is_empty() {
+            let is_lost = seats.iter().any(|(_, seat)| seat.owner.is_none());
+            self.map_anew(seats, because, facts);
+            if is_lost {
+                self.orphaned_at = Some(self.orphaned_at.unwrap_or(self.now));
+            }
+        }
+        self.settle(facts);
+    }
+
+    /// What a server has to write.
+    pub fn save_order(&self, server: &ServerId) -> Option<SaveOrder> {
+        let saving = self.saving.as_ref()?;
+        let number = saving.number;
+        match &saving.phase {
+            Phase::Writing { left, .. } if left.contains(server) => Some(SaveOrder { number, seal: None }),
+            Phase::Sealing { by, ledger, parts } if by == server => {
+                Some(SaveOrder { number, seal: Some(Seal { ledger: Arc::clone(ledger), parts: parts.clone() }) })
+            }
+            Phase::Stilling | Phase::Writing { .. } | Phase::Sealing { .. } => None,
+        }
+    }
+
+    /// The checkpoints that are complete and can be read, as far as is known; the latest last.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// Why the last attempt failed, if it did.
+    pub fn unsaved(&self) -> Option<&Because> {
+        self.unsaved.as_ref()
+    }
+
+    /// Gives an attempt up that cannot come to its end.
+    pub(super) fn look_after_saving(&mut self) {
+        let Some(saving) = &self.saving else { return };
+        let changed = || Because::new(Reason::CheckpointFailed, "the servers changed while it was written");
+        let slow = |what: &str| Because::new(Reason::CheckpointFailed, format!("{what} took too long"));
+        let failure = match &saving.phase {
+            Phase::Stilling if self.now >= saving.since + STILL_LIMIT => Some(slow("what was being moved")),
+            Phase::Writing { map, .. } if *map != self.map.epoch => Some(changed()),
+            Phase::Sealing { by, .. } if !self.knows(by) => Some(changed()),
+            Phase::Writing { .. } | Phase::Sealing { .. } if self.now >= saving.since + WRITE_LIMIT => {
+                Some(slow("writing it"))
+            }
+            Phase::Stilling | Phase::Writing { .. } | Phase::Sealing { .. } => None,
+        };
+        if let Some(because) = failure {
+            self.give_up_saving(because);
+        }
+    }
+
+    pub(super) fn apply_saved(&mut self, checkpoint: u64, ledger: &Arc<str>) {
+        self.last_save = self.last_save.max(checkpoint);
+        self.checkpoints.push(Checkpoint { number: checkpoint, ledger: Arc::clone(ledger) });
+        let keep = self.settings.keep.unwrap_or(0);
+        if keep > 0 && self.checkpoints.len() > keep {
+            self.checkpoints.drain(..self.checkpoints.len() - keep);
+        }
+    }
+
+    /// What partitions that are lost begin with.
+    pub(super) fn source(&self) -> Source {
+        self.checkpoints.last().map_or(Source::Initial, |latest| Source::Checkpoint(latest.number))
+    }
+
+    /// All partitions begin again together, where they are not independent of one another.
+    pub(super) fn rewinds(&self) -> bool {
+        self.settings.mode == Mode::Sync
+    }
+
+    /// The next beginning of a seat.
+    pub(super) fn next_origin(&self, seat: &Seat) -> Origin {
+        Origin { number: seat.origin.number + 1, source: self.source() }
+    }
+
+    fn give_up_saving(&mut self, because: Because) {
+        self.saving = None;
+        self.unsaved = Some(because);
+    }
+
+    fn owners(&self) -> BTreeSet<ServerId> {
+        self.map.seats.iter().filter_map(|seat| seat.owner.clone()).collect()
+    }
+
+    pub(super) fn unowned(&self) -> usize {
+        self.map.seats.iter().filter(|seat| seat.owner.is_none()).count()
+    }
+}

@@ -1,0 +1,159 @@
+//! Stories of checkpoints: those that come to an end, and those that do not.
+
+use super::super::tests::{Story, server};
+use super::super::{Settings, Wanted};
+use super::*;
+
+impl Story {
+    /// Begins a checkpoint: everybody is told to write.
+    fn begins_to_save(&mut self) {
+        self.members.declare("model", &mut self.facts).unwrap();
+        assert!(self.members.begin_saving(self.now, &mut self.facts));
+        self.members.write("ledger", self.now, &mut self.facts);
+    }
+
+    fn order(&self, name: &str) -> Option<SaveOrder> {
+        self.members.present().find(|id| *id.name == *name).and_then(|id| self.members.save_order(&id))
+    }
+
+    fn writes(&mut self, name: &str) {
+        let number = self.order(name).unwrap().number;
+        let id = self.members.present().find(|id| *id.name == *name).unwrap();
+        self.members.part_written(&id, number, name, self.now, &mut self.facts);
+    }
+
+    /// Makes a checkpoint.
+    pub(in super::super) fn saves(&mut self) {
+        self.begins_to_save();
+        let servers: Vec<ServerId> = self.members.present().collect();
+        for id in &servers {
+            self.writes(&id.name);
+        }
+        let sealer = servers.iter().find(|id| self.members.save_order(id).is_some()).unwrap();
+        let number = self.members.save_order(sealer).unwrap().number;
+        self.members.sealed(sealer, number, self.now, &mut self.facts);
+    }
+
+    fn saved(&self) -> Vec<u64> {
+        self.members.checkpoints().iter().map(|checkpoint| checkpoint.number).collect()
+    }
+}
+
+#[test]
+fn everybody_writes_and_one_seals() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
+    story.begins_to_save();
+    assert_eq!(story.order("ps-0"), Some(SaveOrder { number: 1, seal: None }));
+    story.writes("ps-0");
+    assert_eq!(story.order("ps-0"), None);
+    story.writes("ps-1");
+    let seal = story.order("ps-1").unwrap().seal.unwrap();
+    assert_eq!((&*seal.ledger, seal.parts.len()), ("ledger", 2));
+    assert_eq!(story.saved(), [0_u64; 0]);
+    story.members.sealed(&server("ps-1"), 1, story.now, &mut story.facts);
+    assert_eq!(story.saved(), [1]);
+    assert_eq!(story.order("ps-1"), None);
+}
+
+#[test]
+fn nothing_is_moved_meanwhile() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.begins_to_save();
+    story.wants(2, &[]);
+    story.comes("ps-1", 1);
+    assert_eq!(story.members.orders(&server("ps-0")), []);
+    story.writes("ps-0");
+    story.members.sealed(&server("ps-0"), 1, story.now, &mut story.facts);
+    assert_eq!(story.members.orders(&server("ps-0")).len(), 6);
+}
+
+#[test]
+fn it_waits_for_what_is_being_moved() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.wants(2, &[]);
+    story.comes("ps-1", 1);
+    story.begins_to_save();
+    assert_eq!(story.order("ps-0"), None);
+    story.obey();
+    story.members.write("ledger", story.now, &mut story.facts);
+    assert!(story.order("ps-0").is_some() && story.order("ps-1").is_some());
+}
+
+#[test]
+fn a_server_that_is_lost_ends_the_attempt_and_its_number_is_used_up() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+    story.begins_to_save();
+    story.writes("ps-0");
+    story.dies("ps-1");
+    assert_eq!(story.order("ps-0"), None);
+    assert_eq!(story.members.unsaved().map(|because| because.reason), Some(Reason::CheckpointFailed));
+    story.comes("ps-1", 2);
+    story.obey();
+    story.saves();
+    assert_eq!(story.saved(), [2]);
+    assert_eq!(story.members.unsaved(), None);
+}
+
+#[test]
+fn one_that_cannot_be_written_changes_nothing() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.saves();
+    story.begins_to_save();
+    let because = Because::new(Reason::CheckpointFailed, "no space left on device");
+    story.members.not_saved(2, because, story.now, &mut story.facts);
+    assert_eq!(story.saved(), [1]);
+    assert!(story.members.unsaved().unwrap().detail.contains("no space"));
+}
+
+#[test]
+fn a_job_begins_with_what_is_found_in_its_folder() {
+    let settings = Settings { partitions: 4, keep: Some(2), ..Settings::default() };
+    let (mut members, facts, now) = (PsMembers::new(settings), &mut Vec::new(), Duration::from_secs(1));
+    let wanted = Wanted { expected: Some(1), ..Wanted::default() };
+    members.follow(&wanted, now, facts);
+    members.came(&server("ps-0"), "here", now, facts).unwrap();
+    assert_eq!(members.map().epoch, PsEpoch(0), "nobody has looked");
+    let found = Checkpoint { number: 5, ledger: "there".into() };
+    members.found(Some((found, "model")), 7, now, facts);
+    assert!(members.map().seats.iter().all(|seat| seat.origin.source == Source::Checkpoint(5)));
+    assert_eq!(members.declare("another", facts).unwrap_err().reason, Reason::ModelDiffers);
+    members.begin_saving(now, facts);
+    members.write("ledger", now, facts);
+    assert_eq!(members.save_order(&server("ps-0")).unwrap().number, 8);
+}
+
+#[test]
+fn a_damaged_one_is_left_out_and_the_one_before_is_taken() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
+    story.saves();
+    story.saves();
+    story.dies("ps-1");
+    story.comes("ps-1", 2);
+    let lost: Vec<Partition> =
+        story.members.map().iter().filter(|(_, seat)| seat.origin.number == 2).map(|(id, _)| id).collect();
+    let again = ServerId::new("ps-1", 2);
+    story.members.unreadable(&again, 2, &lost, "a bit is flipped", story.now, &mut story.facts);
+    assert_eq!(story.saved(), [1]);
+    let seats = lost.iter().map(|id| story.members.map().seat(*id).unwrap());
+    assert!(seats.clone().all(|seat| seat.origin == Origin { number: 3, source: Source::Checkpoint(1) }));
+    assert!(seats.clone().all(|seat| seat.owner.is_some()));
+}
+
+#[test]
+fn what_clients_were_answered_for_and_no_checkpoint_has_is_lost() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    let (members, facts) = (&mut story.members, &mut story.facts);
+    members.answered(Partition(3), 1, 90, facts);
+    members.answered(Partition(3), 1, 100, facts);
+    members.answered(Partition(3), 1, 95, facts);
+    assert_eq!(members.updates_lost(), 0);
+    members.begun(Partition(3), 2, 60, facts);
+    assert_eq!(members.updates_lost(), 40);
+    // One who was answered with more says so late.
+    members.answered(Partition(3), 1, 104, facts);
+    members.answered(Partition(3), 1, 80, facts);
+    assert_eq!(members.updates_lost(), 44);
+    members.answered(Partition(4), 1, 5, facts);
+    members.begun(Partition(4), 2, 5, facts);
+    assert_eq!(members.updates_lost(), 44);
+}

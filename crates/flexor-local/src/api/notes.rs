@@ -1,0 +1,223 @@
+//! What is peculiar to jobs and pods that run as processes of one machine, for `describe` to tell.
+//!
+//! Names of services do not resolve here, and two programs that listen on the same port of all addresses are in each
+//! other's way. On Kubernetes neither is so, and there is nothing to note.
+
+mod listeners;
+mod services;
+
+use std::collections::BTreeMap;
+
+use flexor_engine::controller::PodPhase;
+use flexor_model::RoleName;
+use serde_json::{Value, json};
+
+use self::listeners::Listening;
+use self::services::{Service, mentions};
+use super::objects::Object;
+use super::processes::Processes;
+use crate::cluster::{Cluster, ClusterEvent, Everything, JobKey, JobRecord, PodRecord};
+
+/// What a program says that did not get its port.
+const IN_USE: [&str; 2] = ["in use", "EADDRINUSE"];
+
+/// A pod, as far as is of interest here.
+struct Neighbour {
+    job: JobKey,
+    name: String,
+    address: String,
+    /// Its parent, while that is alive.
+    parent: Option<i32>,
+    /// Where its programs name services of their job.
+    mentions: Vec<String>,
+}
+
+/// What the program of a pod said that did not get its port.
+struct Refused {
+    job: JobKey,
+    pod: String,
+    said: String,
+}
+
+/// The notes about the jobs and pods of a namespace, or of all if that is empty.
+pub(super) async fn list(cluster: &Cluster, namespace: &str) -> Vec<Object> {
+    let (mut jobs, pods, refused) = cluster.look(|all| {
+        let mut jobs: Vec<(JobKey, Value)> = Vec::new();
+        let mut mentioned: BTreeMap<(&JobKey, &RoleName), Vec<String>> = BTreeMap::new();
+        for job in all.jobs.values() {
+            let services = services::of(job, all);
+            for role in &job.job.roles {
+                let mentions = mentions(role.template.json(), &services, &job.key.namespace);
+                mentioned.insert((&job.key, &role.name), mentions);
+            }
+            jobs.push((job.key.clone(), of_job(job, &services, all)));
+        }
+        let pods = all.pods.values().map(|pod| {
+            let mentions = mentioned.get(&(&pod.meta.job, &pod.meta.wish.role)).cloned();
+            neighbour(pod, mentions.unwrap_or_default())
+        });
+        (jobs, pods.collect::<Vec<_>>(), refused(all))
+    });
+    let parents: Vec<Option<i32>> = pods.iter().map(|pod| pod.parent).collect();
+    // All processes of a thousand pods take a moment to look through, in which the cluster has other things to do.
+    let looked = tokio::task::spawn_blocking(move || {
+        let processes = Processes::now();
+        let family = |parent: Option<i32>| parent.map(|pid| processes.family(pid, |_| false)).unwrap_or_default();
+        listeners::on_all_addresses(&parents.into_iter().map(family).collect::<Vec<_>>())
+    });
+    let listening = looked.await.unwrap_or_default();
+    let mut objects = Vec::new();
+    for (key, json) in &mut jobs {
+        let of_it = refused.iter().filter(|refused| refused.job == *key);
+        let notes = of_it.flat_map(|refused| {
+            let pod = &refused.pod;
+            holders(refused, &pods, &listening).into_iter().map(move |note| format!("pod {pod}: {note}"))
+        });
+        json["notes"] = notes.collect::<Vec<_>>().into();
+        objects.push(object("Job", key.name.as_str(), key, std::mem::take(json)));
+    }
+    for (index, pod) in pods.iter().enumerate() {
+        let mut notes = pod.mentions.clone();
+        notes.extend(ports(index, &pods, &listening));
+        let of_it = refused.iter().filter(|refused| refused.job == pod.job && refused.pod == pod.name);
+        notes.extend(of_it.flat_map(|refused| holders(refused, &pods, &listening)));
+        objects.push(object("Pod", &pod.name, &pod.job, json!({ "job": pod.job.name, "notes": notes })));
+    }
+    objects.retain(|object| namespace.is_empty() || object.json["about"]["namespace"] == namespace);
+    objects
+}
+
+fn object(kind: &str, name: &str, job: &JobKey, mut json: Value) -> Object {
+    json["apiVersion"] = "flexor.dev/v1".into();
+    json["kind"] = "Notes".into();
+    json["about"] = json!({ "kind": kind, "name": name, "namespace": job.namespace });
+    Object { id: format!("{kind}/{}/{name}", job.namespace), json }
+}
+
+/// Where a job's master and its services are.
+fn of_job(job: &JobRecord, services: &[Service], all: &Everything<'_>) -> Value {
+    let master = job.places.values().find(|place| place.is_master).map(|place| {
+        let pod = all.pods.values().find(|pod| pod.meta.job == job.key && pod.meta.address == place.address);
+        let at = place.ports.iter().find(|(name, _)| name.as_str() == "grpc").map(|(_, at)| at.to_string());
+        json!({ "pod": pod.map(|pod| &pod.meta.wish.name), "address": at })
+    });
+    let services = services.iter().map(|service| json!({ "name": service.name, "address": service.address() }));
+    json!({ "master": master, "services": services.collect::<Vec<_>>() })
+}
+
+fn neighbour(pod: &PodRecord, mentions: Vec<String>) -> Neighbour {
+    let meta = &pod.meta;
+    Neighbour {
+        job: meta.job.clone(),
+        name: meta.wish.name.clone(),
+        address: meta.address.to_string(),
+        parent: pod.parent.map(|(pid, _)| pid),
+        mentions,
+    }
+}
+
+/// What programs said last that did not get their port, of pods that do not run.
+fn refused(all: &Everything<'_>) -> Vec<Refused> {
+    let is_of = |pod: &PodRecord, event: &ClusterEvent| {
+        pod.meta.job == event.job && event.pod.as_ref() == Some(&pod.meta.wish.name)
+    };
+    let mut found: BTreeMap<(JobKey, String), String> = BTreeMap::new();
+    for event in all.events {
+        let is_it = IN_USE.iter().any(|words| event.because.detail.contains(words));
+        let Some(pod) = event.pod.as_ref().filter(|_| is_it && all.jobs.contains_key(&event.job)) else { continue };
+        let runs = |record: &PodRecord| is_of(record, event) && record.phase() == PodPhase::Running;
+        if !all.pods.values().any(runs) {
+            found.insert((event.job.clone(), pod.clone()), event.because.detail.clone());
+        }
+    }
+    found.into_iter().map(|((job, pod), said)| Refused { job, pod, said }).collect()
+}
+
+/// What there is to say about the ports that a pod has, or did not get.
+fn ports(index: usize, pods: &[Neighbour], listening: &[Listening]) -> Vec<String> {
+    let own = &pods[index];
+    let others = || listening.iter().filter(|one| one.owner != index);
+    let mut notes = Vec::new();
+    for Listening { port, pid, .. } in listening.iter().filter(|one| one.owner == index) {
+        let sharers: Vec<&Listening> = others().filter(|other| other.port == *port).collect();
+        if sharers.is_empty() {
+            notes.push(format!(
+                "process {pid} listens on port {port} of all addresses, so that no other pod can have it; \
+                 {}:{port} would be its own",
+                own.address
+            ));
+        }
+        for other in sharers {
+            let pod = &pods[other.owner];
+            notes.push(format!(
+                "process {pid} and process {} of pod {} both listen on port {port} of all addresses: either may get what \
+                 is meant for the other; have them listen on {}:{port} and {}:{port}",
+                other.pid, pod.name, own.address, pod.address
+            ));
+        }
+    }
+    notes
+}
+
+/// Who has the port that a program did not get: of those that have one, any that it names.
+fn holders(refused: &Refused, pods: &[Neighbour], listening: &[Listening]) -> Vec<String> {
+    let is_other = |one: &&Listening| pods[one.owner].name != refused.pod || pods[one.owner].job != refused.job;
+    let others: Vec<&Listening> = listening.iter().filter(is_other).collect();
+    let named: Vec<&Listening> =
+        others.iter().copied().filter(|one| contains_number(&refused.said, one.port)).collect();
+    let told = if named.is_empty() { others } else { named };
+    let line = |one: &Listening| {
+        let Neighbour { name, address, .. } = &pods[one.owner];
+        let (pid, port) = (one.pid, one.port);
+        format!(
+            "its program found an address in use: process {pid} of pod {name} listens on port {port} of all addresses; \
+             have programs listen on the address of their pod, {address}:{port} there"
+        )
+    };
+    told.into_iter().map(line).collect()
+}
+
+/// Whether a number stands in a text by itself.
+fn contains_number(text: &str, number: u16) -> bool {
+    text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.parse() == Ok(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> JobKey {
+        JobKey { namespace: "default".parse().unwrap(), name: "job".parse().unwrap() }
+    }
+
+    fn pod(name: &str, address: &str) -> Neighbour {
+        let (name, address) = (name.to_owned(), address.to_owned());
+        Neighbour { job: key(), name, address, parent: None, mentions: Vec::new() }
+    }
+
+    #[test]
+    fn two_programs_on_one_port_of_all_addresses_are_both_named_in_one_line() {
+        let pods = [pod("a", "127.0.0.2"), pod("b", "127.0.0.3")];
+        let listening = [Listening { owner: 0, port: 8000, pid: 7 }, Listening { owner: 1, port: 8000, pid: 9 }];
+        assert_eq!(
+            ports(0, &pods, &listening),
+            [
+                "process 7 and process 9 of pod b both listen on port 8000 of all addresses: either may get what is meant \
+              for the other; have them listen on 127.0.0.2:8000 and 127.0.0.3:8000"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_that_did_not_get_its_port_is_told_who_has_it() {
+        let pods = [pod("a", "127.0.0.2"), pod("b", "127.0.0.3"), pod("c", "127.0.0.4")];
+        let listening = [Listening { owner: 0, port: 8000, pid: 7 }, Listening { owner: 2, port: 9000, pid: 8 }];
+        let told = |said: &str| {
+            let refused = Refused { job: key(), pod: "b".to_owned(), said: said.to_owned() };
+            holders(&refused, &pods, &listening)
+        };
+        let one = told("exit code 1: OSError: [Errno 98] Address already in use: ('0.0.0.0', 8000)");
+        assert!(one.len() == 1 && one[0].contains("process 7 of pod a listens on port 8000"), "{one:?}");
+        assert_eq!(told("exit code 1: Address already in use").len(), 2);
+    }
+}

@@ -1,0 +1,250 @@
+//! The hand that does the acts of a script to a cluster, each at its time, and undoes what does not pass by itself.
+//!
+//! Whom an act is about is looked up when its time has come; who is not there then was missed, which is told as well, and
+//! so is a parameter server that cannot be spared.
+//! Whatever is stopped or full goes on and is emptied when the hand is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flexor_engine::Because;
+use flexor_model::Reason;
+use tokio::time::Instant;
+
+use super::act::{Act, Deed, Seat};
+use super::master_faults::{Harm, MasterFaults};
+use super::process::Stopped;
+use super::script::Script;
+use super::sparing::{Gone, can_spare};
+use crate::cluster::{Cluster, JobKey, PodRecord};
+use crate::pods::status::ContainerState;
+use crate::proc::PodProcess;
+
+/// Does the acts of a script.
+pub struct Hand {
+    cluster: Cluster,
+    begun: Instant,
+    acts: VecDeque<Act>,
+    /// What is to be undone, and when.
+    lasting: Vec<(Instant, Lasting)>,
+    /// What holds for the master of each job.
+    harm: BTreeMap<JobKey, Harm>,
+    /// Servers are asked for only where they can be spared.
+    spares_servers: bool,
+    /// Who was killed or deleted, of each job.
+    gone: BTreeMap<JobKey, Vec<Gone>>,
+}
+
+/// What does not pass by itself.
+enum Lasting {
+    /// Goes on when dropped.
+    Stopped {
+        /// Whose.
+        seat: Seat,
+        _processes: Stopped,
+    },
+    FullDisk(JobKey),
+    SlowDisk(JobKey, u64),
+    FailingWrites,
+}
+
+/// What became of an act: whom it hit and how, or why nobody.
+type Done = Result<String, String>;
+
+impl Hand {
+    /// A hand whose time begins here.
+    #[must_use]
+    pub fn new(cluster: Cluster, script: &Script) -> Self {
+        let acts = script.acts().iter().cloned().collect();
+        Self {
+            cluster,
+            begun: Instant::now(),
+            acts,
+            lasting: Vec::new(),
+            harm: BTreeMap::new(),
+            spares_servers: script.spares_servers(),
+            gone: BTreeMap::new(),
+        }
+    }
+
+    /// Does all acts. Giving up this wait undoes what is to be undone.
+    pub async fn run(mut self) {
+        loop {
+            let act = self.acts.front().map(|act| self.begun + act.at());
+            let over = self.lasting.iter().map(|(until, _)| *until).min();
+            let Some(next) = [act, over].into_iter().flatten().min() else { return };
+            tokio::time::sleep_until(next).await;
+            self.undo_what_is_over(next);
+            while let Some(act) = self.acts.pop_front_if(|act| self.begun + act.at() <= next) {
+                self.act(&act);
+            }
+        }
+    }
+
+    fn act(&mut self, act: &Act) {
+        let deed = &act.deed;
+        let (pod, done) = match deed {
+            Deed::Kill(seat)
+            | Deed::KillParent(seat)
+            | Deed::KillSidecar(seat)
+            | Deed::Delete(seat)
+            | Deed::Stop { seat, .. } => match self.cluster.pod_in(seat) {
+                Some(pod) => {
+                    let done = self.ask_for(seat).and_then(|()| self.act_on(&pod, deed));
+                    if done.is_ok() && !matches!(deed, Deed::Stop { .. }) {
+                        let gone = Gone { server: pod.meta.wish.name.clone(), at_ms: unix_ms() };
+                        self.gone.entry(seat.job.clone()).or_default().push(gone);
+                    }
+                    (Some(pod.meta.wish.name.clone()), done)
+                }
+                None => (None, Err("there is no such pod at the moment".to_owned())),
+            },
+            Deed::FillDisk { job, .. } | Deed::SlowDisk { job, .. } | Deed::JumpClock { job, .. } => {
+                (None, self.harm(job, deed))
+            }
+            Deed::FailWrites { .. } => {
+                let begun = self.cluster.home().write_faults().begin();
+                self.until_over(deed, Lasting::FailingWrites);
+                (None, begun.map(|()| "for its pods as well".to_owned()).map_err(|error| error.to_string()))
+            }
+        };
+        let detail = match done {
+            Ok(how) => format!("{deed}: {how}"),
+            Err(why) => format!("{deed}: missed, {why}"),
+        };
+        self.cluster.tell_of_act(deed.job(), pod, Because::new(Reason::ChaosAct, detail));
+    }
+
+    /// Whether whoever has a place may be harmed now.
+    fn ask_for(&self, seat: &Seat) -> Result<(), String> {
+        if !self.spares_servers || !self.cluster.is_kept_twice(seat) {
+            return Ok(());
+        }
+        let is_of_servers = |other: &Seat| other.job == seat.job && other.role == seat.role;
+        let is_stopped =
+            |(_, lasting): &(Instant, Lasting)| matches!(lasting, Lasting::Stopped { seat, .. } if is_of_servers(seat));
+        if self.lasting.iter().any(is_stopped) {
+            return Err("a server is stopped at the moment".to_owned());
+        }
+        let gone = self.gone.get(&seat.job).map(Vec::as_slice).unwrap_or_default();
+        can_spare(self.cluster.servers_of(&seat.job).as_ref(), gone)
+    }
+
+    /// Does something to a pod.
+    fn act_on(&mut self, pod: &PodRecord, deed: &Deed) -> Done {
+        match deed {
+            Deed::Kill(_) => kill(program_of(pod, &pod.meta.main)?),
+            Deed::KillSidecar(_) => kill(program_of(pod, sidecar_of(pod)?)?),
+            Deed::KillParent(_) => kill(pod.parent.and_then(PodProcess::parent).ok_or("its parent has ended")?),
+            Deed::Delete(seat) => self.delete(pod, seat),
+            Deed::Stop { seat, .. } => {
+                let stopped = Stopped::stop(program_of(pod, &pod.meta.main)?).ok_or("its program has just ended")?;
+                let how = format!("{} processes", stopped.count());
+                self.until_over(deed, Lasting::Stopped { seat: seat.clone(), _processes: stopped });
+                Ok(how)
+            }
+            Deed::FillDisk { .. } | Deed::SlowDisk { .. } | Deed::JumpClock { .. } | Deed::FailWrites { .. } => {
+                Err("it is not about a pod".to_owned())
+            }
+        }
+    }
+
+    fn delete(&self, pod: &PodRecord, seat: &Seat) -> Done {
+        let deleted = self.cluster.delete_pod_named(&seat.job.namespace, &pod.meta.wish.name);
+        deleted.map(|_| "it is told to end".to_owned()).map_err(|error| error.to_string())
+    }
+
+    /// Does something to a master's disk or clock.
+    fn harm(&mut self, job: &JobKey, deed: &Deed) -> Done {
+        let harm = self.harm.entry(job.clone()).or_default();
+        match deed {
+            Deed::FillDisk { .. } => {
+                harm.fill();
+                self.until_over(deed, Lasting::FullDisk(job.clone()));
+            }
+            Deed::SlowDisk { by_ms, .. } => {
+                harm.slow(*by_ms);
+                self.until_over(deed, Lasting::SlowDisk(job.clone(), *by_ms));
+            }
+            Deed::JumpClock { by_ms, .. } => harm.jump(*by_ms),
+            Deed::Kill(_)
+            | Deed::KillParent(_)
+            | Deed::KillSidecar(_)
+            | Deed::Stop { .. }
+            | Deed::Delete(_)
+            | Deed::FailWrites { .. } => return Err("it is not about a master".to_owned()),
+        }
+        self.tell_master(job).map(|()| "its master is told".to_owned())
+    }
+
+    fn tell_master(&self, job: &JobKey) -> Result<(), String> {
+        let faults = self.harm.get(job).map_or_else(MasterFaults::default, Harm::faults);
+        let file = self.cluster.faults_file(job).ok_or("there is no such job at the moment")?;
+        faults.tell(&file).map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    fn until_over(&mut self, deed: &Deed, lasting: Lasting) {
+        let until = Instant::now() + deed.lasts().unwrap_or_default();
+        self.lasting.push((until, lasting));
+    }
+
+    fn undo_what_is_over(&mut self, now: Instant) {
+        for (_, lasting) in self.lasting.extract_if(.., |(until, _)| *until <= now).collect::<Vec<_>>() {
+            self.undo(lasting);
+        }
+    }
+
+    fn undo(&mut self, lasting: Lasting) {
+        let job = match lasting {
+            Lasting::Stopped { .. } => return,
+            Lasting::FailingWrites => {
+                let is_last = !self.lasting.iter().any(|(_, other)| matches!(other, Lasting::FailingWrites));
+                if is_last {
+                    self.cluster.end_failing_writes();
+                }
+                return;
+            }
+            Lasting::FullDisk(job) => {
+                self.harm.entry(job.clone()).or_default().make_room();
+                job
+            }
+            Lasting::SlowDisk(job, by_ms) => {
+                self.harm.entry(job.clone()).or_default().speed_up(by_ms);
+                job
+            }
+        };
+        // Where the job is gone, so is its master.
+        if let Err(error) = self.tell_master(&job) {
+            tracing::debug!(%job, error, "its master is not told that its disk is well again");
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        for (_, lasting) in std::mem::take(&mut self.lasting) {
+            self.undo(lasting);
+        }
+    }
+}
+
+/// The program of a pod's container, while it runs.
+fn program_of(pod: &PodRecord, container: &str) -> Result<PodProcess, String> {
+    pod.program(container).ok_or_else(|| format!("its container {container} does not run"))
+}
+
+/// The container of a pod that stands beside the others.
+fn sidecar_of(pod: &PodRecord) -> Result<&str, String> {
+    let containers = pod.status.iter().flat_map(|status| &status.containers);
+    let mut beside = containers.filter(|known| known.init && matches!(known.state, ContainerState::Running { .. }));
+    beside.next().map(|known| known.name.as_str()).ok_or_else(|| "it has no sidecar that runs".to_owned())
+}
+
+fn kill(process: PodProcess) -> Done {
+    if process.kill() { Ok(format!("process {}", process.pid)) } else { Err("it has just ended".to_owned()) }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,226 @@
+//! Which acts a seed stands for. A pure function of what is given: the same list on every machine and in every version,
+//! or a seed that somebody wrote down would mean something else.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use flexor_model::{Job, Program, Rank, RoleKind, RoleName};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::act::{Act, Deed, Seat};
+use super::random::Random;
+use crate::cluster::JobKey;
+use crate::pods::making;
+
+/// How far a clock may jump, in milliseconds.
+const JUMPS: [i64; 4] = [1_000, 30_000, 600_000, 3_600_000];
+/// By how much an fsync may be late, in milliseconds.
+const DELAYS: [u64; 3] = [50, 200, 1_000];
+
+/// How many acts there are in a second, on average.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Rate(f64);
+
+/// Why a number is no rate.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{0} is no rate: write acts per second, from 0.001 to 100, such as 0.2")]
+pub struct RateError(String);
+
+/// The pods of a role, as far as acts are about them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crew {
+    /// The job.
+    pub job: JobKey,
+    /// The role.
+    pub role: RoleName,
+    /// How many there are at the start.
+    pub replicas: u32,
+    /// It is the job's master, of ours.
+    pub is_master: bool,
+    /// Its pods have sidecars.
+    pub has_sidecar: bool,
+    /// Its pods keep what nobody else has: they are stopped for a moment at most.
+    pub is_spared: bool,
+}
+
+/// What can be done; how often each is drawn stands beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Kill,
+    KillParent,
+    KillSidecar,
+    Stop,
+    Pause,
+    Delete,
+    FillDisk,
+    SlowDisk,
+    JumpClock,
+    FailWrites,
+}
+
+const WEIGHTS: [(Kind, u64); 10] = [
+    (Kind::Kill, 24),
+    (Kind::KillParent, 10),
+    (Kind::KillSidecar, 10),
+    (Kind::Stop, 8),
+    (Kind::Pause, 12),
+    (Kind::Delete, 8),
+    (Kind::FillDisk, 8),
+    (Kind::SlowDisk, 6),
+    (Kind::JumpClock, 8),
+    (Kind::FailWrites, 6),
+];
+
+/// The acts that `seed` stands for, in the order in which they are done, all before `horizon`.
+#[must_use]
+pub fn plan(seed: u64, rate: Rate, crews: &[Crew], horizon: Duration) -> Vec<Act> {
+    let crews: Vec<&Crew> = crews.iter().filter(|crew| crew.replicas > 0).collect();
+    let mut draw = Draw { random: Random::new(seed), crews: &crews };
+    let horizon = u64::try_from(horizon.as_millis()).unwrap_or(u64::MAX);
+    let mut acts = Vec::new();
+    let mut at_ms = 0;
+    loop {
+        at_ms += draw.random.between(1, rate.longest_gap_ms());
+        if at_ms >= horizon {
+            return acts;
+        }
+        let kind = draw.kind();
+        acts.extend(draw.deed(kind).map(|deed| Act { at_ms, deed }));
+    }
+}
+
+struct Draw<'a> {
+    random: Random,
+    crews: &'a [&'a Crew],
+}
+
+impl Draw<'_> {
+    fn kind(&mut self) -> Kind {
+        let all: u64 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.random.below(all);
+        for (kind, weight) in WEIGHTS {
+            if drawn < weight {
+                return kind;
+            }
+            drawn -= weight;
+        }
+        Kind::Kill
+    }
+
+    /// What of this kind is done to whom; nothing where there is nobody for it.
+    fn deed(&mut self, kind: Kind) -> Option<Deed> {
+        Some(match kind {
+            Kind::Kill => Deed::Kill(self.victim()?),
+            Kind::KillParent => Deed::KillParent(self.victim()?),
+            Kind::KillSidecar => Deed::KillSidecar(self.seat(|crew| crew.has_sidecar)?),
+            Kind::Stop => Deed::Stop { seat: self.victim()?, for_ms: self.random.between(2_000, 6_000) },
+            Kind::Pause => Deed::Stop { seat: self.seat(|_| true)?, for_ms: self.random.between(50, 1_000) },
+            Kind::Delete => Deed::Delete(self.victim()?),
+            Kind::FillDisk => Deed::FillDisk { job: self.master()?, for_ms: self.random.between(200, 4_000) },
+            Kind::SlowDisk => {
+                let by_ms = *self.random.one_of(&DELAYS)?;
+                Deed::SlowDisk { job: self.master()?, by_ms, for_ms: self.random.between(500, 5_000) }
+            }
+            Kind::JumpClock => {
+                let far = *self.random.one_of(&JUMPS)?;
+                let by_ms = if self.random.below(2) == 0 { far } else { -far };
+                Deed::JumpClock { job: self.master()?, by_ms }
+            }
+            Kind::FailWrites => Deed::FailWrites { for_ms: self.random.between(200, 3_000) },
+        })
+    }
+
+    /// Any place whose pod may be lost.
+    fn victim(&mut self) -> Option<Seat> {
+        self.seat(|crew| !crew.is_spared)
+    }
+
+    /// Any place in any role of these.
+    fn seat(&mut self, of: impl Fn(&Crew) -> bool) -> Option<Seat> {
+        let crews: Vec<&Crew> = self.crews.iter().copied().filter(|crew| of(crew)).collect();
+        let crew = *self.random.one_of(&crews)?;
+        let rank = u32::try_from(self.random.below(u64::from(crew.replicas))).unwrap_or(0);
+        Some(Seat { job: crew.job.clone(), role: crew.role.clone(), rank: Rank(rank) })
+    }
+
+    /// A job that has a master of ours.
+    fn master(&mut self) -> Option<JobKey> {
+        self.seat(|crew| crew.is_master).map(|seat| seat.job)
+    }
+}
+
+impl Crew {
+    /// The crews of a job.
+    #[must_use]
+    pub fn of(job: &Job) -> Vec<Self> {
+        let key = JobKey::of(job);
+        let crew = |role: &flexor_model::Role| Self {
+            job: key.clone(),
+            role: role.name.clone(),
+            replicas: role.size.initial(),
+            is_master: role.program == Program::FlexorMaster,
+            has_sidecar: making::wants_sidecar(role),
+            is_spared: role.kind == RoleKind::ParameterServer && !can_lose_servers(job, role.size.initial()),
+        };
+        job.roles.iter().map(crew).collect()
+    }
+}
+
+/// Whether what a parameter server keeps is there without it: on another one, or in a checkpoint.
+fn can_lose_servers(job: &Job, servers: u32) -> bool {
+    job.ps_copies > 1 && servers > 1 || job.checkpoints.is_some()
+}
+
+impl Rate {
+    /// Gaps between two acts are drawn evenly, so that the longest is twice the usual one.
+    fn longest_gap_ms(self) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate lies between 0.001 and 100, so this lies between 20 and 2000000"
+        )]
+        let longest = (2_000.0 / self.0).round() as u64;
+        longest
+    }
+}
+
+impl Default for Rate {
+    /// One act in five seconds.
+    fn default() -> Self {
+        Self(0.2)
+    }
+}
+
+impl TryFrom<f64> for Rate {
+    type Error = RateError;
+
+    fn try_from(rate: f64) -> Result<Self, RateError> {
+        if (0.001..=100.0).contains(&rate) { Ok(Self(rate)) } else { Err(RateError(rate.to_string())) }
+    }
+}
+
+impl From<Rate> for f64 {
+    fn from(rate: Rate) -> Self {
+        rate.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        text.parse().ok().and_then(|rate: f64| Self::try_from(rate).ok()).ok_or_else(|| RateError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

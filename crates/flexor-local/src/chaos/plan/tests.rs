@@ -1,0 +1,102 @@
+use super::*;
+
+const HORIZON: Duration = Duration::from_secs(600);
+
+fn crews() -> Vec<Crew> {
+    let job = JobKey { namespace: "default".parse().unwrap(), name: "job".parse().unwrap() };
+    let crew = |role: &str, replicas, is_master| Crew {
+        job: job.clone(),
+        role: role.parse().unwrap(),
+        replicas,
+        is_master,
+        has_sidecar: !is_master,
+        is_spared: false,
+    };
+    vec![crew("master", 1, true), crew("Worker", 4, false)]
+}
+
+fn lines(acts: &[Act]) -> Vec<String> {
+    acts.iter().map(ToString::to_string).collect()
+}
+
+/// Whoever changes this changes what every seed means that anybody has written down.
+#[test]
+fn a_seed_stands_for_the_same_acts_for_ever() {
+    let first: Vec<Act> = plan(42, Rate::default(), &crews(), HORIZON).into_iter().take(12).collect();
+    assert_eq!(
+        lines(&first),
+        [
+            "7.4s kill master 0 of job",
+            "7.8s set the clock of default/job back by 1s",
+            "9.8s stop Worker 2 of job for 4.7s",
+            "11.9s kill master 0 of job",
+            "18.8s fail all writes of the cluster for 0.4s",
+            "24.8s stop master 0 of job for 0.8s",
+            "32.6s fail all writes of the cluster for 2.1s",
+            "40.5s slow the disk of default/job by 200ms for 2.2s",
+            "41.2s kill the parent of Worker 0 of job",
+            "46.5s kill master 0 of job",
+            "53.1s kill the parent of master 0 of job",
+            "58.2s fail all writes of the cluster for 1.2s",
+        ]
+    );
+}
+
+#[test]
+fn another_seed_another_list_and_the_same_seed_the_same() {
+    let [one, again, other] = [1, 1, 2].map(|seed| plan(seed, Rate::default(), &crews(), HORIZON));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn acts_come_in_order_before_the_horizon_and_about_as_often_as_asked_for() {
+    for (rate, about) in [(0.2, 120), (2.0, 1200)] {
+        let acts = plan(7, Rate::try_from(rate).unwrap(), &crews(), HORIZON);
+        assert!(acts.is_sorted_by_key(|act| act.at_ms) && acts.iter().all(|act| act.at() < HORIZON));
+        assert!((about * 8 / 10..about * 12 / 10).contains(&acts.len()), "{} at {rate}", acts.len());
+    }
+}
+
+#[test]
+fn everything_is_done_to_everybody_sooner_or_later() {
+    let all = lines(&plan(3, Rate::try_from(10.0).unwrap(), &crews(), HORIZON)).join("\n");
+    for deed in ["kill", "kill the parent of", "stop", "delete"] {
+        for seat in ["master 0 of job", "Worker 0 of job", "Worker 3 of job"] {
+            assert!(all.contains(&format!("s {deed} {seat}")), "{deed} {seat}");
+        }
+    }
+    for deed in
+        ["kill the sidecar of Worker", "fill the disk", "slow the disk", "on by 3600s", "back by 1s", "fail all"]
+    {
+        assert!(all.contains(deed), "{deed}");
+    }
+    assert!(!all.contains("sidecar of master"));
+}
+
+#[test]
+fn servers_whose_parameters_nobody_else_has_are_stopped_for_a_moment_at_most() {
+    let servers = Crew { role: "ps".parse().unwrap(), is_spared: true, has_sidecar: false, ..crews()[1].clone() };
+    let crews = [crews(), vec![servers.clone()]].concat();
+    let acts = plan(3, Rate::try_from(10.0).unwrap(), &crews, HORIZON);
+    let of_servers = acts.iter().filter(|act| act.to_string().contains(" ps ")).collect::<Vec<_>>();
+    let is_short = |act: &&Act| matches!(act.deed, Deed::Stop { for_ms, .. } if for_ms <= 1_000);
+    assert!(!of_servers.is_empty() && of_servers.iter().all(is_short), "{of_servers:?}");
+    let kept_twice = [crews[..2].to_vec(), vec![Crew { is_spared: false, ..servers }]].concat();
+    let all = lines(&plan(3, Rate::try_from(10.0).unwrap(), &kept_twice, HORIZON)).join("\n");
+    assert!(all.contains("s kill ps 0 of job") && all.contains("s delete ps 1 of job"));
+}
+
+#[test]
+fn where_nobody_is_only_the_clusters_disk_is_left() {
+    let acts = plan(3, Rate::try_from(10.0).unwrap(), &[], HORIZON);
+    assert!(!acts.is_empty() && acts.iter().all(|act| matches!(act.deed, Deed::FailWrites { .. })));
+}
+
+#[test]
+fn a_rate_is_a_number_that_makes_sense() {
+    assert_eq!("1.5".parse::<Rate>().unwrap(), Rate(1.5));
+    for wrong in ["", "x", "0", "-1", "NaN", "inf", "1e9"] {
+        assert!(wrong.parse::<Rate>().is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The lives of pods: those that are there, and those that are gone, which nobody could look at any more.
+//!
+//! A place of a job is filled again under the same name, so that one name may have many lives. It is for people and
+//! reports; nothing is decided by it, and it is not written down: who takes a cluster over knows the lives from then on.
+
+use std::time::Duration;
+
+use flexor_engine::controller::PodPhase;
+use flexor_engine::nodes::ProgramExit;
+
+use super::{Cluster, JobKey, PodRecord, State, now};
+
+/// How many of those that are gone are remembered.
+const MOST_GONE: usize = 10_000;
+
+/// One life of a pod. Times are since the Unix epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Life {
+    /// Of which job.
+    pub job: JobKey,
+    /// The pod.
+    pub pod: String,
+    /// What tells this life from others.
+    pub uid: String,
+    /// Its role.
+    pub role: String,
+    /// How far it is, or was.
+    pub phase: PodPhase,
+    /// When it was made.
+    pub created_at: Duration,
+    /// When its program was started.
+    pub started_at: Option<Duration>,
+    /// When it ended, or was gone.
+    pub ended_at: Option<Duration>,
+    /// It ran, and was to go: somebody or something took it away.
+    pub taken_away: bool,
+    /// What its program ended with.
+    pub exit_code: Option<i32>,
+    /// In a word, such as `Error` or `OOMKilled`.
+    pub reason: Option<String>,
+}
+
+impl Cluster {
+    /// All lives, those that are gone first, each part in the order of their beginning.
+    pub fn lives(&self) -> Vec<Life> {
+        let state = self.lock();
+        let mut here: Vec<Life> = state.pods.values().map(PodRecord::life).collect();
+        here.sort_by(|a, b| (a.created_at, &a.pod).cmp(&(b.created_at, &b.pod)));
+        state.gone.iter().cloned().chain(here).collect()
+    }
+}
+
+impl State {
+    /// A pod is gone; its life is remembered.
+    pub(super) fn remember(&mut self, pod: &PodRecord) {
+        if self.gone.len() == MOST_GONE {
+            self.gone.pop_front();
+        }
+        let life = pod.life();
+        self.gone.push_back(Life { ended_at: life.ended_at.or_else(|| Some(now())), ..life });
+    }
+}
+
+impl PodRecord {
+    fn life(&self) -> Life {
+        let seen = self.seen();
+        let exit_code = seen.end.exit.and_then(|exit| match exit {
+            ProgramExit::Code(code) => Some(code),
+            ProgramExit::Signal(_) => None,
+        });
+        let was_to_go = self.meta.deleting_since;
+        Life {
+            taken_away: was_to_go.is_some_and(|since| seen.finished_at.is_none_or(|end| since <= end)),
+            job: self.meta.job.clone(),
+            pod: seen.name,
+            uid: seen.uid,
+            role: seen.role.to_string(),
+            phase: seen.phase,
+            created_at: self.meta.created_at,
+            started_at: seen.started_at,
+            ended_at: seen.finished_at,
+            exit_code,
+            reason: seen.end.pod_reason.or(seen.end.container_reason),
+        }
+    }
+}

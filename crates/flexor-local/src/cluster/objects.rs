@@ -1,0 +1,79 @@
+//! ConfigMaps, Secrets and PriorityClasses: taken in, taken away, and looked up by those who refer to them.
+
+use flexor_model::DnsLabel;
+
+use super::pod::Held;
+use super::{Cluster, State, Taken, WishError, now, uid};
+use crate::objects::{Admission, Kept, Object, ObjectError, ObjectKey, ObjectKind};
+use crate::pods::making::MakeError;
+
+impl Cluster {
+    /// Takes an object in, or what has changed of it.
+    ///
+    /// # Errors
+    ///
+    /// What is there does not let it, or it cannot be written down.
+    pub fn apply_object(&self, object: Object) -> Result<Taken, WishError> {
+        let mut state = self.lock();
+        let taken = match state.objects.admit(&object)? {
+            Admission::Same => return Ok(Taken::Unchanged),
+            Admission::New => Taken::Created,
+            Admission::Other => Taken::Changed,
+        };
+        let known = state.objects.get(&object.key).map(|known| (known.uid.clone(), known.created_at));
+        let (uid, created_at) = known.unwrap_or_else(|| (uid(), now()));
+        let kept = Kept { object, uid, created_at };
+        kept.save(self.home())?;
+        state.objects.insert(kept);
+        drop(state);
+        self.announce();
+        // Some pod may have waited for it.
+        self.ring();
+        Ok(taken)
+    }
+
+    /// Deletes an object. What pods have been given of it they keep. Its unique id.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, it is always there, or the disk refuses.
+    pub fn delete_object(&self, kind: ObjectKind, namespace: &DnsLabel, name: &str) -> Result<String, WishError> {
+        let mut state = self.lock();
+        let elsewhere = state.namespace_of(kind, name);
+        let missing = || super::wishes::missing(kind.as_str(), name, namespace, elsewhere);
+        let Ok(parsed) = name.parse() else { return Err(missing()) };
+        let key = ObjectKey { kind, namespace: kind.is_namespaced().then(|| namespace.clone()), name: parsed };
+        if kind == ObjectKind::PriorityClass && crate::objects::is_built_in(name) {
+            return Err(ObjectError::BuiltIn(key).into());
+        }
+        let kept = state.objects.get(&key).ok_or_else(missing)?;
+        kept.erase(self.home())?;
+        let uid = kept.uid.clone();
+        state.objects.remove(&key);
+        drop(state);
+        self.announce();
+        Ok(uid)
+    }
+
+    /// Forgets all objects.
+    pub(super) fn forget_objects(&self) {
+        let mut state = self.lock();
+        for kept in std::mem::take(&mut state.objects).iter() {
+            if let Err(error) = kept.erase(self.home()) {
+                tracing::warn!(object = %kept.object.key, %error, "cannot be removed");
+            }
+        }
+    }
+}
+
+impl State {
+    fn namespace_of(&self, kind: ObjectKind, name: &str) -> Option<DnsLabel> {
+        let mut keys = self.objects.iter().map(|kept| &kept.object.key);
+        keys.find(|key| key.kind == kind && key.name.as_str() == name)?.namespace.clone()
+    }
+
+    /// A pod refers to something that is not there; it is started once that has come. People are told once.
+    pub(super) fn await_objects(&mut self, uid: &str, why: &MakeError) {
+        self.hold(uid, Held::Missing(format!("{why}; the pod starts as soon as `flexor apply -f FILE` brings it")));
+    }
+}

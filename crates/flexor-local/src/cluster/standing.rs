@@ -1,0 +1,176 @@
+//! How a job's training stands, as its master says, and how fast it goes, which two of its words tell.
+
+mod evaluations;
+mod learning;
+mod servers;
+
+use std::time::Duration;
+
+use flexor_wire::master::v1 as wire;
+use serde::Serialize;
+
+pub use self::evaluations::Evaluations;
+pub use self::learning::{Learning, Scores};
+pub use self::servers::{ServerStanding, ServersStanding, Updates};
+
+/// A pace is taken over at least this long, so that it does not flicker.
+const PACE_OVER: Duration = Duration::from_secs(2);
+/// What has not moved for so long stands still.
+const STANDS_STILL: Duration = Duration::from_secs(10);
+
+/// How training stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// The round of the world, if there is one.
+    pub round: Option<u64>,
+    /// How many nodes are in it.
+    pub nodes: u32,
+    /// It has to meet again.
+    pub meeting: bool,
+    /// The furthest step that a node has reported.
+    pub step: Option<f64>,
+    /// How many steps a second, where they are reported.
+    pub steps_per_second: Option<f64>,
+    /// Of all datasets together, where there are any.
+    pub records: Option<Records>,
+    /// How many records a second are accounted for.
+    pub records_per_second: Option<f64>,
+    /// How often the program has failed so far.
+    pub program_failures: u32,
+    /// How well the model does, where programs say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
+    /// Measurements of the model while it is trained, where there were some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluations: Option<Evaluations>,
+    /// The parameter servers, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<ServersStanding>,
+    /// What the paces are taken from.
+    #[serde(skip)]
+    step_mark: Option<Mark>,
+    #[serde(skip)]
+    records_mark: Option<Mark>,
+}
+
+/// Counts of records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Records {
+    /// All of the epochs that have begun.
+    pub expected: u64,
+    /// Acknowledged.
+    pub accounted: u64,
+    /// Taken out, because the program fails of them.
+    pub quarantined: u64,
+    /// Gone through a second time, at most.
+    pub repeated: u64,
+    /// Accounted for and opened again by a restore.
+    pub rewound: u64,
+    /// All epochs of all datasets are finished.
+    pub finished: bool,
+    /// All of all epochs, also of those that have not begun.
+    pub total: u64,
+}
+
+/// How far something was at a moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Mark {
+    at: Duration,
+    value: f64,
+}
+
+impl Standing {
+    /// What a master says now, after what it said before.
+    pub(super) fn after(before: Option<&Standing>, said: &wire::Standing, now: Duration) -> Self {
+        let records = said.records.map(|records| Records {
+            expected: records.expected,
+            accounted: records.accounted,
+            quarantined: records.quarantined,
+            repeated: records.repeated,
+            rewound: records.rewound,
+            finished: records.finished,
+            total: records.total.max(records.expected),
+        });
+        let mut before = before.cloned().unwrap_or_default();
+        #[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
+        let accounted = records.map(|records| records.accounted as f64);
+        let (step_mark, steps_per_second) = pace(before.step_mark, before.steps_per_second, said.step, now);
+        let (records_mark, records_per_second) = pace(before.records_mark, before.records_per_second, accounted, now);
+        Self {
+            round: said.round,
+            nodes: said.nodes,
+            meeting: said.meeting,
+            step: said.step,
+            steps_per_second,
+            records,
+            records_per_second,
+            program_failures: said.program_failures,
+            // A master that was started again has yet to hear of it.
+            learning: said.learning.map(Learning::from).or(before.learning),
+            evaluations: said.evaluations.clone().map(Evaluations::from).or(before.evaluations),
+            servers: ServersStanding::after(before.servers.take(), said.servers.as_ref()),
+            step_mark,
+            records_mark,
+        }
+    }
+}
+
+/// The pace of something that is so far now. It is taken when something has moved, since programs tell of themselves
+/// only now and then; what stands still for long has none.
+fn pace(mark: Option<Mark>, known: Option<f64>, value: Option<f64>, now: Duration) -> (Option<Mark>, Option<f64>) {
+    let Some(value) = value else { return (None, None) };
+    let fresh = Some(Mark { at: now, value });
+    let Some(mark) = mark else { return (fresh, None) };
+    let over = now.saturating_sub(mark.at);
+    if value < mark.value {
+        return (fresh, None);
+    }
+    if over < PACE_OVER || (value <= mark.value && over < STANDS_STILL) {
+        return (Some(mark), known);
+    }
+    (fresh, Some((value - mark.value) / over.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(step: f64, accounted: u64) -> wire::Standing {
+        let records = wire::Records { expected: 1000, accounted, ..wire::Records::default() };
+        let (round, records) = (Some(1), Some(records));
+        wire::Standing { round, nodes: 2, step: Some(step), records, ..wire::Standing::default() }
+    }
+
+    #[test]
+    fn the_pace_is_what_lies_between_two_words() {
+        let first = Standing::after(None, &said(10.0, 0), Duration::from_secs(10));
+        assert_eq!((first.steps_per_second, first.records_per_second), (None, None));
+        let soon = Standing::after(Some(&first), &said(11.0, 5), Duration::from_secs(11));
+        assert_eq!((soon.step, soon.steps_per_second), (Some(11.0), None));
+        let later = Standing::after(Some(&soon), &said(30.0, 100), Duration::from_secs(14));
+        assert_eq!((later.steps_per_second, later.records_per_second), (Some(5.0), Some(25.0)));
+    }
+
+    #[test]
+    fn a_program_that_tells_of_itself_only_now_and_then_does_not_stand_still_between() {
+        let mut standing = Standing::after(None, &said(0.0, 0), Duration::ZERO);
+        for second in 1_u32..30 {
+            let told = f64::from(second / 5 * 50);
+            standing = Standing::after(Some(&standing), &said(told, 0), Duration::from_secs(second.into()));
+            assert!(second < 5 || standing.steps_per_second == Some(10.0), "{second}: {standing:?}");
+        }
+        let still = Standing::after(Some(&standing), &said(250.0, 0), Duration::from_secs(60));
+        assert_eq!(still.steps_per_second, Some(0.0));
+    }
+
+    #[test]
+    fn a_rewound_job_has_no_pace_until_it_goes_on() {
+        let first = Standing::after(None, &said(10.0, 50), Duration::from_secs(10));
+        let rewound = Standing::after(Some(&first), &said(2.0, 10), Duration::from_secs(13));
+        assert_eq!((rewound.steps_per_second, rewound.records_per_second), (None, None));
+        let on = Standing::after(Some(&rewound), &said(8.0, 40), Duration::from_secs(16));
+        assert_eq!((on.steps_per_second, on.records_per_second), (Some(2.0), Some(10.0)));
+    }
+}

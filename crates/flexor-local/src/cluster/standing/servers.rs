@@ -1,0 +1,127 @@
+//! How a job's parameter servers stand, as its master says: who keeps what, how busy they are, and what came of the
+//! updates.
+
+use flexor_wire::master::v1 as wire;
+use serde::Serialize;
+
+/// The servers of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServersStanding {
+    /// The number of the map.
+    pub epoch: u64,
+    /// Partitions that nobody keeps at present.
+    pub unowned: u32,
+    /// Every partition is kept as often as it should be.
+    pub redundant: bool,
+    /// Every partition is where it should be.
+    pub settled: bool,
+    /// Each of them that is here or keeps something.
+    pub each: Vec<ServerStanding>,
+    /// What came of the pushes, once workers have said so.
+    pub updates: Option<Updates>,
+}
+
+/// One life of a server. What it has not said is not known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerStanding {
+    /// Its name.
+    pub name: String,
+    /// Which life: the time of its start, in milliseconds since the Unix epoch.
+    pub incarnation: u64,
+    /// It can be reached.
+    pub here: bool,
+    /// How many partitions it answers for.
+    pub partitions: u32,
+    /// Of how many it keeps a copy.
+    pub copies: u32,
+    /// Rows that it keeps, copies included.
+    pub rows: Option<u64>,
+    /// Bytes that it keeps.
+    pub bytes: Option<u64>,
+    /// How often it was asked for values.
+    pub pulls: Option<u64>,
+    /// How often it was sent gradients.
+    pub pushes: Option<u64>,
+    /// Processor time so far.
+    pub cpu_seconds: Option<f64>,
+    /// How often it is asked for values.
+    pub pulls_per_second: Option<f64>,
+    /// How often it is sent gradients.
+    pub pushes_per_second: Option<f64>,
+    /// How many processors it uses.
+    pub cpus: Option<f64>,
+}
+
+/// Updates of partitions: a batch is one update of each partition that something of it is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Updates {
+    /// In the model.
+    pub applied: u64,
+    /// Sent again, and not applied again.
+    pub repeats: u64,
+    /// More updates of a partition than there are batches: has to be 0.
+    pub reapplied: u64,
+    /// Answered for, and in no model any more.
+    pub lost: u64,
+}
+
+impl ServersStanding {
+    /// What a master says now, after what it said before. One that was started again has yet to hear from workers.
+    pub(super) fn after(before: Option<Self>, said: Option<&wire::ServersStanding>) -> Option<Self> {
+        let known = before.as_ref().and_then(|before| before.updates);
+        let Some(said) = said else { return before };
+        let heard = said.updates.map(|updates| Updates {
+            applied: updates.applied,
+            repeats: updates.repeats.max(known.map_or(0, |known| known.repeats)),
+            reapplied: updates.reapplied,
+            lost: updates.lost,
+        });
+        Some(Self {
+            epoch: said.epoch,
+            unowned: said.unowned,
+            redundant: said.redundant,
+            settled: said.settled,
+            each: said.servers.iter().map(ServerStanding::from).collect(),
+            updates: heard.or(known),
+        })
+    }
+}
+
+impl From<&wire::ServerStanding> for ServerStanding {
+    fn from(said: &wire::ServerStanding) -> Self {
+        Self {
+            name: said.name.clone(),
+            incarnation: said.incarnation,
+            here: said.here,
+            partitions: said.partitions,
+            copies: said.copies,
+            rows: said.rows,
+            bytes: said.bytes,
+            pulls: said.pulls,
+            pushes: said.pushes,
+            cpu_seconds: said.cpu_seconds,
+            pulls_per_second: said.pulls_per_second,
+            pushes_per_second: said.pushes_per_second,
+            cpus: said.cpus,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_master_before_this_one_had_heard_is_not_forgotten() {
+        let updates = |applied, repeats| wire::Updates { applied, repeats, ..wire::Updates::default() };
+        let said = |updates| wire::ServersStanding { epoch: 3, updates, ..wire::ServersStanding::default() };
+        let first = ServersStanding::after(None, Some(&said(Some(updates(100, 7))))).unwrap();
+        let started_again = ServersStanding::after(Some(first), Some(&said(None))).unwrap();
+        assert_eq!(started_again.updates, Some(Updates { applied: 100, repeats: 7, ..Updates::default() }));
+        let later = ServersStanding::after(Some(started_again), Some(&said(Some(updates(120, 2))))).unwrap();
+        assert_eq!(later.updates, Some(Updates { applied: 120, repeats: 7, ..Updates::default() }));
+        assert_eq!(ServersStanding::after(Some(later.clone()), None), Some(later), "no servers have come back yet");
+    }
+}

@@ -1,0 +1,185 @@
+//! What a job did with its time: when it waited, trained and recovered, and with how many nodes.
+//!
+//! Taken from what the cluster sees at each change, so a state that nobody saw is not in it. It is for people and reports;
+//! nothing is decided by it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What a job does at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Activity {
+    /// It has not trained yet, or waits for room.
+    Waiting,
+    /// Its world stands, or where it has none, its workers run.
+    Training,
+    /// It trained before, and something is being put right.
+    Recovering,
+}
+
+/// A part of a job's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Since the Unix epoch.
+    pub from: Duration,
+    /// Its end; it goes on where there is none.
+    pub to: Option<Duration>,
+    /// What the job did.
+    pub activity: Activity,
+    /// With how many nodes: of the world, or where there is none, workers that run.
+    pub nodes: u32,
+}
+
+/// A job's time so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// One after the other, without gaps.
+    pub spans: Vec<Span>,
+    /// There was a world.
+    #[serde(default)]
+    meets: bool,
+}
+
+/// What is seen of a job at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// The world that its master tells of.
+    pub(super) world: WorldSeen,
+    /// How many of its workers run, and how many there should be.
+    pub(super) running: u32,
+    pub(super) wanted: u32,
+    /// Some worker waits for room.
+    pub(super) waits_for_room: bool,
+}
+
+/// A world, as it is seen from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorldSeen {
+    /// There was none so far; not all programs meet.
+    None,
+    /// Its nodes wait for one another.
+    Meeting,
+    /// It stands, with so many nodes.
+    Stands(u32),
+}
+
+/// More changes than this are not kept apart: a report of so many would show nothing.
+const MOST_SPANS: usize = 20_000;
+
+impl Timeline {
+    /// Takes note of what is seen now.
+    pub(super) fn see(&mut self, moment: Moment, now: Duration) {
+        if moment.world != WorldSeen::None && !self.meets {
+            self.meets = true;
+            // Its programs meet, so that they did not train before they had.
+            for span in &mut self.spans {
+                span.activity = Activity::Waiting;
+            }
+        }
+        let all_run = moment.wanted > 0 && moment.running >= moment.wanted;
+        let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
+        let (activity, nodes) = match moment.world {
+            WorldSeen::Stands(nodes) => (Activity::Training, nodes),
+            WorldSeen::None if all_run => (Activity::Training, moment.running),
+            WorldSeen::None | WorldSeen::Meeting if trained && !moment.waits_for_room => {
+                (Activity::Recovering, moment.running)
+            }
+            WorldSeen::None | WorldSeen::Meeting => (Activity::Waiting, moment.running),
+        };
+        match self.spans.last_mut() {
+            Some(last) if last.to.is_none() && last.activity == activity && last.nodes == nodes => return,
+            // How many are there already says nothing where a job does not train.
+            Some(last) if last.to.is_none() && last.activity == activity && activity != Activity::Training => {
+                last.nodes = nodes;
+                return;
+            }
+            Some(last) if last.to.is_none() => last.to = Some(now),
+            Some(_) | None => {}
+        }
+        if self.spans.len() < MOST_SPANS {
+            self.spans.push(Span { from: now, to: None, activity, nodes });
+        }
+    }
+
+    /// The job is over.
+    pub(super) fn end(&mut self, now: Duration) {
+        if let Some(last) = self.spans.last_mut() {
+            last.to.get_or_insert(now);
+        }
+    }
+
+    /// How long the job was at each, until now.
+    pub fn split(&self, now: Duration) -> Split {
+        let mut split = Split::default();
+        for span in &self.spans {
+            let lasted = span.to.unwrap_or(now).min(now).saturating_sub(span.from);
+            match span.activity {
+                Activity::Waiting => split.waiting += lasted,
+                Activity::Training => split.training += lasted,
+                Activity::Recovering => split.recovering += lasted,
+            }
+        }
+        split
+    }
+}
+
+/// A job's time by what it did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Split {
+    /// Not trained yet, or without room.
+    pub waiting: Duration,
+    /// Its world stood.
+    pub training: Duration,
+    /// Something was put right.
+    pub recovering: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn moment(world: WorldSeen, running: u32) -> Moment {
+        Moment { world, running, wanted: 2, waits_for_room: false }
+    }
+
+    #[test]
+    fn time_is_split_without_gaps() {
+        let mut timeline = Timeline::default();
+        let seen = [
+            moment(WorldSeen::None, 0),
+            // Its programs run but have not met, which is known only afterwards.
+            moment(WorldSeen::None, 2),
+            moment(WorldSeen::Stands(2), 2),
+            moment(WorldSeen::Meeting, 1),
+            moment(WorldSeen::Stands(2), 2),
+        ];
+        for (at, moment) in (1..).zip(seen) {
+            timeline.see(moment, SECOND * at);
+        }
+        timeline.end(SECOND * 9);
+        let split = timeline.split(SECOND * 100);
+        assert_eq!(split, Split { waiting: SECOND * 2, training: SECOND * 5, recovering: SECOND });
+        assert!(timeline.spans.windows(2).all(|pair| pair[0].to == Some(pair[1].from)), "{timeline:?}");
+    }
+
+    #[test]
+    fn without_a_world_a_job_trains_while_all_its_workers_run() {
+        let mut timeline = Timeline::default();
+        for (at, running) in [(0, 0), (1, 2), (5, 1), (6, 2)] {
+            timeline.see(moment(WorldSeen::None, running), SECOND * at);
+        }
+        let split = timeline.split(SECOND * 10);
+        assert_eq!(split, Split { waiting: SECOND, training: SECOND * 8, recovering: SECOND });
+    }
+
+    #[test]
+    fn who_waits_for_room_does_not_recover() {
+        let mut timeline = Timeline::default();
+        timeline.see(moment(WorldSeen::Stands(2), 2), SECOND);
+        timeline.see(Moment { waits_for_room: true, ..moment(WorldSeen::Meeting, 0) }, SECOND * 2);
+        assert_eq!(timeline.split(SECOND * 5).waiting, SECOND * 3);
+    }
+}

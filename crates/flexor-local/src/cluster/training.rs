@@ -1,0 +1,164 @@
+//! A job's master and the cluster: what it is told of pods, what it says of training, and what the job did meanwhile.
+
+use std::sync::Arc;
+
+use flexor_engine::Because;
+use flexor_engine::controller::PodPhase;
+use flexor_model::{Reason, RoleKind, RoleName};
+use flexor_wire::master::v1 as wire;
+
+use super::feed::Feed;
+use super::timeline::{Moment, WorldSeen};
+use super::{Cluster, JobKey, PodRecord, Standing, State, now};
+
+impl Cluster {
+    /// Tells the job's master how the pods stand.
+    pub(super) fn feed(&self, key: &JobKey) {
+        let mut state = self.lock();
+        let Some(record) = state.jobs.get(key) else { return };
+        if record.status.phase.is_over() && !state.pods.values().any(|pod| state.is_master(pod, key)) {
+            // There is nobody to be told.
+            state.feeds.remove(key);
+            return;
+        }
+        let Some(observed) = state.observed_by_master(key) else { return };
+        let master = state.master_of(key);
+        if let Some(master) = master
+            && !state.feeds.contains_key(key)
+            && let Some(feed) = Feed::to(master, self.ear(key))
+        {
+            state.feeds.insert(key.clone(), feed);
+        }
+        if let Some(feed) = state.feeds.get(key) {
+            feed.tell(observed);
+        }
+    }
+
+    /// What hears a job's master.
+    fn ear(&self, key: &JobKey) -> impl Fn(wire::Proposal) + Send + Sync + 'static {
+        let (cluster, key) = (Arc::downgrade(&self.0), key.clone());
+        move |proposal| {
+            if let Some(cluster) = cluster.upgrade() {
+                Cluster(cluster).hear(&key, proposal);
+            }
+        }
+    }
+
+    /// A job's master has said something.
+    fn hear(&self, key: &JobKey, said: wire::Proposal) {
+        let mut state = self.lock();
+        let Some(record) = state.jobs.get_mut(key) else { return };
+        match said.kind {
+            Some(wire::proposal::Kind::Standing(said)) => {
+                let failed_before = record.standing.as_ref().map_or(0, |standing| standing.program_failures);
+                record.standing = Some(Standing::after(record.standing.as_ref(), &said, now()));
+                if said.program_failures > failed_before {
+                    let detail = format!("the program has failed ({} in all)", said.program_failures);
+                    state.tell(key, None, Because::new(Reason::ProgramFailed, detail));
+                }
+            }
+            Some(wire::proposal::Kind::Closed(said)) if said.run == key.name.as_str() => {
+                let Ok(reason) = said.reason.parse() else { return };
+                record.closed = Some(Because::new(reason, said.detail));
+                self.ring();
+            }
+            Some(wire::proposal::Kind::Released(said)) => {
+                record.released = said.pods.into_iter().collect();
+                self.ring();
+            }
+            // Of nodes the cluster knows better what became of them.
+            Some(wire::proposal::Kind::Closed(_) | wire::proposal::Kind::Verdict(_)) | None => return,
+        }
+        state.take_note(key);
+        drop(state);
+        self.announce();
+    }
+}
+
+impl State {
+    fn is_master(&self, pod: &PodRecord, key: &JobKey) -> bool {
+        let role = || self.jobs.get(key)?.job.roles.iter().find(|role| role.name == pod.meta.wish.role);
+        pod.meta.job == *key && role().is_some_and(|role| role.kind == RoleKind::Master)
+    }
+
+    /// Takes note of what the job does now.
+    pub(super) fn take_note(&mut self, key: &JobKey) {
+        let Some(record) = self.jobs.get(key) else { return };
+        let is_worker = |role: &RoleName| {
+            let role = record.job.roles.iter().find(|known| known.name == *role);
+            role.is_some_and(|role| matches!(role.kind, RoleKind::Worker | RoleKind::Chief))
+        };
+        let workers = || self.pods.values().filter(|pod| pod.meta.job == *key && is_worker(&pod.meta.wish.role));
+        let running = workers().filter(|pod| pod.phase() == PodPhase::Running && !pod.is_deleting()).count();
+        let wanted =
+            record.status.targets.iter().filter(|(role, _)| is_worker(role)).map(|(_, target)| target.replicas);
+        // Whoever is done is not missed.
+        let done = workers().filter(|pod| pod.phase() == PodPhase::Succeeded).count();
+        let moment = Moment {
+            world: match &record.standing {
+                Some(Standing { round: Some(_), meeting: false, nodes, .. }) if running > 0 => {
+                    WorldSeen::Stands(*nodes)
+                }
+                Some(Standing { round: Some(_), .. }) => WorldSeen::Meeting,
+                Some(_) | None => WorldSeen::None,
+            },
+            running: u32::try_from(running).unwrap_or(u32::MAX),
+            wanted: wanted.sum::<u32>().saturating_sub(u32::try_from(done).unwrap_or(u32::MAX)),
+            waits_for_room: workers().any(PodRecord::waits_for_room),
+        };
+        let over = record.status.phase.is_over();
+        let Some(record) = self.jobs.get_mut(key) else { return };
+        if record.timeline.spans.is_empty() {
+            // Nothing ran when it came; it may have taken a while until somebody looked.
+            record.timeline.see(Moment { world: WorldSeen::None, running: 0, ..moment }, record.created_at);
+        }
+        if over { record.timeline.end(now()) } else { record.timeline.see(moment, now()) }
+    }
+
+    /// What a master is told: the pods that are to be in the world, the parameter servers, and how many there should be.
+    fn observed_by_master(&self, key: &JobKey) -> Option<wire::Observed> {
+        let record = self.jobs.get(key)?;
+        let wanted = |kind: RoleKind| {
+            let roles = record.job.roles.iter().filter(|role| role.kind == kind);
+            roles.filter_map(|role| record.status.targets.get(&role.name)).map(|target| target.replicas).sum::<u32>()
+        };
+        // Nobody need wait for those that cannot come now.
+        let (held, pods) = self.pods_of_kind(key, RoleKind::Worker);
+        let (held_servers, servers) = self.pods_of_kind(key, RoleKind::ParameterServer);
+        let (_, chiefs) = self.pods_of_kind(key, RoleKind::Chief);
+        let workers = pods.iter().cloned().chain(chiefs).collect();
+        let has_servers = record.job.roles.iter().any(|role| role.kind == RoleKind::ParameterServer);
+        let expected_servers = wanted(RoleKind::ParameterServer).saturating_sub(held_servers);
+        Some(wire::Observed {
+            pods,
+            expected: Some(wanted(RoleKind::Worker).saturating_sub(held)),
+            servers,
+            expected_servers: has_servers.then_some(expected_servers),
+            workers,
+        })
+    }
+
+    /// The pods of a kind, and how many more there are that cannot come now.
+    fn pods_of_kind(&self, key: &JobKey, kind: RoleKind) -> (u32, Vec<wire::Pod>) {
+        let is_of_kind = |pod: &&PodRecord| {
+            let roles = self.jobs.get(key).into_iter().flat_map(|record| &record.job.roles);
+            pod.meta.job == *key && roles.into_iter().any(|role| role.kind == kind && role.name == pod.meta.wish.role)
+        };
+        let (mut held, here): (Vec<&PodRecord>, Vec<&PodRecord>) =
+            self.pods.values().filter(is_of_kind).partition(|pod| pod.is_held_up());
+        // One that is to take the place of another is not among those that are expected.
+        let status = self.jobs.get(key).map(|record| &record.status);
+        let place = |pod: &PodRecord| (pod.meta.wish.role.clone(), pod.meta.wish.rank, pod.meta.wish.id);
+        held.retain(|pod| !status.is_some_and(|status| status.is_successor(&place(pod))));
+        let is_leaving = |pod: &PodRecord| status.is_some_and(|status| status.is_leaving(&place(pod)));
+        let pod = |pod: &PodRecord| wire::Pod {
+            name: pod.meta.wish.name.clone(),
+            uid: pod.meta.uid.clone(),
+            role: pod.meta.wish.role.to_string(),
+            phase: format!("{:?}", pod.phase()),
+            deleting: pod.is_deleting(),
+            leaving: is_leaving(pod),
+        };
+        (u32::try_from(held.len()).unwrap_or(u32::MAX), here.into_iter().map(pod).collect())
+    }
+}

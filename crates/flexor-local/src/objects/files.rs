@@ -1,0 +1,63 @@
+//! Objects on disk: one file each, which only the cluster's owner can read.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Kept, Object, ObjectKey, Objects};
+use crate::home::Home;
+use crate::whole_file;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    uid: String,
+    created_at: Duration,
+    manifest: Value,
+}
+
+impl Kept {
+    /// Writes it down, whole or not at all.
+    pub(crate) fn save(&self, home: &Home) -> io::Result<()> {
+        let stored =
+            Stored { uid: self.uid.clone(), created_at: self.created_at, manifest: self.object.manifest.clone() };
+        whole_file::write(&file(home, &self.object.key), &stored)
+    }
+
+    /// Removes it from the disk.
+    pub(crate) fn erase(&self, home: &Home) -> io::Result<()> {
+        match fs::remove_file(file(home, &self.object.key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Objects {
+    /// All objects of a cluster that ran before.
+    pub(crate) fn read_all(home: &Home) -> io::Result<Self> {
+        let mut objects = Self::default();
+        for entry in fs::read_dir(home.objects())? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let stored: Stored = serde_json::from_slice(&fs::read(&path)?).map_err(io::Error::other)?;
+            let Some(Ok(object)) = Object::read(&stored.manifest) else {
+                return Err(io::Error::other(format!("{} holds no object", path.display())));
+            };
+            objects.insert(Kept { object, uid: stored.uid, created_at: stored.created_at });
+        }
+        Ok(objects)
+    }
+}
+
+/// Neither kinds nor namespaces have dots in them.
+fn file(home: &Home, key: &ObjectKey) -> PathBuf {
+    let namespace = key.namespace.as_ref().map_or("", |namespace| namespace.as_str());
+    home.objects().join(format!("{}.{namespace}.{}.json", key.kind.as_str(), key.name))
+}

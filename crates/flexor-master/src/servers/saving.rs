@@ -1,0 +1,233 @@
+//! When checkpoints are made, and what a job begins with.
+//!
+//! Servers write and read files; a master only says when, and keeps where the data stood. So it needs no place that it
+//! shares with them.
+
+use std::time::Duration;
+
+use flexor_engine::Because;
+use flexor_engine::psmembers::{Checkpoint, Partition, PsMembers, SaveOrder, Seal, ServerId};
+use flexor_model::Reason;
+use flexor_wire::master::v1 as wire;
+use serde::Serialize;
+
+use super::{Servers, State};
+
+/// How often a checkpoint at the end is tried before it is given up.
+const LAST_TRIES: u32 = 3;
+
+/// Where checkpoints of the parameters are kept, and how often they are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// A folder that all parameter servers reach.
+    pub folder: String,
+    /// How much time lies between two.
+    pub every: Duration,
+    /// How many are kept; 0 is all.
+    pub keep: u32,
+}
+
+/// When the next one is due, and what became of the last.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    next: Option<Duration>,
+    /// All data was accounted for when the last one was begun: there is nothing to come.
+    is_last: bool,
+    /// A server has said what lies in the folder, and the job begins with that.
+    is_found: bool,
+    /// Why the job cannot begin with what was found.
+    refusal: Option<Because>,
+}
+
+/// What `/api/status` shows of checkpoints.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointStatus {
+    /// Where they are.
+    pub folder: String,
+    /// The latest that is complete.
+    pub latest: Option<u64>,
+    /// Why the last attempt came to nothing, if it did.
+    pub failure: Option<String>,
+}
+
+impl Servers {
+    /// A server has looked what lies in the folder. A job that has not begun goes on from there, data and parameters.
+    pub(crate) async fn found(&self, found: wire::CheckpointsFound) {
+        for damaged in &found.damaged {
+            tracing::warn!(damaged, "a checkpoint cannot be read");
+        }
+        {
+            let mut state = self.lock();
+            // One server's word is enough, and data and parameters must go by the same.
+            if !state.members.has_to_look() || state.schedule.is_found {
+                return;
+            }
+            state.schedule.is_found = true;
+        }
+        let latest = found.latest.map(|number| Checkpoint { number, ledger: found.ledger.as_str().into() });
+        if let Some(checkpoint) = &latest {
+            let number = checkpoint.number;
+            let restored = match &*checkpoint.ledger {
+                // It was made of what another job had learnt.
+                "" => {
+                    tracing::info!("the checkpoint does not say which data was learnt: all of it is gone through");
+                    Ok(0)
+                }
+                ledger => self.0.data.restore(ledger).await,
+            };
+            match restored {
+                Ok(_) => tracing::info!(checkpoint = number, "the job goes on from a checkpoint"),
+                Err(because) => {
+                    let detail = format!("checkpoint {number} does not fit this job: {because}");
+                    self.lock().schedule.refusal = Some(Because::new(because.reason, detail));
+                    self.stir();
+                    return;
+                }
+            }
+        }
+        let latest = latest.map(|checkpoint| (checkpoint, found.model.as_str()));
+        let decided = self.decide(|members, now, facts| members.found(latest, found.highest, now, facts));
+        if let Err(because) = decided {
+            tracing::warn!(%because, "what lies in the folder for checkpoints could not be written down");
+            self.lock().schedule.is_found = false;
+        }
+    }
+
+    /// Waits until it is known what the job begins with.
+    pub(super) async fn looked(&self) -> Result<(), Because> {
+        let mut stirred = self.0.stirred.subscribe();
+        loop {
+            stirred.borrow_and_update();
+            {
+                let state = self.lock();
+                if let Some(refusal) = &state.schedule.refusal {
+                    return Err(refusal.clone());
+                }
+                if !state.members.has_to_look() {
+                    return Ok(());
+                }
+            }
+            if stirred.changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How writing a checkpoint went.
+    pub(crate) fn save_report(&self, server: &ServerId, report: wire::SaveReport) -> Result<(), Because> {
+        let wire::SaveReport { number, result } = report;
+        self.decide(|members, now, facts| match result {
+            Some(wire::save_report::Result::Part(part)) => members.part_written(server, number, part, now, facts),
+            Some(wire::save_report::Result::Held(_)) => members.held(server, number),
+            Some(wire::save_report::Result::Sealed(_)) => members.sealed(server, number, now, facts),
+            Some(wire::save_report::Result::Failure(why)) => {
+                let because = Because::new(Reason::CheckpointFailed, format!("{server}: {why}"));
+                members.not_saved(number, because, now, facts);
+            }
+            None => {}
+        })
+    }
+
+    /// Partitions have begun again, or could not.
+    pub(crate) fn begin_report(&self, server: &ServerId, report: &wire::BeginReport) -> Result<(), Because> {
+        self.decide(|members, now, facts| match report.unreadable {
+            Some(number) => {
+                let partitions: Vec<Partition> = report.partitions.iter().map(|one| Partition(one.partition)).collect();
+                members.unreadable(server, number, &partitions, &report.why, now, facts);
+            }
+            None => {
+                for one in &report.partitions {
+                    members.begun(Partition(one.partition), one.origin, one.version, facts);
+                }
+            }
+        })
+    }
+
+    /// Makes a checkpoint of what the job has learnt in the end, when all data is accounted for, and waits for it.
+    /// Nothing to do where none are made.
+    pub(crate) async fn save_at_last(&self) -> Result<(), Because> {
+        if self.0.checkpoints.is_none() {
+            return Ok(());
+        }
+        let mut stirred = self.0.stirred.subscribe();
+        let mut tries = 0;
+        loop {
+            stirred.borrow_and_update();
+            let (is_last, is_saving, failure) = {
+                let state = self.lock();
+                (state.schedule.is_last, state.members.is_saving(), state.members.unsaved().cloned())
+            };
+            match (is_saving, failure) {
+                (true, _) => {}
+                (false, None) if is_last => return Ok(()),
+                (false, Some(failure)) if is_last && tries >= LAST_TRIES => return Err(failure),
+                (false, _) => {
+                    tries += 1;
+                    self.begin_saving()?;
+                }
+            }
+            let _ = tokio::time::timeout(super::LOOK_AGAIN, stirred.changed()).await;
+        }
+    }
+
+    /// Begins a checkpoint when it is due, and lets servers write when nothing is moved any more.
+    pub(super) fn save_when_due(&self) -> Result<(), Because> {
+        let Some(checkpoints) = &self.0.checkpoints else { return Ok(()) };
+        let now = self.0.clock.now();
+        let is_due = {
+            let mut state = self.lock();
+            let is_mapped = state.members.map().epoch.0 > 0;
+            let next = *state.schedule.next.get_or_insert(now + checkpoints.every);
+            let is_due = is_mapped && now >= next;
+            if is_due {
+                state.schedule.next = Some(now + checkpoints.every);
+            }
+            is_due
+        };
+        if is_due {
+            self.begin_saving()?;
+        }
+        if self.lock().members.is_still() {
+            // The ledger first: what is applied after this moment and before a server writes is known to be applied.
+            let (ledger, steps) = self.0.data.position_and_steps();
+            self.lock().held_at = steps;
+            self.decide(|members, now, facts| members.write(ledger, now, facts))?;
+        }
+        Ok(())
+    }
+
+    fn begin_saving(&self) -> Result<(), Because> {
+        let is_last = self.0.data.is_finished();
+        if self.decide(PsMembers::begin_saving)? {
+            self.lock().schedule.is_last = is_last;
+        }
+        Ok(())
+    }
+
+    /// Where checkpoints lie, if some are made.
+    pub fn checkpoint_folder(&self) -> Option<String> {
+        self.0.checkpoints.as_ref().map(|checkpoints| checkpoints.folder.clone())
+    }
+
+    pub(super) fn checkpoint_place(&self, look: bool) -> Option<wire::CheckpointPlace> {
+        let Checkpoints { folder, keep, .. } = self.0.checkpoints.as_ref()?;
+        Some(wire::CheckpointPlace { folder: folder.clone(), keep: *keep, look })
+    }
+
+    pub(super) fn checkpoint_status(&self, state: &State) -> Option<CheckpointStatus> {
+        let folder = self.0.checkpoints.as_ref()?.folder.clone();
+        let latest = state.members.checkpoints().last().map(|checkpoint| checkpoint.number);
+        let failure = state.members.unsaved().map(ToString::to_string);
+        Some(CheckpointStatus { folder, latest, failure })
+    }
+}
+
+pub(super) fn save_order(order: SaveOrder, steps: Option<u64>, known: Option<u64>) -> wire::SaveOrder {
+    let seal = order.seal.map(|Seal { ledger, parts }| wire::Seal {
+        ledger: ledger.to_string(),
+        parts: parts.iter().map(ToString::to_string).collect(),
+        known,
+    });
+    wire::SaveOrder { number: order.number, seal, steps }
+}

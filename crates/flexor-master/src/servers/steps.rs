@@ -1,0 +1,66 @@
+//! Steps of synchronous training, as servers hear of them.
+//!
+//! Which steps are taken follows from the ledger; a server that hears of one applies what waits for it, on every
+//! partition that it keeps. All are told in the same order as maps, so that nobody takes a step of before a return to a
+//! checkpoint for one of after it.
+
+use flexor_engine::psmembers::{Mode, PsMembers};
+use flexor_engine::shards::{DatasetSpec, Shards};
+use flexor_wire::master::v1 as wire;
+
+use super::{Servers, State};
+
+/// How many steps one message names at most.
+const NAMED: u64 = 1024;
+
+impl Servers {
+    /// How many steps are taken, with the batches of the last; nothing where training does not go in steps.
+    pub(super) fn steps(&self, state: &State) -> Option<wire::StepsTaken> {
+        self.0.data.with_shards(|shards| {
+            let spec = shards.stepped()?;
+            let taken = taken(shards, spec, state)?;
+            Some(of(shards, spec, &state.members, taken.saturating_sub(1)..taken, taken))
+        })
+    }
+
+    /// The batches of steps from this one on, for a server that has missed them.
+    pub(crate) fn steps_from(&self, first: u64) -> Option<wire::StepsTaken> {
+        let state = self.lock();
+        self.0.data.with_shards(|shards| {
+            let spec = shards.stepped()?;
+            let taken = taken(shards, spec, &state)?;
+            Some(of(shards, spec, &state.members, first..taken.min(first.saturating_add(NAMED)), taken))
+        })
+    }
+
+    /// Whether updates are applied as they come, or in steps.
+    pub(super) fn mode(&self) -> Mode {
+        let is_stepped = self.0.data.with_shards(|shards| shards.stepped().is_some());
+        if is_stepped { Mode::Sync } else { Mode::Async }
+    }
+}
+
+/// How many steps servers may know of: none more while a checkpoint is held at one.
+fn taken(shards: &Shards, spec: &DatasetSpec, state: &State) -> Option<u64> {
+    let taken = shards.steps_taken(&spec.name)?;
+    Some(state.held_at.filter(|_| state.members.is_holding()).map_or(taken, |held| taken.min(held)))
+}
+
+fn of(
+    shards: &Shards,
+    spec: &DatasetSpec,
+    members: &PsMembers,
+    named: std::ops::Range<u64>,
+    taken: u64,
+) -> wire::StepsTaken {
+    let named = named.filter_map(|step| {
+        let found = shards.batches_of_step(&spec.name, step)?;
+        let batch = |number: u64| wire::StepBatch {
+            first: number * spec.batch.get(),
+            records: u32::try_from(spec.batch_length(number)).unwrap_or(u32::MAX),
+        };
+        let batches = found.batches.into_iter().map(batch).collect();
+        Some(wire::StepTaken { step, dataset: spec.number(), epoch: found.epoch, batches })
+    });
+    wire::StepsTaken { rewound: members.rewound().0, taken, steps: named.collect() }
+}

@@ -1,0 +1,252 @@
+//! The service that parameter servers and their clients call.
+
+use std::pin::Pin;
+
+use flexor_engine::Because;
+use flexor_engine::psmembers::{Partition, ServerId};
+use flexor_model::Reason;
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::servers_server::Servers;
+use futures::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::job::Job;
+
+/// How many messages wait for a server that reads slowly; plans replace one another, so that none piles up.
+const WAITING: usize = 4;
+
+/// How long after, while nothing can be written down.
+const TRY_AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
+
+pub(super) struct ServersService {
+    job: Job,
+}
+
+impl ServersService {
+    pub(super) fn new(job: Job) -> Self {
+        Self { job }
+    }
+}
+
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Servers for ServersService {
+    type ServeStream = Messages<wire::ToServer>;
+    type FollowStream = Messages<wire::ServerMap>;
+
+    async fn serve(
+        &self,
+        request: Request<Streaming<wire::FromServer>>,
+    ) -> Result<Response<Self::ServeStream>, Status> {
+        let mut reports = request.into_inner();
+        let (server, address, leaving) = match reports.next().await {
+            Some(Ok(wire::FromServer { message: Some(wire::from_server::Message::Hello(hello)) })) => {
+                let server = hello.server.unwrap_or_default();
+                (ServerId::new(server.name, server.incarnation), hello.address, hello.leaving)
+            }
+            Some(Err(status)) => return Err(status),
+            Some(Ok(_)) | None => return Err(Status::invalid_argument("the first message of a server is its hello")),
+        };
+        if server.name.is_empty() || address.is_empty() {
+            return Err(Status::invalid_argument("a server has a name and an address"));
+        }
+        let (messages, receiver) = mpsc::channel(WAITING);
+        let begun = self.job.servers().session_begun(&server, &address);
+        let begun = begun.and_then(|()| if leaving { self.job.servers().leaves(&server) } else { Ok(()) });
+        match begun {
+            Err(because) if because.reason == Reason::JournalFull => return Err(not_now(&because)),
+            Ok(()) => {
+                let session = Session { job: self.job.clone(), server };
+                tokio::spawn(session.follow(reports, messages));
+            }
+            // An error of the stream would look like a master that is away; this one is for good.
+            Err(because) => {
+                let refusal = wire::to_server::Message::Refusal(refusal(&because));
+                let _ = messages.send(Ok(to_server(&self.job, refusal))).await;
+            }
+        }
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn follow(&self, _: Request<wire::FollowServers>) -> Result<Response<Self::FollowStream>, Status> {
+        let mut told = self.job.servers().told();
+        told.mark_changed();
+        let maps = futures::stream::unfold((told, None), async |(mut told, last)| {
+            loop {
+                told.changed().await.ok()?;
+                let map = told.borrow_and_update().map.clone();
+                if last.as_ref() != Some(&map) {
+                    return Some((Ok(map.clone()), (told, Some(map))));
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(maps)))
+    }
+
+    async fn declare(&self, request: Request<wire::DeclareModel>) -> Result<Response<wire::Done>, Status> {
+        let declared = self.job.servers().declare(&request.into_inner().model).await;
+        declared.map_err(|because| status(&because))?;
+        Ok(Response::new(wire::Done {}))
+    }
+
+    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::Done>, Status> {
+        let saved = self.job.servers().save_at_last().await;
+        saved.map_err(|because| status(&because))?;
+        Ok(Response::new(wire::Done {}))
+    }
+}
+
+/// A server's session; it ends with whoever holds this.
+struct Session {
+    job: Job,
+    server: ServerId,
+}
+
+impl Session {
+    async fn follow(
+        self,
+        mut reports: Streaming<wire::FromServer>,
+        messages: mpsc::Sender<Result<wire::ToServer, Status>>,
+    ) {
+        let mut told = self.job.servers().told();
+        let mut closed = self.job.servers().closed();
+        closed.mark_changed();
+        let mut last: Option<wire::ServerPlan> = None;
+        let mut last_steps: Option<wire::StepsTaken> = None;
+        loop {
+            let (plan, steps) = {
+                let told = told.borrow_and_update();
+                (told.to(&self.server), told.steps.clone())
+            };
+            if last.as_ref() != Some(&plan) {
+                last = Some(plan.clone());
+                let message = to_server(&self.job, wire::to_server::Message::Plan(plan));
+                if messages.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            // Behind the map, by which a server knows of which history they are.
+            if let Some(steps) = steps.filter(|steps| last_steps.as_ref() != Some(steps)) {
+                last_steps = Some(steps.clone());
+                let message = to_server(&self.job, wire::to_server::Message::Steps(steps));
+                if messages.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                report = reports.next() => match report {
+                    Some(Ok(wire::FromServer {
+                        message: Some(wire::from_server::Message::NeedSteps(wire::NeedSteps { first })),
+                    })) => {
+                        if let Some(steps) = self.job.servers().steps_from(first) {
+                            let message = to_server(&self.job, wire::to_server::Message::Steps(steps));
+                            if messages.send(Ok(message)).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                    Some(Ok(wire::FromServer { message: Some(report) })) => {
+                        // What cannot be written down now can be when the disk has room again.
+                        while !self.take(report.clone()) {
+                            tokio::select! {
+                                () = tokio::time::sleep(TRY_AGAIN) => {}
+                                () = messages.closed() => return,
+                            }
+                        }
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return,
+                },
+                changed = told.changed() => if changed.is_err() {
+                    return;
+                },
+                Ok(()) = closed.changed() => {
+                    let ranges = closed.borrow_and_update().to_vec();
+                    let message = wire::to_server::Message::Closed(wire::ClosedBatches { ranges });
+                    if messages.send(Ok(to_server(&self.job, message))).await.is_err() {
+                        return;
+                    }
+                },
+                () = messages.closed() => return,
+            }
+        }
+    }
+
+    /// Takes what a server says; whether that is done with, or has to be tried again.
+    fn take(&self, report: wire::from_server::Message) -> bool {
+        let servers = self.job.servers();
+        let server = &self.server;
+        let taken = match report {
+            wire::from_server::Message::Hello(_) | wire::from_server::Message::NeedSteps(_) => Ok(()),
+            wire::from_server::Message::Copy(copy) => {
+                let (partition, number) = (Partition(copy.partition), copy.number);
+                match copy.state() {
+                    wire::copy_report::State::Copying => servers.report(|members, now, _| {
+                        members.copying(server, partition, number, now);
+                    }),
+                    wire::copy_report::State::Synced => servers.report(|members, now, facts| {
+                        members.synced(server, partition, number, now, facts);
+                    }),
+                    wire::copy_report::State::Frozen => servers.report(|members, now, facts| {
+                        members.frozen(server, partition, number, now, facts);
+                    }),
+                    wire::copy_report::State::Failed => {
+                        tracing::warn!(%server, %partition, detail = copy.detail, "a copy cannot be made");
+                        servers.report(|members, now, facts| members.failed(server, partition, number, now, facts))
+                    }
+                    wire::copy_report::State::Unspecified => Ok(()),
+                }
+            }
+            wire::from_server::Message::Unreachable(missing) => servers.report(|members, now, facts| {
+                let keeper = missing.server.unwrap_or_default();
+                let keeper = ServerId::new(keeper.name, keeper.incarnation);
+                members.unreachable(server, Partition(missing.partition), &keeper, now, facts);
+            }),
+            wire::from_server::Message::Found(found) => {
+                let servers = servers.clone();
+                tokio::spawn(async move { servers.found(found).await });
+                Ok(())
+            }
+            wire::from_server::Message::Save(report) => servers.save_report(server, report),
+            wire::from_server::Message::Begun(report) => servers.begin_report(server, &report),
+            wire::from_server::Message::Leaving(_) => servers.leaves(server),
+            wire::from_server::Message::Load(load) => {
+                servers.load(server, load);
+                Ok(())
+            }
+        };
+        if let Err(because) = &taken {
+            tracing::warn!(%server, %because, "what a server said could not be written down");
+        }
+        !matches!(taken, Err(because) if because.reason == Reason::JournalFull)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.job.servers().session_ended(&self.server);
+    }
+}
+
+fn to_server(job: &Job, message: wire::to_server::Message) -> wire::ToServer {
+    wire::ToServer { generation: job.generation().0, message: Some(message) }
+}
+
+/// What cannot be done for good is told apart from what can be when the disk has room again.
+fn status(because: &Because) -> Status {
+    if because.reason == Reason::JournalFull {
+        return not_now(because);
+    }
+    Status::failed_precondition(because.to_string())
+}
+
+fn not_now(because: &Because) -> Status {
+    Status::unavailable(because.to_string())
+}
+
+fn refusal(because: &Because) -> wire::Refusal {
+    wire::Refusal { reason: because.reason.to_string(), detail: because.detail.clone() }
+}

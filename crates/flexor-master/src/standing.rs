@@ -1,0 +1,101 @@
+//! How training stands, in few numbers: the world, the furthest step, the records. For whoever shows a job to people.
+
+use flexor_engine::rendezvous::Place;
+use flexor_store::aware::RunStatus;
+use flexor_wire::master::v1 as wire;
+
+use crate::data::DatasetStatus;
+use crate::job::{Job, Reports};
+use crate::servers::{ServerStatus, ServersStatus};
+
+/// The metric by which nodes say how far they are.
+const STEP: &str = "step";
+
+/// How a job stands now.
+pub(crate) fn of(job: &Job) -> wire::Standing {
+    let status = job.status();
+    let world = status.runs.iter().find(|run| run.run == job.name()).filter(|run| run.round.is_some());
+    wire::Standing {
+        round: world.and_then(|run| run.round),
+        nodes: world.map_or(0, |run| u32::try_from(run.world_size).unwrap_or(u32::MAX)),
+        meeting: world.is_some_and(meets),
+        step: match &status.servers {
+            // Each batch is a step of the one model, whoever takes it; what workers count is their own.
+            Some(_) => steps(&status.datasets),
+            None => job.with_reports(|reports| furthest(reports)),
+        },
+        program_failures: status.runs.iter().map(|run| run.program_failures).max().unwrap_or(0),
+        records: (!status.datasets.is_empty()).then(|| records(&status.datasets)),
+        learning: status.learning.map(Into::into),
+        evaluations: status.evaluations.map(Into::into),
+        servers: status.servers.map(servers),
+    }
+}
+
+/// Whether nodes wait for one another.
+fn meets(run: &RunStatus) -> bool {
+    let waits = |place: Place| matches!(place, Place::Joined | Place::Away);
+    !run.closed && (run.restart.is_some() || run.members.iter().any(|member| waits(member.place)))
+}
+
+fn furthest(reports: &Reports) -> Option<f64> {
+    reports.metrics.values().filter_map(|metrics| metrics.get(STEP).copied()).max_by(f64::total_cmp)
+}
+
+/// How many batches were accounted for.
+fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
+    let of_each = datasets.iter().map(|DatasetStatus { spec, totals, .. }| {
+        let finished = u64::from(totals.epochs_finished);
+        let left = totals.accounted.saturating_sub(finished * spec.records);
+        finished * spec.batches() + left.div_ceil(spec.batch.get())
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a number for people to read")]
+    let steps = of_each.sum::<u64>() as f64;
+    (!datasets.is_empty()).then_some(steps)
+}
+
+fn servers(status: ServersStatus) -> wire::ServersStanding {
+    let ServersStatus { epoch, servers, unowned, redundant, settled, updates, .. } = status;
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let server = |server: ServerStatus| {
+        let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
+        wire::ServerStanding {
+            name,
+            incarnation,
+            here: address.is_some(),
+            partitions: count(partitions),
+            copies: count(copies),
+            rows: load.rows,
+            bytes: load.bytes,
+            pulls: load.pulls,
+            pushes: load.pushes,
+            cpu_seconds: load.cpu_seconds,
+            pulls_per_second: load.pulls_per_second,
+            pushes_per_second: load.pushes_per_second,
+            cpus: load.cpus,
+        }
+    };
+    wire::ServersStanding {
+        epoch: epoch.0,
+        unowned: count(unowned),
+        redundant,
+        settled,
+        servers: servers.into_iter().map(server).collect(),
+        updates: updates.map(Into::into),
+    }
+}
+
+fn records(datasets: &[DatasetStatus]) -> wire::Records {
+    let mut sum = wire::Records { finished: true, ..wire::Records::default() };
+    for DatasetStatus { spec, totals, finished, .. } in datasets {
+        sum.expected += totals.expected;
+        sum.accounted += totals.accounted;
+        sum.quarantined += totals.quarantined;
+        sum.repeated += totals.repeated_at_most;
+        sum.rewound += totals.rewound;
+        sum.finished &= finished;
+        let all = spec.epochs.map_or(totals.expected, |epochs| spec.records.saturating_mul(epochs.into()));
+        sum.total = sum.total.saturating_add(all);
+    }
+    sum
+}

@@ -1,0 +1,145 @@
+//! Parameter servers over real sockets: the map that they and their clients are told.
+
+use std::time::Duration;
+
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::control_client::ControlClient;
+use flexor_wire::master::v1::from_server::Message;
+use flexor_wire::master::v1::proposal::Kind;
+use flexor_wire::master::v1::servers_client::ServersClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::serving::Serving;
+
+/// A server that does at once what it is told.
+struct FakeServer {
+    reports: mpsc::Sender<wire::FromServer>,
+    messages: Streaming<wire::ToServer>,
+}
+
+impl FakeServer {
+    async fn come(serving: &Serving, name: &str, incarnation: u64) -> Self {
+        let (reports, receiver) = mpsc::channel(64);
+        let server = Some(wire::Node { name: name.to_owned(), incarnation });
+        let hello = wire::ServerHello { server, address: format!("{name}:2222"), generation: 0, leaving: false };
+        reports.send(wire::FromServer { message: Some(Message::Hello(hello)) }).await.unwrap();
+        let mut client = ServersClient::new(serving.channel().await);
+        let messages = client.serve(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { reports, messages }
+    }
+
+    async fn next(&mut self) -> wire::to_server::Message {
+        let message = tokio::time::timeout(Duration::from_secs(20), self.messages.message()).await;
+        message.expect("it is told in time").unwrap().expect("the stream is open").message.unwrap()
+    }
+
+    /// Makes every copy that it is told to make, until there is a map like this.
+    async fn obey_until(&mut self, is_wanted: impl Fn(&wire::ServerMap) -> bool) -> wire::ServerMap {
+        loop {
+            let wire::to_server::Message::Plan(plan) = self.next().await else { continue };
+            for order in plan.copies {
+                let state =
+                    if order.freeze { wire::copy_report::State::Frozen } else { wire::copy_report::State::Synced };
+                let (partition, number) = (order.partition, order.number);
+                let report = wire::CopyReport { partition, number, state: state.into(), detail: String::new() };
+                self.reports.send(wire::FromServer { message: Some(Message::Copy(report)) }).await.unwrap();
+            }
+            if let Some(map) = plan.map.filter(&is_wanted) {
+                return map;
+            }
+        }
+    }
+}
+
+fn owned(map: &wire::ServerMap, name: &str) -> usize {
+    let place = map.servers.iter().position(|server| server.name == name).map(|place| place as u32);
+    map.seats.iter().filter(|seat| place.is_some() && seat.owner == place).count()
+}
+
+fn observed(servers: &[(&str, bool)], expected: u32) -> wire::Observed {
+    let pod = |(name, leaving): &(&str, bool)| wire::Pod {
+        name: (*name).to_owned(),
+        uid: (*name).to_owned(),
+        role: "ps".to_owned(),
+        phase: "Running".to_owned(),
+        leaving: *leaving,
+        ..wire::Pod::default()
+    };
+    wire::Observed {
+        servers: servers.iter().map(pod).collect(),
+        expected_servers: Some(expected),
+        ..wire::Observed::default()
+    }
+}
+
+#[tokio::test]
+async fn a_server_gives_away_what_it_keeps_and_is_released() {
+    let serving = Serving::start(1, 1).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (feed, receiver) = mpsc::channel(4);
+    feed.send(observed(&[("ps-0", false), ("ps-1", false)], 2)).await.unwrap();
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let mut zero = FakeServer::come(&serving, "ps-0", 1).await;
+    let mut one = FakeServer::come(&serving, "ps-1", 1).await;
+    let map = zero.obey_until(|map| map.epoch > 0).await;
+    assert_eq!((map.seats.len(), owned(&map, "ps-0"), owned(&map, "ps-1")), (256, 128, 128));
+    assert_eq!(map.servers[0].address, "ps-0:2222");
+
+    feed.send(observed(&[("ps-0", false), ("ps-1", true)], 1)).await.unwrap();
+    let map = one.obey_until(|map| owned(map, "ps-0") == 256).await;
+    assert!(map.seats.iter().all(|seat| seat.origin == 1), "nothing began again");
+    let released = async {
+        loop {
+            if let Some(Kind::Released(released)) = proposals.message().await.unwrap().unwrap().kind {
+                return released.pods;
+            }
+        }
+    };
+    let released = tokio::time::timeout(Duration::from_secs(20), released).await.unwrap();
+    assert_eq!(released, ["ps-1"]);
+}
+
+#[tokio::test]
+async fn clients_are_told_the_map_and_the_model_and_another_model_is_refused() {
+    let serving = Serving::start(1, 1).await;
+    let mut client = ServersClient::new(serving.channel().await);
+    let mut maps = client.follow(wire::FollowServers {}).await.unwrap().into_inner();
+    assert_eq!(maps.message().await.unwrap().unwrap().epoch, 0);
+    client.declare(wire::DeclareModel { model: "{\"a\":1}".to_owned() }).await.unwrap();
+    let refused = client.declare(wire::DeclareModel { model: "{\"a\":2}".to_owned() }).await.unwrap_err();
+    assert!(refused.message().contains("ModelDiffers"), "{refused}");
+    // Without a controller those who come are all.
+    let _server = FakeServer::come(&serving, "ps-0", 1).await;
+    let map = loop {
+        let map = maps.message().await.unwrap().unwrap();
+        if map.epoch > 0 {
+            break map;
+        }
+    };
+    assert_eq!((owned(&map, "ps-0"), map.model.as_str()), (256, "{\"a\":1}"));
+}
+
+#[tokio::test]
+async fn an_earlier_life_of_a_server_is_refused() {
+    let serving = Serving::start(1, 1).await;
+    let _later = FakeServer::come(&serving, "ps-0", 2).await;
+    let mut earlier = FakeServer::come(&serving, "ps-0", 1).await;
+    let wire::to_server::Message::Refusal(refusal) = earlier.next().await else { panic!("it is not refused") };
+    assert_eq!(refusal.reason, "ServerReplaced");
+}
+
+#[tokio::test]
+async fn the_map_survives_the_master() {
+    let state = tempfile::tempdir().unwrap();
+    let before = Serving::with(1, 1, Some(state.path()), None).await.unwrap();
+    let mut server = FakeServer::come(&before, "ps-0", 1).await;
+    let map = server.obey_until(|map| map.epoch > 0).await;
+    drop(before);
+    let after = Serving::with(1, 1, Some(state.path()), None).await.unwrap();
+    let mut again = FakeServer::come(&after, "ps-0", 1).await;
+    let same = again.obey_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
+    assert_eq!((same.epoch, same.seats), (map.epoch, map.seats));
+    assert!(same.generation > map.generation);
+}

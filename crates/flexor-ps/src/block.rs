@@ -1,0 +1,105 @@
+//! Blocks of bytes with a checksum: what moving partitions and table files are made of.
+//!
+//! `length: u32, kind: u32, checksum: u32`, then `length` bytes. The checksum is CRC-32C of length, kind and bytes. A
+//! block is read whole or refused; what is in it is its kind's concern.
+
+use thiserror::Error;
+
+use crate::little_endian::Reader;
+
+/// How many bytes come before those of the block itself.
+pub(crate) const HEAD_BYTES: usize = 12;
+/// The longest block that is read.
+pub(crate) const MAX_BLOCK: usize = 64 << 20;
+
+/// A block that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block<'a> {
+    pub(crate) kind: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Bytes that are no block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BlockError {
+    /// The bytes end inside of it.
+    #[error("it ends in the middle of a block")]
+    Short,
+    /// It claims to be longer than any block is.
+    #[error("a block of {0} bytes is longer than any block that is written; the length is damaged")]
+    TooLong(u32),
+    /// The checksum is that of other bytes.
+    #[error("a block's checksum is {found:08x} and not {wanted:08x}; its bytes are damaged")]
+    Checksum {
+        /// What the block says.
+        wanted: u32,
+        /// What its bytes give.
+        found: u32,
+    },
+}
+
+/// Writes a block behind other bytes.
+pub(crate) fn put(out: &mut Vec<u8>, kind: u32, bytes: &[u8]) {
+    debug_assert!(bytes.len() <= MAX_BLOCK, "a block of {} bytes could not be read", bytes.len());
+    let head = [(bytes.len() as u32).to_le_bytes(), kind.to_le_bytes()].concat();
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head), bytes);
+    out.extend(head);
+    out.extend(checksum.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// How many bytes the block has that begins with these, with its head.
+pub(crate) fn size(bytes: &[u8]) -> Result<usize, BlockError> {
+    let length = Reader(bytes).u32().ok_or(BlockError::Short)?;
+    match length as usize {
+        length if length <= MAX_BLOCK => Ok(HEAD_BYTES + length),
+        _ => Err(BlockError::TooLong(length)),
+    }
+}
+
+/// Reads the block that these bytes begin with, and gives the bytes behind it.
+pub(crate) fn take(bytes: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
+    let size = size(bytes)?;
+    let (block, rest) = bytes.split_at_checked(size).ok_or(BlockError::Short)?;
+    let (head, content) = block.split_at(HEAD_BYTES);
+    let mut fields = Reader(&head[4..]);
+    let (kind, wanted) = fields.u32().zip(fields.u32()).ok_or(BlockError::Short)?;
+    let found = crc32c::crc32c_append(crc32c::crc32c(&head[..8]), content);
+    match found == wanted {
+        true => Ok((Block { kind, bytes: content }, rest)),
+        false => Err(BlockError::Checksum { wanted, found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put(&mut bytes, 3, b"rows of a table");
+        put(&mut bytes, 4, b"");
+        bytes
+    }
+
+    #[test]
+    fn blocks_read_back_as_they_were_written() {
+        let bytes = written();
+        let (first, rest) = take(&bytes).unwrap();
+        assert_eq!(first, Block { kind: 3, bytes: b"rows of a table" });
+        let (second, rest) = take(rest).unwrap();
+        assert_eq!((second, rest.len()), (Block { kind: 4, bytes: b"" }, 0));
+        assert_eq!(take(rest), Err(BlockError::Short));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = written();
+        let (_, rest) = take(&bytes).unwrap();
+        for bit in 0..8 * (bytes.len() - rest.len()) {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(take(&damaged).is_err(), "bit {bit}");
+        }
+    }
+}

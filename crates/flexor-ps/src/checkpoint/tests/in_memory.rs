@@ -1,0 +1,105 @@
+//! A storage in memory that can die at any step, and lose any bit.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
+
+use parking_lot::Mutex;
+
+use crate::checkpoint::Storage;
+
+#[derive(Debug, Default)]
+pub(super) struct InMemory {
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// How many more steps are taken before it dies.
+    steps_left: Option<Mutex<usize>>,
+}
+
+impl InMemory {
+    pub(super) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.files.lock().clone()
+    }
+
+    /// The same, but every write and every renaming is a step, and after so many all fail.
+    pub(super) fn that_dies_after(&self, steps: usize) -> Self {
+        Self { files: Mutex::new(self.files()), steps_left: Some(Mutex::new(steps)) }
+    }
+
+    /// What a new process finds.
+    pub(super) fn after_death(&self) -> Self {
+        Self { files: Mutex::new(self.files()), steps_left: None }
+    }
+
+    pub(super) fn with_file(&self, name: &str, bytes: &[u8]) -> Self {
+        let mut files = self.files();
+        files.insert(name.to_owned(), bytes.to_vec());
+        Self { files: Mutex::new(files), steps_left: None }
+    }
+
+    pub(super) fn with_flipped_bit(&self, name: &str, place: usize, bit: usize) -> Self {
+        let mut bytes = self.files().remove(name).unwrap();
+        bytes[place] ^= 1 << bit;
+        self.with_file(name, &bytes)
+    }
+
+    fn step(&self) -> io::Result<()> {
+        let Some(left) = &self.steps_left else { return Ok(()) };
+        let mut left = left.lock();
+        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the machine has died"))?;
+        Ok(())
+    }
+}
+
+struct Half<'a> {
+    of: &'a InMemory,
+    bytes: Vec<u8>,
+}
+
+impl Write for Half<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.of.step()?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Storage for InMemory {
+    fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let mut half = Half { of: self, bytes: Vec::new() };
+        write(&mut half)?;
+        self.step()?;
+        self.files.lock().insert(name.to_owned(), half.bytes);
+        Ok(())
+    }
+
+    fn read(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let files = self.files.lock();
+        let bytes = files.get(name).ok_or(ErrorKind::NotFound)?;
+        let read = bytes.get(range.start as usize..range.end as usize).ok_or(ErrorKind::UnexpectedEof)?;
+        Ok(read.to_vec())
+    }
+
+    fn size(&self, name: &str) -> io::Result<u64> {
+        Ok(self.files.lock().get(name).ok_or(ErrorKind::NotFound)?.len() as u64)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files.lock().keys().cloned().collect())
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.step()?;
+        self.files.lock().remove(name);
+        Ok(())
+    }
+
+    fn delete_folder(&self, folder: &str) -> io::Result<()> {
+        self.step()?;
+        self.files.lock().retain(|name, _| !name.starts_with(&format!("{folder}/")));
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Writing a checkpoint: each server its part, then the manifest.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::dense_file::{self, SliceValues};
+use super::manifest::{Contents, FileEntry, Manifest, PartitionVersion};
+use super::storage::Storage;
+use super::summing::sums_of;
+use super::table_file::TableFileWriter;
+use super::{CheckpointError, CheckpointId};
+use crate::hosted::Hosted;
+use crate::partition::PartitionCopy;
+use crate::piece::Part as PiecePart;
+use crate::placement::PartitionId;
+use crate::snapshot::{Budget, SnapshotLost};
+use crate::spec::ModelSpec;
+
+/// What a server has written, for the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// How many updates its partitions had.
+    pub versions: Vec<PartitionVersion>,
+    /// Its files.
+    pub files: Vec<FileEntry>,
+}
+
+/// Of which moment the partitions are written.
+#[derive(Debug)]
+pub enum Moment {
+    /// Each of its own, one after the other: what training changes meanwhile is at most one partition. For asynchronous
+    /// training, where partitions are at different versions anyway.
+    OneByOne,
+    /// The same, of these partitions only.
+    Of(Vec<PartitionId>),
+    /// All of one moment, which was held with [`Moment::hold`].
+    Together(Vec<PartitionCopy>),
+}
+
+impl Moment {
+    /// Holds the moment: all partitions of the server as they are. What training changes until they are written may be
+    /// at most `budget` bytes. The caller sees to it that no update runs meanwhile where that matters.
+    pub fn hold(hosted: &Hosted, budget: usize) -> Self {
+        let (snapshot, budget) = (hosted.next_snapshot(), Budget::new(budget));
+        let begin =
+            |id: PartitionId| hosted.with(id, |partition| partition.begin_copy(snapshot, Arc::clone(&budget))).ok();
+        Self::Together(hosted.owned().into_iter().filter_map(begin).collect())
+    }
+
+    /// The same of these partitions only.
+    pub fn hold_of(hosted: &Hosted, partitions: &[PartitionId], budget: usize) -> Self {
+        let (snapshot, budget) = (hosted.next_snapshot(), Budget::new(budget));
+        let begin =
+            |id: &PartitionId| hosted.with(*id, |partition| partition.begin_copy(snapshot, Arc::clone(&budget))).ok();
+        Self::Together(partitions.iter().filter_map(begin).collect())
+    }
+
+    /// Lets a held moment go that is not going to be written.
+    pub fn release(self, hosted: &Hosted) {
+        drop(Copies::of(hosted, self));
+    }
+}
+
+/// Writes a server's partitions into a checkpoint. `server` names it in the files, such as `0-of-3`.
+pub fn write_part(
+    storage: &dyn Storage,
+    id: CheckpointId,
+    server: &str,
+    hosted: &Hosted,
+    moment: Moment,
+) -> Result<Part, CheckpointError> {
+    let layout = hosted.layout();
+    let mut copies = Copies::of(hosted, moment);
+    let mut slices = Vec::new();
+    let tables = format!("tables-{server}.flx");
+    let entry = copies.write_tables(storage, id, &tables, layout.spec(), &mut slices)?;
+    let mut part = Part { versions: std::mem::take(&mut copies.versions), files: vec![entry] };
+    if !slices.is_empty() {
+        slices.sort_by_key(|slice| slice.slice);
+        let name = format!("dense-{server}.safetensors");
+        let bytes = dense_file::to_bytes(&layout, &slices)
+            .map_err(|error| CheckpointError::storage("write", &name)(io::Error::other(error)))?;
+        put(storage, id, &name, &bytes)?;
+        let partitions = part.files[0].partitions.clone();
+        let (contents, checksums) = (Contents::Dense, sums_of(&bytes));
+        part.files.push(FileEntry { name, contents, partitions, bytes: bytes.len() as u64, checksums });
+    }
+    Ok(part)
+}
+
+/// Writes the manifest, which makes the parts a checkpoint. `ledger` is where the data stood when it was begun.
+pub fn write_manifest(
+    storage: &dyn Storage,
+    id: CheckpointId,
+    model: &ModelSpec,
+    parts: Vec<Part>,
+    ledger: Vec<u8>,
+) -> Result<Manifest, CheckpointError> {
+    let mut versions: Vec<_> = parts.iter().flat_map(|part| part.versions.iter().copied()).collect();
+    versions.sort_by_key(|version| version.partition);
+    for partition in PartitionId::all() {
+        let files = versions.iter().filter(|version| version.partition == partition).count();
+        if files != 1 {
+            return Err(CheckpointError::Partition { id, partition, files });
+        }
+    }
+    let files = parts.into_iter().flat_map(|part| part.files).collect();
+    let manifest = Manifest::new(id, model.clone(), versions, files, ledger);
+    put(storage, id, super::MANIFEST, &manifest.to_bytes())?;
+    Ok(manifest)
+}
+
+fn put(storage: &dyn Storage, id: CheckpointId, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
+    let path = format!("{}/{name}", id.folder());
+    storage.put(&path, &mut |file| file.write_all(bytes)).map_err(CheckpointError::storage("write", &path))
+}
+
+/// The partitions still to be written. Copies that were begun are ended, whatever happens.
+struct Copies<'a> {
+    hosted: &'a Hosted,
+    begun: Vec<PartitionCopy>,
+    to_begin: Vec<PartitionId>,
+    versions: Vec<PartitionVersion>,
+}
+
+impl<'a> Copies<'a> {
+    fn of(hosted: &'a Hosted, moment: Moment) -> Self {
+        let (begun, to_begin) = match moment {
+            Moment::OneByOne => (Vec::new(), hosted.owned()),
+            Moment::Of(partitions) => (Vec::new(), partitions),
+            Moment::Together(begun) => (begun, Vec::new()),
+        };
+        // Taken from the end.
+        let (begun, to_begin) = (begun.into_iter().rev().collect(), to_begin.into_iter().rev().collect());
+        Self { hosted, begun, to_begin, versions: Vec::new() }
+    }
+
+    fn write_tables(
+        &mut self,
+        storage: &dyn Storage,
+        id: CheckpointId,
+        name: &str,
+        model: &ModelSpec,
+        slices: &mut Vec<SliceValues>,
+    ) -> Result<FileEntry, CheckpointError> {
+        let path = format!("{}/{name}", id.folder());
+        let (mut written, mut lost) = (None, None);
+        let stored = storage.put(&path, &mut |file| match self.write_all(file, model, slices) {
+            Ok(size_and_sums) => {
+                written = Some(size_and_sums);
+                Ok(())
+            }
+            Err(Interrupted::Storage(error)) => Err(error),
+            Err(Interrupted::Snapshot(why)) => {
+                lost = Some(why);
+                Err(io::Error::other(why))
+            }
+        });
+        if let Some(lost) = lost {
+            return Err(lost.into());
+        }
+        stored.map_err(CheckpointError::storage("write", &path))?;
+        let (bytes, checksums) = written.unwrap_or_default();
+        let partitions = self.versions.iter().map(|version| version.partition).collect();
+        Ok(FileEntry { name: name.to_owned(), contents: Contents::Tables, partitions, bytes, checksums })
+    }
+
+    fn write_all(
+        &mut self,
+        file: &mut dyn Write,
+        model: &ModelSpec,
+        slices: &mut Vec<SliceValues>,
+    ) -> Result<(u64, Vec<u32>), Interrupted> {
+        let mut writer = TableFileWriter::new(file, model)?;
+        while let Some(mut copy) = self.next() {
+            let written = self.write_one(&mut writer, &mut copy, slices);
+            // A partition that has gone meanwhile has taken its snapshot with it.
+            let _ = self.hosted.with(copy.partition(), |partition| partition.end_copy(&copy));
+            written?;
+            let (partition, version) = (copy.partition(), copy.version());
+            self.versions.push(PartitionVersion { partition, version });
+        }
+        Ok(writer.finish()?)
+    }
+
+    fn write_one(
+        &self,
+        writer: &mut TableFileWriter<&mut dyn Write>,
+        copy: &mut PartitionCopy,
+        slices: &mut Vec<SliceValues>,
+    ) -> Result<(), Interrupted> {
+        let id = copy.partition();
+        writer.begin(id);
+        loop {
+            let piece = self.hosted.with(id, |partition| partition.next_piece(copy));
+            let Some(piece) = piece.map_err(|_| Interrupted::Snapshot(SnapshotLost::Unknown))?? else { return Ok(()) };
+            match piece.0 {
+                PiecePart::Slice { slice, values, .. } => slices.push(SliceValues { slice, values }),
+                PiecePart::WaitingRows { .. } | PiecePart::WaitingSlice { .. } => {}
+                PiecePart::Head(_) | PiecePart::Rows { .. } | PiecePart::End(_) => writer.add(&piece)?,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<PartitionCopy> {
+        if let Some(begun) = self.begun.pop() {
+            return Some(begun);
+        }
+        // What is put aside of one partition while it is written is at most the partition itself.
+        let (snapshot, budget) = (self.hosted.next_snapshot(), Budget::new(usize::MAX));
+        let id = self.to_begin.pop()?;
+        self.hosted.with(id, |partition| partition.begin_copy(snapshot, budget)).ok().or_else(|| self.next())
+    }
+}
+
+impl Drop for Copies<'_> {
+    fn drop(&mut self) {
+        for copy in &self.begun {
+            let _ = self.hosted.with(copy.partition(), |partition| partition.end_copy(copy));
+        }
+    }
+}
+
+/// Why writing stopped.
+enum Interrupted {
+    Storage(io::Error),
+    Snapshot(SnapshotLost),
+}
+
+impl From<io::Error> for Interrupted {
+    fn from(error: io::Error) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<SnapshotLost> for Interrupted {
+    fn from(lost: SnapshotLost) -> Self {
+        Self::Snapshot(lost)
+    }
+}

@@ -1,0 +1,75 @@
+//! Numbers as bytes, least significant first: what files and moving partitions are written in.
+
+/// Bytes that are read from the front.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*taken))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*taken))
+    }
+
+    /// So many numbers of 32 bits.
+    pub(crate) fn words(&mut self, count: usize) -> Option<Vec<u32>> {
+        let bytes = self.bytes(count.checked_mul(4)?)?;
+        Some(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+
+    /// So many numbers of 64 bits.
+    pub(crate) fn longs(&mut self, count: usize) -> Option<Vec<u64>> {
+        let bytes = self.bytes(count.checked_mul(8)?)?;
+        Some(bytes.as_chunks().0.iter().map(|long| u64::from_le_bytes(*long)).collect())
+    }
+
+    /// So many values.
+    pub(crate) fn floats(&mut self, count: usize) -> Option<Vec<f32>> {
+        let bytes = self.bytes(count.checked_mul(4)?)?;
+        Some(bytes.as_chunks().0.iter().map(|float| f32::from_le_bytes(*float)).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+pub(crate) fn put_u32(bytes: &mut Vec<u8>, number: u32) {
+    bytes.extend(number.to_le_bytes());
+}
+
+pub(crate) fn put_u64(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend(number.to_le_bytes());
+}
+
+pub(crate) fn put_words(bytes: &mut Vec<u8>, words: &[u32]) {
+    put_all(bytes, words, u32::to_le_bytes);
+}
+
+pub(crate) fn put_longs(bytes: &mut Vec<u8>, longs: &[u64]) {
+    put_all(bytes, longs, u64::to_le_bytes);
+}
+
+pub(crate) fn put_floats(bytes: &mut Vec<u8>, floats: &[f32]) {
+    put_all(bytes, floats, f32::to_le_bytes);
+}
+
+/// In one go: byte by byte would be the slowest part of a checkpoint.
+fn put_all<T: Copy, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_bytes: fn(T) -> [u8; N]) {
+    let start = bytes.len();
+    bytes.resize(start + numbers.len() * N, 0);
+    let places = bytes[start..].as_chunks_mut::<N>().0;
+    places.iter_mut().zip(numbers).for_each(|(place, number)| *place = to_bytes(*number));
+}

@@ -1,0 +1,192 @@
+//! Making copies: the owner's side.
+//!
+//! A copy is the partition as it was when copying began, sent piece by piece while training goes on; what is applied
+//! meanwhile follows on the same link. When the other end has all of it, nobody is answered any more before the copy has
+//! the same, and the master hears that it is whole. When the master asks, the partition is frozen.
+
+use std::sync::Arc;
+
+use flexor_wire::master::v1 as master;
+use flexor_wire::ps::v1 as wire;
+
+use super::Server;
+use super::links::Link;
+use super::post::{Follower, Post};
+use crate::hosted::Hosted;
+use crate::partition::PartitionCopy;
+use crate::placement::PartitionId;
+use crate::snapshot::Budget;
+
+/// What training may change of a partition while it is copied, in bytes put aside: over it the copy begins again.
+const BUDGET: usize = 256 << 20;
+/// The master hears of progress once in so many pieces.
+const TOLD_EVERY: u32 = 8;
+
+impl Server {
+    /// Begins a copy, with the post in hand.
+    pub(super) fn begin_copy(&self, hosted: &Arc<Hosted>, id: PartitionId, post: &mut Post, order: &master::CopyOrder) {
+        let Some(to) = &order.to else { return };
+        let link = self.link(to);
+        let snapshot = hosted.next_snapshot();
+        let begun = hosted.with(id, |partition| partition.begin_copy(snapshot, Budget::new(BUDGET)));
+        let Ok(copy) = begun else {
+            // It is still being read from a checkpoint.
+            let why = "the partition is not here yet".to_owned();
+            return self.report_copy(id, order.number, master::copy_report::State::Failed, why);
+        };
+        let server = super::ServerName::of(to);
+        let follower = Follower {
+            server,
+            link: link.clone(),
+            copy: Some(order.number),
+            order: Some(order.number),
+            is_whole: false,
+            is_lost: false,
+        };
+        post.followers.push(follower);
+        if link.is_broken() {
+            // It broke before this copy was known to be on it.
+            return self.report_lost_copies(id, post, &link, "the other end is out of reach");
+        }
+        let sending = Sending {
+            server: self.clone(),
+            hosted: hosted.clone(),
+            link,
+            id,
+            number: order.number,
+            origin: post.origin,
+            change: post.number,
+            map: post.map,
+        };
+        tokio::spawn(sending.run(copy));
+    }
+
+    /// The other end has everything: from now on it is waited for, and when it has all that was sent so far the master
+    /// hears of it.
+    pub(super) fn copy_is_whole(&self, link: &Arc<Link>, whole: &wire::CopyWhole) {
+        let Some(id) = PartitionId::of_number(whole.partition) else { return };
+        let mut post = self.0.posts.lock(id);
+        let mut ours = post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link));
+        let Some(follower) = ours.find(|one| one.copy == Some(whole.copy)) else { return };
+        follower.is_whole = true;
+        self.tell_when_same(id, &post, whole.copy, master::copy_report::State::Synced);
+    }
+
+    /// Tells the master how far a copy is, once it and every other one have all that was applied so far: who takes a
+    /// partition over could not bring the others what only its old owner had sent them.
+    pub(super) fn tell_when_same(&self, id: PartitionId, post: &Post, number: u64, state: master::copy_report::State) {
+        let whole = post.followers.iter().filter(|follower| follower.is_whole);
+        let links: Vec<(Arc<Link>, u64)> = whole.map(|one| (one.link.clone(), one.link.last())).collect();
+        let server = self.clone();
+        tokio::spawn(async move {
+            let is_wanted = || server.0.posts.lock(id).followers.iter().any(|one| one.order == Some(number));
+            for (link, last) in links {
+                link.reached(last, || is_wanted().then(|| server.waits_for(id, &link)).flatten()).await;
+            }
+            if is_wanted() {
+                server.report_copy(id, number, state, String::new());
+            }
+        });
+    }
+
+    /// The other end does not take a copy.
+    pub(super) fn copy_is_refused(&self, link: &Arc<Link>, refused: &wire::CopyRefused) {
+        let Some(id) = PartitionId::of_number(refused.partition) else { return };
+        let mut post = self.0.posts.lock(id);
+        post.followers.retain(|one| one.copy != Some(refused.copy) || !Arc::ptr_eq(&one.link, link));
+        post.failed_copy = post.failed_copy.max(refused.copy);
+        self.report_copy(id, refused.copy, master::copy_report::State::Failed, refused.detail.clone());
+    }
+
+    /// The other end has heard that this server does not own partitions any more, and has left out what it was sent for
+    /// them: the master says whether that is so.
+    pub(super) fn copies_missed(&self, link: &Arc<Link>, partitions: &[u32]) {
+        for id in partitions.iter().copied().filter_map(PartitionId::of_number) {
+            let mut post = self.0.posts.lock(id);
+            for follower in post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link)) {
+                follower.is_lost = true;
+            }
+            self.report_lost_copies(id, &mut post, link, "the other end has heard of another owner");
+        }
+    }
+
+    /// Copies over a link that broke are out of reach: the master decides what becomes of them.
+    pub(super) fn report_out_of_reach(&self, link: &Arc<Link>, why: &str) {
+        for id in PartitionId::all() {
+            let mut post = self.0.posts.lock(id);
+            self.report_lost_copies(id, &mut post, link, why);
+        }
+        link.stir();
+    }
+
+    /// The copies of one partition over a link that broke.
+    pub(super) fn report_lost_copies(&self, id: PartitionId, post: &mut Post, link: &Arc<Link>, why: &str) {
+        for lost in post.followers.iter().filter(|one| Arc::ptr_eq(&one.link, link)) {
+            if let Some(number) = lost.order {
+                self.report_copy(id, number, master::copy_report::State::Failed, why.to_owned());
+            }
+            if lost.is_whole {
+                let server = master::Node { name: lost.server.name.clone(), incarnation: lost.server.incarnation };
+                let missing = master::CopyUnreachable { partition: id.number(), server: Some(server) };
+                self.report(master::from_server::Message::Unreachable(missing));
+            }
+        }
+        // One that is whole may be what the map calls the backup: it stays until the master says otherwise, and nobody is
+        // answered before.
+        post.followers.retain(|one| one.is_whole || !Arc::ptr_eq(&one.link, link));
+    }
+
+    fn report_copy(&self, id: PartitionId, number: u64, state: master::copy_report::State, detail: String) {
+        let report = master::CopyReport { partition: id.number(), number, state: state.into(), detail };
+        self.report(master::from_server::Message::Copy(report));
+    }
+}
+
+/// A copy on its way.
+struct Sending {
+    server: Server,
+    hosted: Arc<Hosted>,
+    link: Arc<Link>,
+    id: PartitionId,
+    number: u64,
+    origin: u64,
+    /// The last change that is in it.
+    change: u64,
+    map: u64,
+}
+
+impl Sending {
+    async fn run(self, mut copy: PartitionCopy) {
+        let sent = self.send(&mut copy).await;
+        let _ = self.hosted.with(self.id, |partition| partition.end_copy(&copy));
+        if let Err(why) = sent {
+            self.server.report_copy(self.id, self.number, master::copy_report::State::Failed, why);
+        }
+    }
+
+    async fn send(&self, copy: &mut PartitionCopy) -> Result<(), String> {
+        let mut count = 0_u32;
+        loop {
+            let is_wanted = |one: &Follower| one.copy == Some(self.number);
+            if !self.server.0.posts.lock(self.id).followers.iter().any(is_wanted) {
+                return Ok(());
+            }
+            let next = self.hosted.with(self.id, |partition| partition.next_piece(copy));
+            let next = next.map_err(|turned| turned.to_string())?.map_err(|lost| lost.to_string())?;
+            let last = next.is_none();
+            let piece = next.map(|piece| piece.to_bytes()).unwrap_or_default();
+            let (partition, copy, origin, number) = (self.id.number(), self.number, self.origin, self.change);
+            let piece = wire::CopyPiece { partition, copy, origin, number, piece: piece.into(), last, map: self.map };
+            if !self.link.piece(piece).await {
+                return Err("the other end is out of reach".to_owned());
+            }
+            if last {
+                return Ok(());
+            }
+            count += 1;
+            if count.is_multiple_of(TOLD_EVERY) {
+                self.server.report_copy(self.id, self.number, master::copy_report::State::Copying, String::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Checkpoints, the server's side: looking what there is, writing its part, sealing.
+//!
+//! The master says when; a server writes what it answers for and tells what it has written. Files are written on a
+//! thread of their own, partition after partition, while training goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flexor_wire::master::v1 as master;
+use flexor_wire::master::v1::save_report::Result as Saved;
+
+use super::Server;
+use super::post::Role;
+use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, Moment, Part, Storage};
+use crate::checkpoint::{delete_unfinished, keep_last, list, write_manifest, write_part};
+use crate::hosted::Hosted;
+use crate::placement::PartitionId;
+
+/// What training may change of a moment that is held until it is written, in bytes put aside.
+const HELD: usize = 1 << 30;
+
+impl Server {
+    /// Takes over where checkpoints lie and what is to be written there. Each order is carried out once.
+    pub(super) fn follow_saving(&self, plan: &master::ServerPlan) {
+        let Some(place) = &plan.checkpoints else { return };
+        self.0.checkpoints.lock().get_or_insert_with(|| Arc::from(Path::new(&place.folder)));
+        if place.look && !self.0.has_looked.swap(true, Ordering::AcqRel) {
+            self.on_a_thread(|_, folder| master::from_server::Message::Found(look(&folder)));
+        }
+        let (Some(order), Some(hosted)) = (&plan.save, self.0.hosted.get()) else { return };
+        let step = (order.number, order.seal.is_some());
+        if self.0.saved.lock().replace(step) == Some(step) {
+            return;
+        }
+        let (number, steps, hosted, keep) = (order.number, order.steps, Arc::clone(hosted), place.keep as usize);
+        match order.seal.clone() {
+            None => {
+                let server = self.clone();
+                tokio::spawn(async move {
+                    // The step is told right behind the order, and no further one before the moment is held.
+                    if let Some(steps) = steps
+                        && !server.has_taken(steps).await
+                    {
+                        let late = CheckpointError::NotThere { id: CheckpointId(number), steps };
+                        return server.report(report(number, Err(late)));
+                    }
+                    server.on_a_thread(move |server, folder| {
+                        let written = server.write_part(&folder, number, steps, &hosted);
+                        report(number, written.map(Saved::Part))
+                    });
+                });
+            }
+            Some(seal) => self.on_a_thread(move |_, folder| {
+                let sealed = write_seal(&folder, number, &hosted, seal, keep);
+                report(number, sealed.map(|()| Saved::Sealed(true)))
+            }),
+        }
+    }
+
+    /// The folder for checkpoints.
+    pub(super) fn checkpoint_folder(&self) -> Option<Arc<Path>> {
+        self.0.checkpoints.lock().clone()
+    }
+
+    /// Does something with files, and tells the master what came of it.
+    fn on_a_thread(&self, work: impl FnOnce(&Self, Folder) -> master::from_server::Message + Send + 'static) {
+        let Some(folder) = self.checkpoint_folder() else { return };
+        let server = self.clone();
+        tokio::task::spawn_blocking(move || server.report(work(&server, Folder::new(&*folder))));
+    }
+
+    fn write_part(
+        &self,
+        folder: &Folder,
+        number: u64,
+        steps: Option<u64>,
+        hosted: &Hosted,
+    ) -> Result<String, CheckpointError> {
+        if let Err(error) = delete_unfinished(folder, CheckpointId(number)) {
+            tracing::warn!(%error, "what is left of other attempts cannot be deleted");
+        }
+        let mine: Vec<PartitionId> =
+            PartitionId::all().filter(|id| self.0.posts.lock(*id).role == Role::Owner).collect();
+        let moment = match steps {
+            None => Moment::Of(mine),
+            Some(_) => {
+                let moment = Moment::hold_of(hosted, &mine, HELD);
+                let held = master::SaveReport { number, result: Some(Saved::Held(true)) };
+                self.report(master::from_server::Message::Save(held));
+                moment
+            }
+        };
+        let part = write_part(folder, CheckpointId(number), &self.name().name, hosted, moment)?;
+        // Numbers, names and lists.
+        Ok(serde_json::to_string(&part).unwrap_or_default())
+    }
+}
+
+fn write_seal(
+    folder: &Folder,
+    number: u64,
+    hosted: &Hosted,
+    seal: master::Seal,
+    keep: usize,
+) -> Result<(), CheckpointError> {
+    let id = CheckpointId(number);
+    let parts: Result<Vec<Part>, serde_json::Error> =
+        seal.parts.iter().map(|part| serde_json::from_str(part)).collect();
+    let parts = parts.map_err(|error| CheckpointError::part(id, error))?;
+    write_manifest(folder, id, hosted.layout().spec(), parts, seal.ledger.into_bytes())?;
+    // The checkpoint is there, whether or not old ones can be deleted. The one that the master knows of stays until it has
+    // heard of this one: it is what a lost server begins with.
+    if let Err(error) = keep_last(folder, keep, seal.known.map(CheckpointId)) {
+        tracing::warn!(%error, "checkpoints that are not needed any more cannot be deleted");
+    }
+    tracing::info!(checkpoint = number, "is whole");
+    Ok(())
+}
+
+fn report(number: u64, result: Result<Saved, CheckpointError>) -> master::from_server::Message {
+    let result = result.unwrap_or_else(|error| {
+        tracing::warn!(checkpoint = number, %error, "cannot be written");
+        Saved::Failure(error.to_string())
+    });
+    master::from_server::Message::Save(master::SaveReport { number, result: Some(result) })
+}
+
+/// Looks for the latest checkpoint of which every byte is as it was written.
+fn look(folder: &Folder) -> master::CheckpointsFound {
+    let mut found = master::CheckpointsFound::default();
+    let whole = match list(folder) {
+        Ok(whole) => whole,
+        Err(error) => {
+            found.damaged.push(error.to_string());
+            return found;
+        }
+    };
+    found.highest = highest(folder);
+    for id in whole.into_iter().rev() {
+        let read = Checkpoint::open(folder, id).and_then(|checkpoint| {
+            checkpoint.verify()?;
+            Ok((serde_json::to_string(&checkpoint.manifest().model), checkpoint.manifest().ledger.clone()))
+        });
+        match read {
+            Ok((Ok(model), ledger)) => {
+                let ledger = String::from_utf8_lossy(&ledger).into_owned();
+                return master::CheckpointsFound { latest: Some(id.0), model, ledger, ..found };
+            }
+            Ok((Err(error), _)) => found.damaged.push(error.to_string()),
+            Err(error) => found.damaged.push(error.to_string()),
+        }
+    }
+    found
+}
+
+/// The highest number that a folder has, whether there is a checkpoint in it or not.
+fn highest(folder: &Folder) -> u64 {
+    let names = folder.list().unwrap_or_default();
+    let numbers = names.iter().filter_map(|name| CheckpointId::of_folder(name.split_once('/')?.0));
+    numbers.map(|id| id.0).max().unwrap_or(0)
+}

@@ -1,0 +1,177 @@
+//! A server's session with its master: it says how far it is and what it has done, and carries out what it is told.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flexor_wire::Token;
+use flexor_wire::master::v1 as master;
+use flexor_wire::master::v1::servers_client::ServersClient;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::planning::PlanError;
+use super::{Reports, Server};
+use crate::dial::MAX_MESSAGE;
+
+/// How long it waits before it looks for its master again: first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How often it says what it has done.
+const LOAD_EVERY: Duration = Duration::from_secs(1);
+const WAITING: usize = 256;
+/// What was said in this time before a session broke may not have arrived. A connection at whose other end nobody is
+/// does not stand for longer.
+const IN_DOUBT: Duration = Duration::from_secs(10);
+
+/// Why a server cannot go on.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// Another life of it has begun, or it is not wanted for another reason that stays.
+    #[error("the master refuses this server: {0}")]
+    Refused(String),
+    /// It was told something that cannot be.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The master's address is none.
+    #[error("the master's address cannot be used: {0}")]
+    Address(String),
+}
+
+/// Follows the master at this address until it refuses the server. A master that is away is waited for: clients are
+/// answered meanwhile.
+pub async fn follow_master(
+    server: &Server,
+    master: &str,
+    my_address: &str,
+    mut reports: Reports,
+) -> Result<(), SessionError> {
+    let way = server.0.dialer.way_to(master).map_err(|error| SessionError::Address(error.to_string()))?;
+    let mut generation = 0;
+    let mut said = Said::default();
+    let mut pause = PAUSE.0;
+    loop {
+        if let Ok(channel) = way.connect().await {
+            let mut client = ServersClient::with_interceptor(channel, Token::carried(server.0.token.as_ref()))
+                .max_decoding_message_size(MAX_MESSAGE);
+            let (outgoing, receiver) = mpsc::channel(WAITING);
+            let name = server.name();
+            let life = master::Node { name: name.name.clone(), incarnation: name.incarnation };
+            let hello = master::ServerHello {
+                server: Some(life),
+                address: my_address.to_owned(),
+                generation,
+                leaving: server.0.is_leaving.load(Ordering::Acquire),
+            };
+            let hello = master::FromServer { message: Some(master::from_server::Message::Hello(hello)) };
+            let greeted = outgoing.send(hello).await;
+            if greeted.is_ok()
+                && let Ok(messages) = client.serve(ReceiverStream::new(receiver)).await
+            {
+                pause = PAUSE.0;
+                let session =
+                    Session { server, outgoing, reports: &mut reports, said: &mut said, generation: &mut generation };
+                // A master that has not written down what was found has to hear it again.
+                server.0.has_looked.store(false, Ordering::Release);
+                server.set_connected(true);
+                let followed = session.follow(messages.into_inner()).await;
+                server.set_connected(false);
+                followed?;
+            }
+        }
+        tokio::time::sleep(pause).await;
+        if pause < PAUSE.1 && pause * 2 >= PAUSE.1 {
+            tracing::warn!(master, "cannot be reached; goes on trying");
+        }
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+impl Server {
+    fn set_connected(&self, is_connected: bool) {
+        self.0.is_connected.store(is_connected, Ordering::Release);
+        self.0.changed.notify_waiters();
+    }
+}
+
+/// What the master was told lately, and what has to be told again.
+#[derive(Default)]
+struct Said {
+    lately: VecDeque<(Instant, master::from_server::Message)>,
+    again: VecDeque<master::from_server::Message>,
+}
+
+impl Said {
+    fn add(&mut self, report: &master::from_server::Message) {
+        let now = Instant::now();
+        while self.lately.front().is_some_and(|(at, _)| now.duration_since(*at) > IN_DOUBT) {
+            self.lately.pop_front();
+        }
+        self.lately.push_back((now, report.clone()));
+    }
+
+    /// A session has just begun: what was said last in the one before may not have arrived. To hear it twice does no
+    /// harm.
+    fn say_again(&mut self) {
+        let lately = std::mem::take(&mut self.lately).into_iter().map(|(_, report)| report);
+        self.again = lately.chain(std::mem::take(&mut self.again)).collect();
+    }
+}
+
+struct Session<'a> {
+    server: &'a Server,
+    outgoing: mpsc::Sender<master::FromServer>,
+    reports: &'a mut Reports,
+    said: &'a mut Said,
+    /// The latest that was seen.
+    generation: &'a mut u64,
+}
+
+impl Session<'_> {
+    /// Until the stream breaks.
+    async fn follow(self, mut messages: Streaming<master::ToServer>) -> Result<(), SessionError> {
+        let Self { server, outgoing, reports, said, generation } = self;
+        let mut pulse = tokio::time::interval(LOAD_EVERY);
+        said.say_again();
+        loop {
+            let report = tokio::select! {
+                message = messages.message() => {
+                    let Ok(Some(message)) = message else { return Ok(()) };
+                    if message.generation < *generation {
+                        // A master of an earlier life, which another has taken over from.
+                        return Ok(());
+                    }
+                    *generation = message.generation;
+                    take(server, message)?;
+                    continue;
+                }
+                Some(report) = async { said.again.pop_front() }, if !said.again.is_empty() => report,
+                Some(report) = reports.recv(), if said.again.is_empty() => report,
+                _ = pulse.tick() => master::from_server::Message::Load(server.load()),
+            };
+            match report {
+                // The one is said every second, the other again for every plan as long as it is so.
+                master::from_server::Message::Load(_) | master::from_server::Message::Unreachable(_) => {}
+                _ => said.add(&report),
+            }
+            if outgoing.send(master::FromServer { message: Some(report) }).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn take(server: &Server, message: master::ToServer) -> Result<(), SessionError> {
+    match message.message {
+        Some(master::to_server::Message::Plan(plan)) => server.plan(&plan)?,
+        Some(master::to_server::Message::Closed(closed)) => server.close(&closed),
+        Some(master::to_server::Message::Steps(steps)) => server.follow_steps(&steps),
+        Some(master::to_server::Message::Refusal(refusal)) => {
+            return Err(SessionError::Refused(format!("{}: {}", refusal.reason, refusal.detail)));
+        }
+        None => {}
+    }
+    Ok(())
+}

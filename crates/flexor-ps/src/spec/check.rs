@@ -1,0 +1,135 @@
+//! What makes a specification impossible.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::{InitializerError, ModelSpec, OptimizerError};
+
+/// The longest name of a variable or table, in bytes.
+pub const MAX_NAME: usize = 256;
+/// The widest row of a table.
+pub const MAX_DIM: u32 = 1 << 16;
+/// The most elements of a variable: what one partition has of it, of which a push has all, is half as large as a message.
+pub const MAX_ELEMENTS: u64 = 1 << 31;
+/// The most sides of a variable's shape.
+pub const MAX_RANK: usize = 16;
+/// The most variables, and the most tables.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// A model that cannot be.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SpecError {
+    /// A name that files and messages could not carry.
+    #[error(
+        "'{0}' cannot be the name of a variable or table: it needs 1 to {MAX_NAME} bytes, no control characters and no '@'"
+    )]
+    Name(String),
+    /// Two things of one name.
+    #[error("'{0}' is declared twice; variables and tables share one set of names")]
+    Twice(String),
+    /// Too many things.
+    #[error("a model has at most {MAX_ENTRIES} variables and as many tables")]
+    TooMany,
+    /// No width, or too large.
+    #[error("table '{table}' has rows of {dim} values; 1 to {MAX_DIM} are possible")]
+    Dim {
+        /// The table.
+        table: String,
+        /// The width asked for.
+        dim: u32,
+    },
+    /// No elements, or too many.
+    #[error(
+        "variable '{variable}' has the shape {shape:?}; 1 to {MAX_ELEMENTS} elements with at most {MAX_RANK} sides are possible"
+    )]
+    Shape {
+        /// The variable.
+        variable: String,
+        /// The shape asked for.
+        shape: Vec<u64>,
+    },
+    /// Initial values that cannot be drawn.
+    #[error("the initial values of '{name}' cannot be: {why}")]
+    Initial {
+        /// The variable or table.
+        name: String,
+        /// What is wrong.
+        why: InitializerError,
+    },
+    /// An optimizer that cannot step.
+    #[error("the optimizer cannot be: {0}")]
+    Optimizer(#[from] OptimizerError),
+}
+
+pub(super) fn check(spec: &ModelSpec) -> Result<(), SpecError> {
+    if spec.variables.len() > MAX_ENTRIES || spec.tables.len() > MAX_ENTRIES {
+        return Err(SpecError::TooMany);
+    }
+    spec.optimizer.check()?;
+    let variables = spec.variables.iter().map(|variable| (&variable.name, &variable.init));
+    let tables = spec.tables.iter().map(|table| (&table.name, &table.init));
+    let mut names = BTreeSet::new();
+    for (name, init) in variables.chain(tables) {
+        if name.is_empty() || name.len() > MAX_NAME || name.contains(|c: char| c.is_control() || c == '@') {
+            return Err(SpecError::Name(name.clone()));
+        }
+        if !names.insert(name) {
+            return Err(SpecError::Twice(name.clone()));
+        }
+        init.check().map_err(|why| SpecError::Initial { name: name.clone(), why })?;
+    }
+    if let Some(table) = spec.tables.iter().find(|table| !(1..=MAX_DIM).contains(&table.dim)) {
+        return Err(SpecError::Dim { table: table.name.clone(), dim: table.dim });
+    }
+    let possible = |shape: &[u64], elements: u64| shape.len() <= MAX_RANK && (1..=MAX_ELEMENTS).contains(&elements);
+    match spec.variables.iter().find(|variable| !possible(&variable.shape, variable.elements())) {
+        Some(variable) => Err(SpecError::Shape { variable: variable.name.clone(), shape: variable.shape.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Initializer, Optimizer, TableSpec, VariableSpec};
+    use super::*;
+
+    fn model() -> ModelSpec {
+        ModelSpec {
+            variables: vec![VariableSpec { name: "bias".into(), shape: vec![], init: Initializer::Zeros }],
+            tables: vec![TableSpec { name: "users".into(), dim: 8, init: Initializer::UNIFORM }],
+            optimizer: Optimizer::sgd(0.1),
+            seed: 7,
+        }
+    }
+
+    fn refusal(change: impl FnOnce(&mut ModelSpec)) -> String {
+        let mut model = model();
+        change(&mut model);
+        model.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_model_that_can_be_is_taken() {
+        assert_eq!(model().check(), Ok(()));
+        assert_eq!(model().variables[0].elements(), 1);
+    }
+
+    #[test]
+    fn what_no_server_could_hold_is_refused_by_name() {
+        assert!(refusal(|model| model.tables[0].name = "bias".into()).contains("'bias' is declared twice"));
+        assert!(refusal(|model| model.tables[0].name = "a@b".into()).contains("'a@b' cannot be the name"));
+        assert!(refusal(|model| model.tables[0].dim = 0).contains("'users' has rows of 0 values"));
+        assert!(refusal(|model| model.variables[0].shape = vec![3, 0]).contains("'bias' has the shape [3, 0]"));
+        assert!(refusal(|model| model.variables[0].shape = vec![u64::MAX, u64::MAX]).contains("'bias'"));
+        assert!(refusal(|model| model.tables[0].init = Initializer::Constant(f32::NAN)).contains("'users'"));
+        assert!(refusal(|model| model.optimizer = Optimizer::sgd(-1.0)).contains("learning rate"));
+    }
+
+    #[test]
+    fn a_specification_reads_back_as_it_was_written() {
+        let text = serde_json::to_string(&model()).unwrap();
+        assert_eq!(serde_json::from_str::<ModelSpec>(&text).unwrap(), model());
+        assert!(text.contains(r#""init":"uniform(-0.05, 0.05)""#), "{text}");
+    }
+}

@@ -1,0 +1,9 @@
+//! ElasticDL's wire, as its workers speak it: calls over loopback, and what they lead to.
+
+mod bad_tensors;
+mod checkpoints;
+mod conversion;
+mod initial_values;
+mod served;
+mod steps;
+mod training;

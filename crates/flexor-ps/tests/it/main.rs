@@ -1,0 +1,12 @@
+//! Parameter servers, their master and their clients over real sockets.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod checkpoints;
+mod cluster;
+mod elasticdl;
+mod exactly_once;
+mod gate;
+mod move_phases;
+mod simulation;
+mod snapshots;
+mod training;

@@ -1,0 +1,95 @@
+//! What a record means: chosen with text such as `clicks:numbers=4,fields=10`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::columns::Columns;
+use crate::described::{Described, DescriptionError, whole};
+
+/// What records are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Schema {
+    /// `clicks`: lines of CSV with the columns `label` (0 or 1), numbers `n0`, `n1`, … and categorical fields `c0`,
+    /// `c1`, …
+    Clicks {
+        /// Numbers in a record.
+        numbers: usize,
+        /// Categorical fields in a record.
+        fields: usize,
+        /// How numbers are scaled.
+        scale: Scale,
+    },
+    /// `census`: lines of CSV with `label` and then the columns of the census of 1994 that UCI calls *adult*; the label
+    /// is whether somebody earns more than 50,000 dollars (1 or `>50K`).
+    Census,
+    /// `digits`: images of 28 × 28 grey pixels and what digit they show; pixels become 0 to 1.
+    Digits,
+}
+
+/// How the numbers of a click become those that a model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scale {
+    /// `plain`: as they are.
+    #[default]
+    Plain,
+    /// `log`: sign(x)·ln(1 + |x|), for counts and amounts, which have long tails.
+    Log,
+}
+
+const NAMES: &[&str] = &["clicks", "census", "digits"];
+const MOST_COLUMNS: usize = 1000;
+
+impl Schema {
+    /// The schema of a table with these columns, where they are those of one.
+    pub fn of_columns(columns: &[String]) -> Option<Self> {
+        let count = |letter: char| columns.iter().filter(|name| name.starts_with(letter)).count();
+        let (numbers, fields) = (count('n'), count('c'));
+        let candidates = [Self::Census, Self::Clicks { numbers, fields, scale: Scale::default() }];
+        candidates.into_iter().find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
+    }
+}
+
+impl FromStr for Schema {
+    type Err = DescriptionError;
+
+    fn from_str(text: &str) -> Result<Self, DescriptionError> {
+        let described = Described::parse(text)?;
+        match described.name {
+            "clicks" => {
+                described.only(&["numbers", "fields", "scale"])?;
+                Ok(Self::Clicks {
+                    numbers: described.option("numbers", 4, whole(0, MOST_COLUMNS))?,
+                    fields: described.option("fields", 10, whole(1, MOST_COLUMNS))?,
+                    scale: described.option("scale", Scale::default(), read_scale)?,
+                })
+            }
+            "census" => described.only(&[]).map(|()| Self::Census),
+            "digits" => described.only(&[]).map(|()| Self::Digits),
+            other => Err(DescriptionError::UnknownName { kind: "schema", name: other.to_owned(), known: NAMES }),
+        }
+    }
+}
+
+fn read_scale(text: &str) -> Result<Scale, String> {
+    match text {
+        "plain" => Ok(Scale::Plain),
+        "log" => Ok(Scale::Log),
+        _ => Err("write plain, or log for counts".to_owned()),
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clicks { numbers, fields, scale } => {
+                write!(f, "clicks:numbers={numbers},fields={fields}")?;
+                match scale {
+                    Scale::Plain => Ok(()),
+                    Scale::Log => f.write_str(",scale=log"),
+                }
+            }
+            Self::Census => f.write_str("census"),
+            Self::Digits => f.write_str("digits"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use flexor_data::example::ExampleWriter;
+
+use super::*;
+
+fn read(schema: &str, records: &[&str]) -> Result<Batch, BadRecord> {
+    let mut features = Features::new(&schema.parse().unwrap());
+    let mut batch = Batch::new(features.inputs());
+    for (number, record) in records.iter().enumerate() {
+        features.add(100 + number as u64, record.as_bytes(), &mut batch)?;
+    }
+    Ok(batch)
+}
+
+#[test]
+fn a_click_becomes_scaled_counts_and_keys_of_its_fields() {
+    let batch =
+        read("clicks:numbers=2,fields=2,scale=log", &["1,0,1.718281828,7,7", "0,,-1.718281828,,\"a,b\""]).unwrap();
+    assert_eq!(batch.labels(), [1, 0]);
+    for (found, wanted) in batch.numbers().iter().zip([0.0, 1.0, 0.0, -1.0]) {
+        assert!((found - wanted).abs() < 1e-6, "{found} is not {wanted}");
+    }
+    assert_eq!(batch.keys(), [key(0, b"7"), key(1, b"7"), key(0, b""), key(1, b"a,b")]);
+}
+
+#[test]
+fn a_person_of_the_census_is_read_with_or_without_blanks() {
+    let line = ">50K, 52, Self-emp-inc, 287927, HS-grad, 9, Married-civ-spouse, Exec-managerial, Wife, White, Female, \
+                15024, 0, 40, United-States";
+    let batch = read("census", &[line, &line.replace(' ', "").replace(">50K", "0")]).unwrap();
+    assert_eq!(batch.labels(), [1, 0]);
+    assert_eq!((batch.inputs().fields, batch.inputs().numbers), (8, 5));
+    assert_eq!((batch.numbers_of(0)[0], batch.keys_of(0)[6]), (1.0, key(6, b"Female")));
+    assert_eq!((batch.numbers_of(0), batch.keys_of(0)), (batch.numbers_of(1), batch.keys_of(1)));
+}
+
+#[test]
+fn a_bad_record_is_named_with_its_column() {
+    let error = |records: &[&str]| read("clicks:numbers=1,fields=1", records).unwrap_err().to_string();
+    assert_eq!(
+        error(&["1,2,a", "1,many,a"]),
+        "record 101: column n0 is \"many\", which is no finite number; mend it, or leave it empty where it is unknown"
+    );
+    assert_eq!(error(&["2,1,a"]), "record 100: column label is \"2\", which is no label; write one of 0, 1");
+    let uneven = "columns, and a record has 3: label, n0, c0; choose the schema that fits the file";
+    assert_eq!(error(&["1,2"]), format!("record 100: it has 2 {uneven}"));
+    assert_eq!(error(&["1,2,a,b,c"]), format!("record 100: it has 5 {uneven}"));
+    assert!(error(&["1,inf,a"]).contains("column n0"));
+    assert!(error(&[&format!("1,{},a", "x".repeat(500))]).len() < 250);
+}
+
+#[test]
+fn a_bad_record_leaves_the_batch_as_it_was() {
+    let mut features = Features::new(&Schema::Clicks { numbers: 1, fields: 1, scale: Scale::Plain });
+    let mut batch = Batch::new(features.inputs());
+    features.add(0, b"1,2,a", &mut batch).unwrap();
+    features.add(1, b"1,x,a", &mut batch).unwrap_err();
+    features.add(2, b"0,3,b", &mut batch).unwrap();
+    assert_eq!((batch.labels(), batch.numbers().len(), batch.keys().len()), (&[1, 0][..], 2, 2));
+}
+
+#[test]
+fn a_schema_reads_back_as_it_is_written() {
+    for text in ["clicks:numbers=0,fields=26", "clicks:numbers=13,fields=26,scale=log", "census", "digits"] {
+        assert_eq!(text.parse::<Schema>().unwrap().to_string(), text);
+    }
+    assert_eq!("clicks".parse(), Ok(Schema::Clicks { numbers: 4, fields: 10, scale: Scale::Plain }));
+    let error = "faces".parse::<Schema>().unwrap_err().to_string();
+    assert_eq!(error, "there is no schema \"faces\"; choose one of clicks, census, digits");
+}
+
+fn read_digit(record: &[u8]) -> Result<Batch, BadRecord> {
+    let mut features = Features::new(&Schema::Digits);
+    let mut batch = Batch::new(features.inputs());
+    features.add(3, record, &mut batch).map(|()| batch)
+}
+
+/// An image as an example has it.
+fn example(pixels: &[u8], label: i64) -> Vec<u8> {
+    let mut writer = ExampleWriter::new();
+    writer.floats("image", pixels.iter().map(|pixel| f32::from(*pixel))).integers("label", &[label]);
+    writer.finish().to_vec()
+}
+
+#[test]
+fn an_image_is_the_same_from_either_kind_of_file() {
+    let pixels: Vec<u8> = (0..784).map(|at| (at % 256) as u8).collect();
+    let of_idx = read_digit(&[&[7], &pixels[..]].concat()).unwrap();
+    let of_example = read_digit(&example(&pixels, 7)).unwrap();
+    assert_eq!((of_idx.labels(), of_idx.numbers()), (of_example.labels(), of_example.numbers()));
+    assert_eq!((of_idx.labels(), of_idx.numbers()[255]), (&[7][..], 1.0));
+}
+
+#[test]
+fn what_is_no_digit_is_refused_with_what_would_be_one() {
+    let error = |record: &[u8]| read_digit(record).unwrap_err().to_string();
+    let wanted = "give images of 28 × 28 pixels, as IDX files or as tf.train.Example with `image` and `label`";
+    assert_eq!(
+        error(&example(&[1; 784], 12)),
+        "record 3: column label is \"12\", which is no label; write a digit from 0 to 9"
+    );
+    assert_eq!(error(&example(&[1; 100], 1)), format!("record 3: `image` is not 784 finite floats; {wanted}"));
+    assert_eq!(error(b""), format!("record 3: the example has no feature `image`; {wanted}"));
+    assert!(error(&[0xFF; 12]).starts_with("record 3: not a tf.train.Example"));
+}
+
+#[test]
+fn a_table_is_known_by_its_columns() {
+    let of = |columns: &str| Schema::of_columns(&columns.split(',').map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(of("label,n0,n1,c0"), Some(Schema::Clicks { numbers: 2, fields: 1, scale: Scale::Plain }));
+    assert_eq!(of("label,c0,n0"), None);
+    assert_eq!(of("label,clicks,name"), None);
+    let census = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
+                  capital_gain,capital_loss,hours_per_week,native_country";
+    assert_eq!(of(census), Some(Schema::Census));
+}
+
+#[test]
+fn a_click_is_the_same_from_either_kind_of_file() {
+    let schema = Schema::Clicks { numbers: 1, fields: 2, scale: Scale::Plain };
+    let mut features = Features::new(&schema);
+    let mut batch = Batch::new(features.inputs());
+    let mut writer = ExampleWriter::new();
+    writer.bytes("c1", b"red").integers("label", &[1]).floats("n0", [0.25].into_iter()).integers("c0", &[17]);
+    features.add(0, writer.finish(), &mut batch).unwrap();
+    features.add(1, b"1,0.25,17,red", &mut batch).unwrap();
+    assert_eq!(batch.labels(), [1, 1]);
+    assert_eq!(batch.numbers_of(0), batch.numbers_of(1));
+    assert_eq!(batch.keys_of(0), batch.keys_of(1));
+
+    let mut writer = ExampleWriter::new();
+    let error = features.add(2, writer.integers("label", &[1, 0]).finish(), &mut batch).unwrap_err().to_string();
+    assert!(error.starts_with("record 2: it has no feature `label` of one value; give lines of CSV"), "{error}");
+}

@@ -1,0 +1,35 @@
+//! What a dense layer does beside its product: bias and ReLU, and the way back through them.
+
+/// Every row of `rows` begins as the bias, so that a product can be added to it.
+///
+/// # Panics
+///
+/// When `rows` are not rows as wide as the bias.
+pub fn begin_with_bias(bias: &[f32], rows: &mut [f32]) {
+    assert!(!bias.is_empty() && rows.len().is_multiple_of(bias.len()), "rows are as wide as their bias");
+    rows.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+}
+
+/// The sums of the columns of rows as wide as `sums`, from the first row to the last: the gradient of a bias.
+pub fn sum_columns(rows: &[f32], sums: &mut [f32]) {
+    sums.fill(0.0);
+    for row in rows.chunks_exact(sums.len().max(1)) {
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum += value;
+        }
+    }
+}
+
+/// Negative values become 0. Not-a-number stays, so that a broken model is seen.
+pub fn relu(values: &mut [f32]) {
+    for value in values {
+        *value = if *value < 0.0 { 0.0 } else { *value };
+    }
+}
+
+/// The gradient before ReLU, given the one after it and what ReLU gave.
+pub fn relu_backward(outputs: &[f32], gradients: &mut [f32]) {
+    for (gradient, output) in gradients.iter_mut().zip(outputs) {
+        *gradient = if *output > 0.0 { *gradient } else { 0.0 };
+    }
+}

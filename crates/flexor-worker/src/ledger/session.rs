@@ -1,0 +1,189 @@
+//! The session of a worker: requests and answers, and what has to be said again when it breaks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use flexor_wire::Token;
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::master_client::MasterClient;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Endpoint;
+
+use super::{LedgerError, WorkerName};
+
+/// How long it waits before it looks for the master again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// After how many attempts somebody is told: some seconds.
+const TELL_EVERY: u64 = 100;
+/// How long making a connection may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How often it is looked whether the master is still there, and how long it has to answer.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
+/// The number of the request that says again what the worker holds.
+const COME_BACK: u64 = 1;
+
+/// Something to be asked.
+pub(super) struct Asked {
+    pub(super) op: wire::request::Op,
+    pub(super) answer: oneshot::Sender<wire::reply::Result>,
+}
+
+pub(super) struct Session {
+    endpoint: Endpoint,
+    token: Option<Token>,
+    worker: WorkerName,
+    asked: mpsc::Receiver<Asked>,
+    /// What was asked and not answered, by number.
+    open: BTreeMap<u64, Asked>,
+    last: u64,
+    /// Leased and not acknowledged.
+    holds: Vec<wire::Held>,
+    /// Acknowledged, and which decision has to be durable before that need not be said again.
+    acknowledged: VecDeque<(u64, wire::Held)>,
+}
+
+impl Session {
+    pub(super) fn new(
+        master: &str,
+        token: Option<Token>,
+        worker: WorkerName,
+        asked: mpsc::Receiver<Asked>,
+    ) -> Result<Self, LedgerError> {
+        let endpoint = Endpoint::from_shared(format!("http://{master}"));
+        let endpoint = endpoint
+            .map_err(|error| LedgerError::Address(error.to_string()))?
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_LIMIT)
+            .http2_keep_alive_interval(KEEP_ALIVE.0)
+            .keep_alive_timeout(KEEP_ALIVE.1)
+            .keep_alive_while_idle(true);
+        let (holds, acknowledged) = (Vec::new(), VecDeque::new());
+        Ok(Self { endpoint, token, worker, asked, open: BTreeMap::new(), last: COME_BACK, holds, acknowledged })
+    }
+
+    /// Until nobody asks any more.
+    pub(super) async fn run(mut self) {
+        for attempt in 1_u64.. {
+            if attempt.is_multiple_of(TELL_EVERY) {
+                tracing::warn!(master = %self.endpoint.uri(), attempt, "cannot be reached; goes on trying");
+            }
+            if let Ok(channel) = self.endpoint.connect().await {
+                let mut client = MasterClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
+                let (requests, receiver) = mpsc::channel(64);
+                // Whatever is asked of a master comes after what it has to know.
+                let back = self.request(COME_BACK, wire::request::Op::ComeBack(self.come_back()));
+                let said = requests.send(back).await;
+                if said.is_ok()
+                    && let Ok(replies) = client.session(ReceiverStream::new(receiver)).await
+                    && self.talk(requests, replies.into_inner()).await.is_err()
+                {
+                    return;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Until the stream breaks; an error when nobody asks any more.
+    async fn talk(
+        &mut self,
+        requests: mpsc::Sender<wire::Request>,
+        mut replies: Streaming<wire::Reply>,
+    ) -> Result<(), LedgerError> {
+        let again: Vec<(u64, wire::request::Op)> =
+            self.open.iter().map(|(id, asked)| (*id, asked.op.clone())).collect();
+        for (id, op) in again {
+            if requests.send(self.request(id, op)).await.is_err() {
+                return Ok(());
+            }
+        }
+        loop {
+            tokio::select! {
+                reply = replies.message() => match reply {
+                    Ok(Some(reply)) => self.take(reply),
+                    Ok(None) | Err(_) => return Ok(()),
+                },
+                asked = self.asked.recv() => {
+                    let Some(asked) = asked else { return Err(LedgerError::Ended) };
+                    self.last += 1;
+                    let request = self.request(self.last, asked.op.clone());
+                    self.open.insert(self.last, asked);
+                    if requests.send(request).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, reply: wire::Reply) {
+        while self.acknowledged.front().is_some_and(|(lsn, _)| *lsn <= reply.durable_lsn) {
+            self.acknowledged.pop_front();
+        }
+        let Some(result) = reply.result else { return };
+        if reply.id == COME_BACK {
+            if let wire::reply::Result::Void(void) = result {
+                self.holds.retain(|held| !void.held.contains(held));
+            }
+            return;
+        }
+        let Some(asked) = self.open.remove(&reply.id) else { return };
+        match (&asked.op, &result) {
+            (_, wire::reply::Result::Lease(lease)) => self.holds.extend(lease.held),
+            (wire::request::Op::GiveBack(back), _) => {
+                self.holds =
+                    std::mem::take(&mut self.holds).into_iter().flat_map(|held| without(held, *back)).collect();
+            }
+            (wire::request::Op::Acknowledge(wire::AcknowledgeBatches { done: Some(done), .. }), answered) => {
+                self.holds =
+                    std::mem::take(&mut self.holds).into_iter().flat_map(|held| without(held, *done)).collect();
+                if let wire::reply::Result::Accounted(accounted) = answered {
+                    self.acknowledged.push_back((accounted.lsn, *done));
+                }
+            }
+            _ => {}
+        }
+        // Who does not wait any more does not want to know.
+        let _ = asked.answer.send(result);
+    }
+
+    fn come_back(&self) -> wire::ComeBack {
+        let acknowledged = self.acknowledged.iter().map(|(_, held)| *held).collect();
+        wire::ComeBack { holds: self.holds.clone(), acknowledged }
+    }
+
+    fn request(&self, id: u64, op: wire::request::Op) -> wire::Request {
+        let node = Some(wire::Node { name: self.worker.name.clone(), incarnation: self.worker.incarnation });
+        wire::Request { id, node, op: Some(op) }
+    }
+}
+
+/// What is left of batches of a lease when some of them are done.
+fn without(held: wire::Held, done: wire::Held) -> Vec<wire::Held> {
+    if held.lease != done.lease {
+        return vec![held];
+    }
+    let (end, done_end) = (held.first + held.count, done.first + done.count);
+    let before = wire::Held { count: done.first.clamp(held.first, end) - held.first, ..held };
+    let first = done_end.clamp(held.first, end);
+    let after = wire::Held { first, count: end - first, ..held };
+    [before, after].into_iter().filter(|left| left.count > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_is_taken_out_of_what_is_held() {
+        let held = |first, count| wire::Held { lease: 1, first, count };
+        assert_eq!(without(held(4, 4), held(4, 1)), [held(5, 3)]);
+        assert_eq!(without(held(4, 4), held(5, 2)), [held(4, 1), held(7, 1)]);
+        assert_eq!(without(held(4, 4), held(0, 99)), []);
+        assert_eq!(without(held(4, 4), held(8, 2)), [held(4, 4)]);
+        let other = wire::Held { lease: 2, first: 4, count: 4 };
+        assert_eq!(without(other, held(4, 4)), [other]);
+    }
+}

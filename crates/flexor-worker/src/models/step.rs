@@ -1,0 +1,62 @@
+//! What goes into one step of training, and what comes out.
+
+use crate::kernels::{log_loss, softmax_cross_entropy};
+use crate::{Batch, Lookup};
+
+/// A batch with the parameters that it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// The records.
+    pub batch: &'a Batch,
+    /// The rows they use, as the model found them.
+    pub lookup: &'a Lookup,
+    /// The values of every variable, in the order in which the model declares them.
+    pub variables: &'a [Vec<f32>],
+    /// For every table the rows of the lookup's keys, one after the other.
+    pub rows: &'a [Vec<f32>],
+}
+
+/// What a step found out. Kept between steps, so that nothing is allocated.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Gradients {
+    /// The mean loss of the batch before the step.
+    pub loss: f64,
+    /// The scores of the batch before the step, as [`super::Model::scores`] gives them.
+    pub scores: Vec<f32>,
+    /// The derivative of the mean loss by every variable.
+    pub variables: Vec<Vec<f32>>,
+    /// The derivative of the mean loss by every row of the lookup's keys. The uses of a row are added from the first
+    /// record to the last.
+    pub rows: Vec<Vec<f32>>,
+}
+
+impl Gradients {
+    /// Takes over the scores of a batch of yes and no, with their loss; gives its derivative by each score.
+    pub(super) fn of_yes_no(&mut self, batch: &Batch, scores: &[f32], score_gradients: &mut Vec<f32>) {
+        self.take_over(batch, scores, score_gradients, |scale, score_gradients| {
+            log_loss(scores, batch.labels(), scale, score_gradients)
+        });
+    }
+
+    /// Takes over the scores of a batch of classes, with their loss; gives its derivative by each score.
+    pub(super) fn of_classes(&mut self, batch: &Batch, scores: &[f32], score_gradients: &mut Vec<f32>) {
+        self.take_over(batch, scores, score_gradients, |scale, score_gradients| {
+            let classes = batch.inputs().classes as usize;
+            softmax_cross_entropy(scores, classes, batch.labels(), scale, score_gradients)
+        });
+    }
+
+    fn take_over(
+        &mut self,
+        batch: &Batch,
+        scores: &[f32],
+        score_gradients: &mut Vec<f32>,
+        loss: impl FnOnce(f32, &mut [f32]) -> f64,
+    ) {
+        self.scores.clear();
+        self.scores.extend_from_slice(scores);
+        score_gradients.resize(scores.len(), 0.0);
+        let records = batch.len().max(1);
+        self.loss = loss(1.0 / records as f32, score_gradients) / records as f64;
+    }
+}

@@ -1,0 +1,163 @@
+//! Every model learns what it can learn: made-up truths whose best result is known.
+
+mod generated;
+
+use super::*;
+use crate::Inputs;
+use crate::features::key;
+use crate::kernels::probability;
+use crate::metrics::Metrics;
+use crate::models::{Architecture, Task};
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn unit(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f32 / (1 << 24) as f32
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        ((self.unit() * end as f32) as usize).min(end - 1)
+    }
+}
+
+/// What a value of a field does in a made-up truth: a number between -1 and 1 that belongs to it.
+fn effect(field: usize, value: usize, of: u32) -> f32 {
+    let bits = key(of, format!("{field} {value}").as_bytes());
+    (bits >> 40) as f32 / (1 << 23) as f32 - 1.0
+}
+
+const CLICKS: Inputs = Inputs { fields: 4, numbers: 2, classes: 2 };
+const VALUES: usize = 12;
+
+/// Batches, and how well the truth itself scores their records.
+struct Truth {
+    batches: Vec<Batch>,
+    best: Metrics,
+}
+
+impl Truth {
+    /// Clicks whose logit is linear, and has pairs of fields in it where `pairs` is above 0.
+    fn clicks(records: usize, pairs: f32, seed: u64) -> Self {
+        let mut numbers = Numbers(seed);
+        let mut truth = Self { batches: Vec::new(), best: Metrics::new(Task::YesNo) };
+        for _ in 0..records / 256 {
+            let mut batch = Batch::new(CLICKS);
+            let mut scores = Vec::new();
+            for _ in 0..256 {
+                let values: Vec<usize> = (0..CLICKS.fields).map(|_| numbers.below(VALUES)).collect();
+                let x = [numbers.unit(), numbers.unit()];
+                let linear: f32 = values.iter().enumerate().map(|(field, value)| effect(field, *value, 0)).sum();
+                let together = |left: usize, right: usize| -> f32 {
+                    (1..3).map(|of| effect(left, values[left], of) * effect(right, values[right], of)).sum()
+                };
+                let score = linear + x[0] - x[1] + pairs * (together(0, 1) + together(2, 3) + together(0, 3));
+                let keys: Vec<u64> =
+                    values.iter().enumerate().map(|(field, value)| (field * VALUES + value) as u64).collect();
+                batch.push(u32::from(numbers.unit() < probability(score)), &x, &keys);
+                scores.push(score);
+            }
+            truth.best.add(&scores, batch.labels());
+            truth.batches.push(batch);
+        }
+        truth
+    }
+}
+
+/// Trains a model on some batches and scores others.
+fn learn(described: &str, inputs: Inputs, passes: usize, train: &[Batch], test: &[Batch]) -> Metrics {
+    let architecture: Architecture = described.parse().unwrap();
+    let model = architecture.build(inputs).unwrap();
+    let mut metrics = Metrics::new(model.task());
+    let mut alone = TrainAlone::new(model, architecture.default_optimizer(), 1);
+    for _ in 0..passes {
+        train.iter().for_each(|batch| {
+            alone.train(batch);
+        });
+    }
+    test.iter().for_each(|batch| metrics.add(alone.scores(batch), batch.labels()));
+    metrics
+}
+
+fn auc_is_near_the_best(described: &str, pairs: f32, passes: usize) {
+    let (train, test) = (Truth::clicks(100_000, pairs, 1), Truth::clicks(20_000, pairs, 2));
+    let learned = learn(described, CLICKS, passes, &train.batches, &test.batches);
+    let (auc, best) = (learned.auc().unwrap(), test.best.auc().unwrap());
+    assert!(auc > best - 0.01, "{described} has {auc:.4}, the truth {best:.4}");
+}
+
+#[test]
+fn logistic_regression_learns_a_linear_truth() {
+    auc_is_near_the_best("logistic", 0.0, 1);
+}
+
+#[test]
+fn deepfm_learns_what_pairs_of_fields_say() {
+    auc_is_near_the_best("deepfm:dim=4,hidden=32x16", 2.0, 3);
+}
+
+#[test]
+fn wide_and_deep_remembers_pairs_of_fields() {
+    auc_is_near_the_best("wide-deep:dim=4,hidden=32x16,crosses=0x1+2x3+0x3", 2.0, 3);
+}
+
+#[test]
+fn logistic_regression_cannot_learn_pairs() {
+    let (train, test) = (Truth::clicks(50_000, 2.0, 1), Truth::clicks(20_000, 2.0, 2));
+    let learned = learn("logistic", CLICKS, 1, &train.batches, &test.batches);
+    assert!(learned.auc().unwrap() < test.best.auc().unwrap() - 0.03);
+}
+
+#[test]
+fn an_mlp_tells_shapes_apart() {
+    let inputs = Inputs { fields: 0, numbers: 64, classes: 10 };
+    let mut numbers = Numbers(3);
+    // Each digit is a pattern of bright pixels, moved by up to one to the right, under noise.
+    let mut batches = (0..80).map(|_| {
+        let mut batch = Batch::new(inputs);
+        for _ in 0..64 {
+            let (digit, moved) = (numbers.below(10), numbers.below(2));
+            let pixel = |at: usize| if effect(digit, at, 9) > 0.4 { 1.0 } else { 0.0 };
+            let image: Vec<f32> =
+                (0..64).map(|at| pixel((at + 64 - moved) % 64) + 0.6 * (numbers.unit() - 0.5)).collect();
+            batch.push(digit as u32, &image, &[]);
+        }
+        batch
+    });
+    let train: Vec<Batch> = batches.by_ref().take(64).collect();
+    let test: Vec<Batch> = batches.collect();
+    let learned = learn("mlp:hidden=32", inputs, 8, &train, &test);
+    assert!(learned.accuracy().unwrap() > 0.95, "{:?}", learned.accuracy());
+}
+
+#[test]
+fn scoring_keeps_no_rows() {
+    let truth = Truth::clicks(256, 0.0, 1);
+    let model = "deepfm".parse::<Architecture>().unwrap().build(CLICKS).unwrap();
+    let mut alone = TrainAlone::new(model, Optimizer::adam(0.01), 1);
+    let before = alone.scores(&truth.batches[0]).to_vec();
+    assert_eq!(alone.rows(), 0);
+    assert_eq!(alone.train(&truth.batches[0]).scores, before);
+    assert!(alone.rows() > 0);
+}
+
+#[test]
+fn optimizers_take_the_steps_of_their_definitions() {
+    let taken = |optimizer: Optimizer, gradients: &[f32]| {
+        let moves = Moves::new(optimizer);
+        let (mut weights, mut slots) = (vec![1.0_f32], moves.new_slots(1));
+        for (t, gradient) in (1..).zip(gradients) {
+            moves.take(&mut weights, &mut slots, &[*gradient], t);
+        }
+        weights[0]
+    };
+    let near = |found: f32, wanted: f32| assert!((found - wanted).abs() < 1e-6, "{found} is not {wanted}");
+    near(taken(Optimizer::sgd(0.1), &[1.0, 2.0]), 0.7);
+    let momentum = |nesterov| Optimizer::Sgd { learning_rate: 0.1, momentum: 0.5, nesterov };
+    near(taken(momentum(false), &[1.0, 2.0]), 1.0 - 0.1 - 0.25);
+    near(taken(momentum(true), &[1.0, 2.0]), 1.0 - 0.15 - 0.325);
+    near(taken(Optimizer::adagrad(0.1), &[1.0]), 1.0 - 0.1 / 1.1_f32.sqrt());
+    near(taken(Optimizer::adam(0.1), &[3.0]), 0.9);
+}

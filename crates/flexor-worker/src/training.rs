@@ -1,0 +1,355 @@
+//! The training loop of a worker: batches are leased, read, and their values pulled while the one before is computed;
+//! gradients are pushed, and only then is a batch acknowledged.
+//!
+//! A worker that dies between push and acknowledgement costs a batch that is computed again: the servers know that they
+//! have applied it.
+
+mod evaluating;
+mod preparing;
+mod telling;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flexor_data::{Dataset, Options};
+use flexor_ps::client::Gradients as Pushed;
+use flexor_ps::client::{Client, ClientError};
+use flexor_ps::layout::TableId;
+use flexor_ps::push::NonFinite;
+use flexor_ps::spec::Optimizer;
+use flexor_wire::Token;
+use flexor_wire::master::v1 as wire;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+pub use self::evaluating::{Evaluated, Evaluations};
+use self::evaluating::{Evaluator, Running, measure};
+use self::preparing::{Prepared, prepare};
+use crate::Batch;
+use crate::features::{Features, Schema};
+use crate::ledger::{Ledger, LedgerError, WorkerName};
+use crate::metrics::Metrics;
+use crate::models::{Architecture, Gradients, Model, Step, UnfitInputs};
+use crate::reading::ReadError;
+use crate::scoring::{Scorer, ScoringError, Values};
+
+/// How often a worker says how it stands.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// What is trained, and on what.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The model.
+    pub architecture: Architecture,
+    /// How it learns.
+    pub optimizer: Optimizer,
+    /// From which its initial values follow, and the order of the data.
+    pub seed: u64,
+    /// Where the records are.
+    pub data: Vec<PathBuf>,
+    /// Records to measure the model on when everything is learnt; none where nobody asks.
+    pub test_data: Vec<PathBuf>,
+    /// What a record means; found out where nothing is said.
+    pub schema: Option<Schema>,
+    /// Records of a batch.
+    pub batch: u32,
+    /// How often the data is gone through.
+    pub epochs: u32,
+    /// What becomes of gradients that are not finite.
+    pub non_finite: NonFinite,
+    /// When the model is measured on the test data while it is trained; none: only when everything is learnt.
+    pub evaluations: Option<Evaluations>,
+    /// Updates that others have overtaken count the less the more of them there were.
+    pub by_staleness: bool,
+    /// How many batches are learnt together; none: each by itself, as it comes.
+    pub steps: Option<Steps>,
+}
+
+/// Synchronous training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// How many batches make a step.
+    pub batches: u32,
+    /// How many steps old the values may be that a batch is computed with.
+    pub tolerance: u32,
+}
+
+/// Who a worker is, and whom it works with.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Who it is.
+    pub worker: WorkerName,
+    /// Where its master is.
+    pub master: String,
+    /// The job's token.
+    pub token: Option<Token>,
+}
+
+/// Why a worker cannot go on.
+#[derive(Debug, Error)]
+pub enum TrainingError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The test data is of another kind.
+    #[error("the test data {data} cannot be used: {why}")]
+    TestData {
+        /// Where it is.
+        data: String,
+        /// What is wrong with it.
+        why: ReadError,
+    },
+    /// Records cannot be scored.
+    #[error(transparent)]
+    Scoring(#[from] ScoringError),
+    /// The records do not fit the model.
+    #[error(transparent)]
+    Inputs(#[from] UnfitInputs),
+    /// The parameter servers refuse something.
+    #[error(transparent)]
+    Servers(#[from] ClientError),
+    /// The master refuses something.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The job has other data.
+    #[error("{data} cannot be trained on: {why}")]
+    OtherData {
+        /// Where it is.
+        data: String,
+        /// What the master says.
+        why: LedgerError,
+    },
+    /// Nobody knows what the records mean.
+    #[error("it is not clear what the records of {0} mean: say so with --schema (clicks, census or digits)")]
+    NoSchema(String),
+}
+
+/// How training stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// Steps of this worker.
+    pub steps: u64,
+    /// Records of this worker.
+    pub records: u64,
+    /// How many records were scored since it was told last.
+    pub measured: u64,
+    /// The mean loss of these.
+    pub loss: Option<f64>,
+    /// How well it did since then, where that is measured.
+    pub auc: Option<f64>,
+    /// The share of records that were right since then.
+    pub accuracy: Option<f64>,
+    /// Records per second since then.
+    pub records_per_second: f64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Steps of this worker.
+    pub steps: u64,
+    /// Records of this worker that were accounted for.
+    pub records: u64,
+    /// Parts of updates that were on a server before, from a batch that was computed again.
+    pub applied_before: u64,
+    /// How well the model does on other data, where some was given.
+    pub test: Option<TestResult>,
+}
+
+/// How well a model does on data it was not trained on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TestResult {
+    /// How many records.
+    pub records: u64,
+    /// The mean loss.
+    pub loss: Option<f64>,
+    /// The area under the curve, for yes or no.
+    pub auc: Option<f64>,
+    /// The share that was right.
+    pub accuracy: Option<f64>,
+}
+
+/// What is told while it trains.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// How it stands.
+    Standing(&'a Standing),
+    /// The model was measured on other data, by this worker.
+    Evaluated(&'a Evaluated),
+}
+
+/// Trains until all data is learnt. `tell` hears how it stands, now and then.
+pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -> Result<Outcome, TrainingError> {
+    let dataset = Arc::new(Dataset::open(&plan.data, &Options::default()).map_err(ReadError::from)?);
+    // Better to know now that it cannot be read than when everything is learnt.
+    let test = match &plan.test_data[..] {
+        [] => None,
+        paths => Some(Arc::new(Dataset::open(paths, &Options::default()).map_err(ReadError::from)?)),
+    };
+    let schema = schema_of(plan, &dataset)?;
+    let features = Features::new(&schema);
+    let mut model = plan.architecture.build(features.inputs())?;
+    let scorer = |data: &Arc<Dataset>| Scorer::new(data.clone(), &schema, &plan.architecture, plan.batch);
+    if let Some(test) = &test {
+        let tried = scorer(test)?.try_first();
+        tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why })?;
+    }
+    let spec = model.declaration().with(plan.optimizer, plan.seed);
+    let ledger = Arc::new(Ledger::open(&place.master, place.token.clone(), place.worker.clone())?);
+    let registered = ledger.register(registration(plan, &dataset)).await;
+    registered.map_err(|why| TrainingError::OtherData { data: named(&plan.data), why })?;
+    let puller = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+    let mut pusher = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+    // One thread computes, whatever for.
+    let permits = Arc::new(Semaphore::new(1));
+    let mut evaluating = match (&test, plan.evaluations) {
+        (Some(test), Some(when)) => {
+            let client = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+            let (scorer, ledger, permits) = (scorer(test)?, ledger.clone(), permits.clone());
+            Some(Running::start(Evaluator { when, scorer, client, spec, ledger, permits }))
+        }
+        _ => None,
+    };
+
+    let (looker, inputs) = (plan.architecture.build(features.inputs())?, features.inputs());
+    let (batch, size, steps, by_version) = (Batch::new(inputs), plan.batch, plan.steps, plan.by_staleness);
+    let reading = preparing::Reading { dataset, features, looker, batch, size, steps, by_version };
+    let mut prepared = prepare(reading, puller, ledger.clone());
+    let mut gradients = Gradients::default();
+    let mut progress = Progress::new(model.as_ref());
+    let mut outcome = Outcome { steps: 0, records: 0, applied_before: 0, test: None };
+    let mut last = None;
+    while let Some(next) = prepared.recv().await {
+        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound } = next?;
+        let step = Step { batch: &batch, lookup: &lookup, variables: &variables, rows: &rows };
+        {
+            // It is never closed.
+            let _permit = permits.acquire().await.ok();
+            tokio::task::block_in_place(|| model.gradients(step, &mut gradients));
+        }
+        let row_gradients: Vec<(TableId, &[u64], &[f32])> = (0..)
+            .map(TableId)
+            .zip(lookup.tables())
+            .zip(&gradients.rows)
+            .map(|((table, of), values)| (table, of.keys(), values.as_slice()))
+            .collect();
+        let variable_gradients: Vec<(u32, &[f32])> = (0..).zip(gradients.variables.iter().map(Vec::as_slice)).collect();
+        let (in_step, non_finite) = (plan.steps.map(|_| rewound), plan.non_finite);
+        let push = Pushed {
+            batch: id,
+            learning_rate: 0.0,
+            in_step,
+            non_finite,
+            rows: &row_gradients,
+            variables: &variable_gradients,
+        };
+        let pushed = pusher.push_since(&push, &versions).await?;
+        outcome.applied_before += u64::from(pushed.taken_before) + u64::from(pushed.too_late);
+        outcome.records += ledger.acknowledge(held, false).await?;
+        outcome.steps += 1;
+        last = Some(held);
+        if let Some(standing) = progress.step(&batch, &gradients) {
+            tell(Told::Standing(&standing));
+            ledger.report(telling::standing(&standing, &outcome, pusher.answered())).await?;
+        }
+        if let Some(evaluated) = evaluating.as_mut().and_then(Running::news) {
+            tell(Told::Evaluated(&evaluated));
+        }
+    }
+    if let Some(last) = last {
+        // What was acknowledged must be safe before the worker ends.
+        ledger.acknowledge(last, true).await?;
+    }
+    if let Some(evaluating) = evaluating
+        && let Some(evaluated) = evaluating.finish().await
+    {
+        tell(Told::Evaluated(&evaluated));
+    }
+    pusher.save().await?;
+    if let Some(standing) = progress.rest() {
+        tell(Told::Standing(&standing));
+        ledger.report(telling::standing(&standing, &outcome, pusher.answered())).await?;
+    }
+    ledger.report(telling::done(&outcome, pusher.answered())).await?;
+    if let Some(test) = &test {
+        let test = measure(&mut scorer(test)?, &mut Values::Servers(&mut pusher), &permits).await?;
+        ledger.report(telling::test(&test)).await?;
+        outcome.test = Some(test);
+    }
+    Ok(outcome)
+}
+
+fn schema_of(plan: &Plan, dataset: &Dataset) -> Result<Schema, TrainingError> {
+    let found = || dataset.columns().and_then(Schema::of_columns);
+    plan.schema.clone().or_else(found).ok_or_else(|| TrainingError::NoSchema(named(&plan.data)))
+}
+
+/// Data, in a word.
+fn named(data: &[PathBuf]) -> String {
+    match data {
+        [] => String::new(),
+        [one] => one.display().to_string(),
+        [first, others @ ..] => format!("{} and {} more", first.display(), others.len()),
+    }
+}
+
+fn registration(plan: &Plan, dataset: &Dataset) -> wire::Dataset {
+    wire::Dataset {
+        name: DATASET.to_owned(),
+        records: dataset.len(),
+        batch: u64::from(plan.batch),
+        epochs: Some(plan.epochs),
+        order: wire::dataset::Order::ShuffledBatches.into(),
+        seed: plan.seed,
+        step_batches: plan.steps.map(|steps| u64::from(steps.batches)),
+        steps_ahead: plan.steps.map_or(0, |steps| steps.tolerance),
+    }
+}
+
+/// What the training data is called in the job.
+pub const DATASET: &str = "training";
+
+/// What is told now and then.
+struct Progress {
+    board: Metrics,
+    empty: Metrics,
+    since: Instant,
+    steps: u64,
+    records: u64,
+}
+
+impl Progress {
+    fn new(model: &dyn Model) -> Self {
+        let board = Metrics::new(model.task());
+        Self { empty: board.clone(), board, since: Instant::now(), steps: 0, records: 0 }
+    }
+
+    /// A step was taken; how it stands, if it is time to tell.
+    fn step(&mut self, batch: &Batch, gradients: &Gradients) -> Option<Standing> {
+        self.board.add(&gradients.scores, batch.labels());
+        self.steps += 1;
+        self.records += batch.len() as u64;
+        (self.since.elapsed() >= TELL_EVERY).then(|| self.tell())
+    }
+
+    /// What was not told yet.
+    fn rest(&mut self) -> Option<Standing> {
+        (self.board.records() > 0).then(|| self.tell())
+    }
+
+    fn tell(&mut self) -> Standing {
+        let seconds = self.since.elapsed().as_secs_f64().max(1e-9);
+        let board = std::mem::replace(&mut self.board, self.empty.clone());
+        self.since = Instant::now();
+        Standing {
+            steps: self.steps,
+            records: self.records,
+            measured: board.records(),
+            loss: board.loss(),
+            auc: board.auc(),
+            accuracy: board.accuracy(),
+            records_per_second: board.records() as f64 / seconds,
+        }
+    }
+}

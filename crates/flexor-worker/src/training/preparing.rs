@@ -1,0 +1,143 @@
+//! The next batch, while the one before is computed: leased, read, and its values pulled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_data::Dataset;
+use flexor_ps::batch::BatchId;
+use flexor_ps::client::{Client, PullFor, Versions};
+use flexor_ps::layout::TableId;
+use flexor_wire::master::v1 as wire;
+use tokio::sync::mpsc;
+
+use super::{DATASET, Steps, TrainingError};
+use crate::features::Features;
+use crate::ledger::Ledger;
+use crate::models::Model;
+use crate::reading::read;
+use crate::{Batch, Lookup, TableLookup};
+
+/// How many batches a worker leases at a time.
+const LEASE: u64 = 8;
+/// How many batches are prepared ahead: values are as old as that when they are used.
+const AHEAD: usize = 1;
+
+/// How long values of a step are waited for. A step is leased when the one before it is taken, so that this is long: the
+/// servers, and the data with them, may have gone back to a checkpoint, and the batch is not this worker's any more.
+const STEP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A batch with everything that a step needs.
+pub(super) struct Prepared {
+    pub(super) id: BatchId,
+    pub(super) held: wire::Held,
+    pub(super) batch: Batch,
+    pub(super) lookup: Lookup,
+    pub(super) variables: Vec<Vec<f32>>,
+    pub(super) rows: Vec<Vec<f32>>,
+    /// Of which versions the values are, where that matters.
+    pub(super) versions: Versions,
+    /// The map by which all servers had last gone back when it was leased.
+    pub(super) rewound: u64,
+}
+
+/// What records are read with.
+pub(super) struct Reading {
+    pub(super) dataset: Arc<Dataset>,
+    pub(super) features: Features,
+    /// Says which rows a batch needs.
+    pub(super) looker: Box<dyn Model>,
+    pub(super) batch: Batch,
+    /// Records of a batch; the last one of an epoch may be smaller.
+    pub(super) size: u32,
+    pub(super) steps: Option<Steps>,
+    /// Versions of values are asked for.
+    pub(super) by_version: bool,
+}
+
+/// Prepares batches until there are none any more.
+pub(super) fn prepare(
+    mut reading: Reading,
+    mut client: Client,
+    ledger: Arc<Ledger>,
+) -> mpsc::Receiver<Result<Prepared, TrainingError>> {
+    let (prepared, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        loop {
+            // What is learnt together is computed by as many as there are.
+            let batches = if reading.steps.is_some() { 1 } else { LEASE };
+            let lease = match ledger.lease(DATASET, batches).await {
+                Ok(Some(lease)) => lease,
+                Ok(None) => return,
+                Err(error) => return drop(prepared.send(Err(error.into())).await),
+            };
+            for batch in &lease.batches {
+                let next = match reading.next(&mut client, &lease, batch).await {
+                    Ok(Some(next)) => Ok(next),
+                    Ok(None) => match ledger.give_back(held(&lease, batch)).await {
+                        Ok(()) => continue,
+                        Err(error) => Err(error.into()),
+                    },
+                    Err(error) => Err(error),
+                };
+                let failed = next.is_err();
+                if prepared.send(next).await.is_err() || failed {
+                    return;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+impl Reading {
+    /// The batch, or nothing if its step does not come.
+    async fn next(
+        &mut self,
+        client: &mut Client,
+        lease: &wire::Lease,
+        of: &wire::Batch,
+    ) -> Result<Option<Prepared>, TrainingError> {
+        let (dataset, features) = (self.dataset.clone(), &mut self.features);
+        let batch = &mut self.batch;
+        tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
+        let mut lookup = Lookup::default();
+        self.looker.look_up(&self.batch, &mut lookup);
+        let mut rows = Vec::new();
+        let wanted: Vec<(TableId, &[u64])> =
+            (0..).map(TableId).zip(lookup.tables().iter().map(TableLookup::keys)).collect();
+        let why = match (of.step, self.steps) {
+            (Some(step), Some(steps)) => {
+                PullFor::Step { taken: step.saturating_sub(u64::from(steps.tolerance)), rewound: lease.rewound }
+            }
+            _ if self.by_version => PullFor::TrainingByVersion,
+            _ => PullFor::Training,
+        };
+        let pulling = client.pull(&wanted, why, &mut rows);
+        match why {
+            PullFor::Step { .. } => match tokio::time::timeout(STEP_PATIENCE, pulling).await {
+                Ok(pulled) => pulled?,
+                Err(_) => return Ok(None),
+            },
+            PullFor::Training | PullFor::TrainingByVersion | PullFor::Looking => pulling.await?,
+        }
+        let (variables, versions) = (client.variables(), client.versions().clone());
+        let first = of.number * u64::from(self.size);
+        let len = u32::try_from(of.count).unwrap_or(u32::MAX);
+        let id = BatchId { dataset: lease.dataset, epoch: lease.epoch, first, len };
+        let held = held(lease, of);
+        Ok(Some(Prepared {
+            id,
+            held,
+            batch: self.batch.clone(),
+            lookup,
+            variables,
+            rows,
+            versions,
+            rewound: lease.rewound,
+        }))
+    }
+}
+
+fn held(lease: &wire::Lease, of: &wire::Batch) -> wire::Held {
+    wire::Held { lease: lease.held.unwrap_or_default().lease, first: of.number, count: 1 }
+}

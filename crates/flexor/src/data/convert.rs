@@ -1,0 +1,98 @@
+//! `flexor data convert`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use flexor_data::convert::{self, Conversion, ConvertError, Target};
+use flexor_data::output::OutputError;
+use flexor_data::{Dataset, OnDamage, Options};
+
+use super::progress::Progress;
+use super::{ForceArg, RecordIoArgs, Refused, SourceArgs, has_extension, shown};
+use crate::exit::Exit;
+use crate::output;
+
+/// What `flexor data convert` takes.
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// A file, or a folder of files; of IDX the file of images
+    #[arg(value_name = "FROM")]
+    pub from: PathBuf,
+    /// The file to write; with --records-per-file the folder
+    #[arg(value_name = "TO")]
+    pub to: PathBuf,
+    /// The format to write [default: what TO ends in, .csv or .txt, else recordio]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub into: Option<TargetFormat>,
+    /// Write a folder of files with so many records each, called data-00000 and so on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub records_per_file: Option<u64>,
+    /// What becomes of damaged records
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    pub damaged: Damaged,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub record_io: RecordIoArgs,
+    #[command(flatten)]
+    pub force: ForceArg,
+}
+
+/// A format that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TargetFormat {
+    /// Chunks of records
+    Recordio,
+    /// A table
+    Csv,
+    /// Lines
+    Text,
+}
+
+/// What becomes of damaged records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Damaged {
+    /// Nothing is written
+    Fail,
+    /// They are left out and counted
+    Skip,
+}
+
+pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
+    let on_damage = match args.damaged {
+        Damaged::Fail => OnDamage::Fail,
+        Damaged::Skip => OnDamage::Skip,
+    };
+    let dataset = Dataset::open(std::slice::from_ref(&args.from), &Options { on_damage, ..args.source.options() })?;
+    let record_io = Target::RecordIo(args.record_io.options());
+    let target = match args.into {
+        Some(TargetFormat::Recordio) => record_io,
+        Some(TargetFormat::Csv) => Target::Csv,
+        Some(TargetFormat::Text) => Target::Text,
+        None if has_extension(&args.to, "csv") => Target::Csv,
+        None if has_extension(&args.to, "txt") => Target::Text,
+        None => record_io,
+    };
+    let (to, records_per_file, existing) = (args.to.clone(), args.records_per_file, args.force.existing());
+    let conversion = Conversion { target, to, records_per_file, existing };
+    let mut progress = Progress::new("converted", dataset.len());
+    let converted = convert::convert(&dataset, &conversion, &mut |done| progress.at(done));
+    drop(progress);
+    let converted = converted.map_err(|error| match error {
+        ConvertError::Data(error) => anyhow::Error::new(error),
+        ConvertError::Output(OutputError::Exists(_))
+        | ConvertError::NoWay { .. }
+        | ConvertError::NoColumns
+        | ConvertError::Record { .. } => Refused(error.into()).into(),
+        ConvertError::Output(OutputError::Io { .. }) | ConvertError::Write { .. } => error.into(),
+    })?;
+    dataset.damage().iter().for_each(|damage| output::note(&format!("warning: {damage}")));
+    let left_out =
+        if converted.damaged > 0 { format!(", {} damaged ones left out", converted.damaged) } else { String::new() };
+    let files = match &converted.files[..] {
+        [file] => shown(file),
+        files => format!("{} files in {}", files.len(), shown(&args.to)),
+    };
+    output::text(&format!("{files}: {} records{left_out}\n", converted.records))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,99 @@
+//! `flexor local down`: ends the process that runs the cluster, and whatever one that was killed has left.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use flexor_local::api::Holder;
+use flexor_local::cluster::Cluster;
+use flexor_local::home::{Home, HomeError};
+
+use super::{DownArgs, left_in};
+use crate::cli::ClusterArgs;
+use crate::exit::Exit;
+use crate::signals::{self, Termination};
+use crate::{logging, output, run};
+
+/// How soon a process is asked again to hurry: which signals were heard cannot be known.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// A process that has not ended after so long, in a hurry, is killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Somebody who has the folder but does not serve may be about to begin, or to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
+    logging::start_for_run();
+    let home = super::home(args.home.home.as_deref())?;
+    let shown = home.path().display();
+    let mut termination = signals::terminated()?;
+    let holder = Holder::of(&home).await.with_context(|| home.socket().display().to_string())?;
+    if let Some(holder) = &holder {
+        if !end(holder, args.now, &mut termination).await {
+            output::note(&format!("process {} goes on ending its pods", holder.pid()));
+            return Ok(Exit::Interrupted);
+        }
+        output::text(&format!("the laptop cluster in {shown} is down\n"))?;
+    }
+    // A process that was killed, now or earlier, has left its pods behind.
+    let left = left_in(&home);
+    if left.is_empty() {
+        if holder.is_none() {
+            output::text(&format!("no laptop cluster is up in {shown}\n"))?;
+        }
+        return Ok(Exit::Success);
+    }
+    let cluster = take_over(args, &home).await?;
+    let driver = {
+        let cluster = cluster.clone();
+        tokio::spawn(async move { cluster.run().await })
+    };
+    if args.now {
+        run::end_at_once(&cluster).await;
+    } else {
+        output::note("ends what was left; Ctrl-C kills it");
+        run::end_early(&cluster, &mut termination).await;
+    }
+    driver.abort();
+    output::text(&format!("what a killed laptop cluster had left in {shown} is ended: {}\n", left.join(", ")))?;
+    Ok(Exit::Success)
+}
+
+/// Has a process end, and says whether it has. Ctrl-C ends the waiting.
+async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool {
+    holder.ask_to_end();
+    if !now {
+        output::note(&format!("process {} ends its pods; `flexor local down --now` kills them", holder.pid()));
+        return tokio::select! {
+            () = holder.ended() => true,
+            _ = termination.wait() => false,
+        };
+    }
+    let hurry = async {
+        while tokio::time::timeout(ASK_AGAIN, holder.ended()).await.is_err() {
+            holder.ask_to_end();
+        }
+    };
+    if tokio::time::timeout(PATIENCE, hurry).await.is_err() {
+        holder.kill();
+        holder.ended().await;
+    }
+    true
+}
+
+/// Takes the folder of a process that is gone.
+async fn take_over(args: &DownArgs, home: &Home) -> anyhow::Result<Cluster> {
+    let options = ClusterArgs::in_folder(args.home.home.clone());
+    let begun = tokio::time::Instant::now();
+    loop {
+        match Cluster::open(run::options(&options)?) {
+            Ok(cluster) => return Ok(cluster),
+            Err(HomeError::Taken(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(HomeError::Taken(_)) => {
+                bail!(
+                    "a process holds {} and does not serve; look for it with `fuser`",
+                    home.path().join("lock").display()
+                )
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

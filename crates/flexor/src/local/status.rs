@@ -1,0 +1,113 @@
+//! `flexor local status`.
+
+use std::time::Duration;
+
+use flexor_local::api::{Client, ClientError, Holder, Resource};
+use flexor_local::home::Home;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{StatusArgs, left_in};
+use crate::exit::Exit;
+use crate::output::{self, Format};
+use crate::verbs::{Text, cells, since};
+
+/// A cluster that does not answer in this time is in trouble.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
+    let home = super::home(args.home.home.as_deref())?;
+    let asked = tokio::time::timeout(PATIENCE, ask(&home)).await;
+    match asked {
+        Ok(Ok(Some(status))) => {
+            match args.output {
+                Format::Text => output::text(&text(&status))?,
+                Format::Json => output::json(&status["status"])?,
+            }
+            Ok(Exit::Success)
+        }
+        Ok(Ok(None)) => {
+            let left = left_in(&home);
+            match args.output {
+                Format::Text => output::text(&down(&home, &left))?,
+                Format::Json => output::json(&json!({ "up": false, "home": home.path(), "left": left }))?,
+            }
+            Ok(Exit::Infrastructure)
+        }
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => {
+            let pid = Holder::of(&home).await.ok().flatten().map(|holder| holder.pid());
+            match args.output {
+                Format::Text => output::text(&format!(
+                    "the laptop cluster in {} does not answer (process {}); `flexor local down --now` ends it\n",
+                    home.path().display(),
+                    pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
+                ))?,
+                Format::Json => {
+                    output::json(&json!({ "up": true, "answers": false, "home": home.path(), "process": pid }))?;
+                }
+            }
+            Ok(Exit::Infrastructure)
+        }
+    }
+}
+
+/// What the cluster says of itself; nothing where none is up.
+async fn ask(home: &Home) -> Result<Option<Value>, ClientError> {
+    let client = match Client::connect(home).await {
+        Err(ClientError::NoCluster(_)) => return Ok(None),
+        other => other?,
+    };
+    match client.list(Resource::Cluster, None).await {
+        Err(ClientError::NoCluster(_)) => Ok(None),
+        told => Ok(told?.into_iter().next()),
+    }
+}
+
+fn text(cluster: &Value) -> String {
+    let status = &cluster["status"];
+    let began = &cluster["metadata"]["creationTimestamp"];
+    let ground =
+        if status["background"] == true { "in the background" } else { "`flexor run`, until its jobs are over" };
+    let mut text = Text::default();
+    text.pairs(&[
+        ("Laptop Cluster", "up".to_owned()),
+        ("Since", format!("{} ({} ago)", cells::text(began), since(began, Timestamp::now()))),
+        ("Process", format!("{}, {ground}", status["process"])),
+        ("Version", cells::text(&status["version"])),
+        ("Home", cells::text(&status["home"])),
+        ("Programs Run In", cells::text(&status["folder"])),
+        ("Log", if status["log"].is_null() { "<none>".to_owned() } else { cells::text(&status["log"]) }),
+        ("CPUs", cpus(status)),
+        ("Memory Limits", cells::text(&status["memoryLimits"])),
+        ("Jobs", counts(&status["jobs"])),
+        ("Pods", counts(&status["pods"])),
+    ]);
+    text.finish()
+}
+
+fn cpus(status: &Value) -> String {
+    let machine = &status["machineCPUs"];
+    match status["cpus"].as_str() {
+        Some(given) => format!("{given} to be given out; this machine has {machine}"),
+        None => format!("{machine} in this machine, nothing is held back"),
+    }
+}
+
+fn counts(counts: &Value) -> String {
+    let counts = counts.as_object().into_iter().flatten();
+    let told: Vec<String> = counts.map(|(phase, count)| format!("{count} {phase}")).collect();
+    if told.is_empty() { "<none>".to_owned() } else { told.join(", ") }
+}
+
+fn down(home: &Home, left: &[String]) -> String {
+    let shown = home.path().display();
+    if left.is_empty() {
+        return format!("no laptop cluster is up in {shown}; `flexor local up` starts one\n");
+    }
+    format!(
+        "no laptop cluster is up in {shown}, but one that was killed has left {}; `flexor local up` goes on with them, \
+         `flexor local down` ends them\n",
+        left.join(", ")
+    )
+}

@@ -1,0 +1,115 @@
+//! `flexor predict`: what a trained model says of records, out of a checkpoint.
+
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use flexor_worker::features::Schema;
+use flexor_worker::models::Architecture;
+use flexor_worker::predicting::{Plan, Predicted, PredictionError, predict};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::output::{self, Format};
+use crate::worker::measured;
+
+/// What `flexor predict` takes.
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// The model, as it was trained: logistic, wide-deep, deepfm or mlp, with its options
+    #[arg(long, value_name = "MODEL")]
+    pub model: Architecture,
+    /// The folder of checkpoints, as in spec.flexor.checkpoints.folder
+    #[arg(long, value_name = "FOLDER")]
+    pub checkpoints: PathBuf,
+    /// Which checkpoint [default: the latest]
+    #[arg(long, value_name = "NUMBER")]
+    pub number: Option<u64>,
+    /// The data: files, or folders of files
+    #[arg(long, required = true, value_name = "PATH")]
+    pub data: Vec<PathBuf>,
+    /// What a record means: clicks, census or digits; found out for tables with a header
+    #[arg(long, value_name = "SCHEMA")]
+    pub schema: Option<Schema>,
+    /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
+    /// is whole
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Records at a time
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub batch: u32,
+    /// Output format of the last line, which says how well the predictions fit the labels
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: Format,
+}
+
+#[derive(Serialize)]
+struct Told {
+    checkpoint: u64,
+    records: u64,
+    loss: Option<f64>,
+    auc: Option<f64>,
+    accuracy: Option<f64>,
+}
+
+/// Predicts.
+pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
+    let plan = Plan {
+        architecture: args.model.clone(),
+        checkpoints: args.checkpoints.clone(),
+        number: args.number,
+        data: args.data.clone(),
+        schema: args.schema.clone(),
+        batch: args.batch,
+    };
+    match predict_to(&plan, args) {
+        Ok(()) => Ok(Exit::Success),
+        Err(error) => match error.downcast_ref::<PredictionError>() {
+            None | Some(PredictionError::Write(_)) => Err(error),
+            Some(wrong) => {
+                output::note(&format!("error: {wrong}"));
+                Ok(Exit::Failure)
+            }
+        },
+    }
+}
+
+fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    if args.out == Path::new("-") {
+        let predicted = runtime.block_on(predict(plan, &mut BufWriter::new(io::stdout().lock())))?;
+        // The predictions are what is wanted there; how well they fit goes beside them.
+        output::note(&line(&predicted));
+        return Ok(());
+    }
+    let half = args.out.with_extension("half");
+    let written = write(&half, |file| Ok(runtime.block_on(predict(plan, file))?));
+    if written.is_err() {
+        let _ = fs::remove_file(&half);
+    }
+    let predicted = written?;
+    fs::rename(&half, &args.out).with_context(|| format!("cannot write {}", args.out.display()))?;
+    match args.output {
+        Format::Json => {
+            let Predicted { checkpoint, fit } = predicted;
+            let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
+            output::json(&Told { checkpoint, records, loss, auc, accuracy })?;
+        }
+        Format::Text => output::text(&format!("{}\n", line(&predicted)))?,
+    }
+    Ok(())
+}
+
+fn write<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let file = fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    let filled = fill(&mut file)?;
+    file.flush().with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(filled)
+}
+
+fn line(Predicted { checkpoint, fit }: &Predicted) -> String {
+    format!("checkpoint {checkpoint}: {} records{}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
+}

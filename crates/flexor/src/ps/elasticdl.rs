@@ -1,0 +1,156 @@
+//! `flexor ps --elasticdl`: a server in the place of one of ElasticDL's, for its workers.
+//!
+//! The options are those of ElasticDL's own server, with dashes or with underscores. There is no master of ours in it.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use flexor_ps::elasticdl::{Checkpoints, Keeper, Kept, Mode, Options, Parameters, Server};
+use flexor_ps::spec::Optimizer;
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+
+use crate::exit::Exit;
+use crate::signals::Termination;
+
+/// What a server in the place of ElasticDL's takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "In the place of ElasticDL's server")]
+pub struct ElasticdlArgs {
+    /// Answer ElasticDL's workers (the service proto.Pserver), without a master of ours
+    ///
+    /// The workers decide which server gets what, so that the set of servers cannot change while they train. To go on
+    /// with another number of servers, start them with --checkpoint-dir-for-init.
+    #[arg(long)]
+    pub elasticdl: bool,
+    /// Which of the job's servers this is, from 0
+    #[arg(long, alias = "ps_id", value_name = "I", default_value_t = 0, requires = "elasticdl")]
+    pub ps_id: u32,
+    /// How many servers the job has
+    #[arg(long, alias = "num_ps_pods", value_name = "N", default_value = "1", requires = "elasticdl")]
+    pub num_ps_pods: NonZeroU32,
+    /// The optimizer: SGD, Adagrad or Adam
+    #[arg(long, alias = "opt_type", value_name = "TYPE", requires_all = ["elasticdl", "opt_args"])]
+    pub opt_type: Option<String>,
+    /// Its numbers, such as 'learning_rate=0.1;momentum=0.0;nesterov=False'
+    #[arg(long, alias = "opt_args", value_name = "ARGS", requires_all = ["elasticdl", "opt_type"])]
+    pub opt_args: Option<String>,
+    /// Apply every push as it comes, instead of several together
+    #[arg(
+        long, alias = "use_async", value_name = "BOOL", requires = "elasticdl", require_equals = true,
+        num_args = 0..=1, default_value = "false", default_missing_value = "true"
+    )]
+    pub use_async: bool,
+    /// How many pushes make a step; their dense gradients are averaged, those of rows added
+    #[arg(long, alias = "grads_to_wait", value_name = "N", default_value = "1", requires = "elasticdl")]
+    pub grads_to_wait: NonZeroU32,
+    /// How many steps gradients may be behind; others are rejected
+    #[arg(long, alias = "sync_version_tolerance", value_name = "N", default_value_t = 0, requires = "elasticdl")]
+    pub sync_version_tolerance: u32,
+    /// With --use-async: divide the learning rate by the number of updates since the worker's pull
+    #[arg(
+        long, alias = "lr_staleness_modulation", value_name = "BOOL", requires = "elasticdl", require_equals = true,
+        num_args = 0..=1, default_value = "false", default_missing_value = "true"
+    )]
+    pub lr_staleness_modulation: bool,
+    /// What the first values of rows are drawn from
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "elasticdl")]
+    pub seed: u64,
+    /// Where to write checkpoints; all servers of the job may share it
+    #[arg(long, alias = "checkpoint_dir", value_name = "FOLDER", requires_all = ["elasticdl", "checkpoint_steps"])]
+    pub checkpoint_dir: Option<PathBuf>,
+    /// Every how many versions; 0 for never
+    #[arg(long, alias = "checkpoint_steps", value_name = "N", default_value_t = 0, requires = "elasticdl")]
+    pub checkpoint_steps: u32,
+    /// How many checkpoints to keep; 0 for all
+    #[arg(long, alias = "keep_checkpoint_max", value_name = "N", default_value_t = 3, requires = "elasticdl")]
+    pub keep_checkpoint_max: usize,
+    /// Go on from a checkpoint: of such servers, of native ones, or of ElasticDL itself
+    ///
+    /// Any number of servers can go on from what any other number has written. Of a folder with several checkpoints the
+    /// latest whole one is taken.
+    #[arg(long, alias = "checkpoint_dir_for_init", value_name = "FOLDER", requires = "elasticdl")]
+    pub checkpoint_dir_for_init: Option<PathBuf>,
+}
+
+impl ElasticdlArgs {
+    fn optimizer(&self) -> anyhow::Result<Option<Optimizer>> {
+        let (Some(opt_type), Some(opt_args)) = (&self.opt_type, &self.opt_args) else { return Ok(None) };
+        let optimizer = Optimizer::from_elasticdl(opt_type, opt_args);
+        Ok(Some(optimizer.with_context(|| format!("--opt-type {opt_type} --opt-args '{opt_args}'"))?))
+    }
+
+    fn mode(&self) -> Mode {
+        match self.use_async {
+            true => Mode::Async { modulates_rate: self.lr_staleness_modulation },
+            false => Mode::Sync { grads_to_wait: self.grads_to_wait, tolerance: self.sync_version_tolerance },
+        }
+    }
+
+    /// The server as it begins: new, or from a checkpoint.
+    fn server(&self) -> anyhow::Result<Server> {
+        let (server, servers) = (self.ps_id, self.num_ps_pods);
+        ensure!(server < servers.get(), "--ps-id {server}: the job has {servers} servers, numbered from 0");
+        if self.lr_staleness_modulation && !self.use_async {
+            tracing::warn!("--lr-staleness-modulation does nothing without --use-async");
+        }
+        let Some(optimizer) = self.optimizer()? else {
+            bail!("--elasticdl needs --opt-type and --opt-args; the worker does not say how the model is trained");
+        };
+        let options = Options { optimizer, mode: self.mode(), seed: self.seed };
+        let parameters = match &self.checkpoint_dir_for_init {
+            None => Parameters::new(options)?,
+            Some(folder) => {
+                let kept = Kept::read(folder, Some(optimizer), self.seed).with_context(|| init_from(folder))?;
+                let parameters =
+                    kept.go_on(options, Keeper::Server { server, servers }).with_context(|| init_from(folder))?;
+                tracing::info!(
+                    version = parameters.version(),
+                    rows = parameters.load().rows,
+                    "goes on from a checkpoint"
+                );
+                parameters
+            }
+        };
+        let every = NonZeroU32::new(self.checkpoint_steps);
+        let folder = self.checkpoint_dir.as_ref().zip(every);
+        let checkpoints =
+            folder.map(|(folder, every)| Checkpoints::new(folder, server, servers, every, self.keep_checkpoint_max));
+        Ok(Server::new(parameters, checkpoints))
+    }
+}
+
+fn init_from(folder: &Path) -> String {
+    format!("--checkpoint-dir-for-init {}", folder.display())
+}
+
+/// Serves until it is told to stop.
+pub(super) async fn run(
+    args: &ElasticdlArgs,
+    listen: impl AsyncFnOnce() -> anyhow::Result<TcpListener>,
+    termination: &mut Termination,
+) -> anyhow::Result<Exit> {
+    let server = args.server()?;
+    let listener = listen().await?;
+    let listening: SocketAddr = listener.local_addr()?;
+    tracing::info!(%listening, server = args.ps_id, servers = args.num_ps_pods, mode = ?args.mode(), "serves ElasticDL's workers");
+    let serving = tonic::transport::Server::builder()
+        .initial_stream_window_size(8 << 20)
+        .initial_connection_window_size(16 << 20)
+        .add_routes(server.routes())
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    let exit = tokio::select! {
+        exit = termination.wait() => exit,
+        served = serving => {
+            served.context("cannot serve")?;
+            Exit::Success
+        }
+    };
+    tokio::task::spawn_blocking(move || server.finish_writing())
+        .await
+        .context("the last checkpoint was not waited for")?;
+    Ok(exit)
+}

@@ -1,0 +1,121 @@
+//! How much each parameter server kept and did, over the time that it was used.
+
+use flexor_local::cluster::{ServerStanding, Standing};
+use serde::Serialize;
+
+use crate::run::history::Sample;
+
+/// A server that was there at the end. What it has not said is not known.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerAccount {
+    /// Its name.
+    pub name: String,
+    /// How many partitions it answers for.
+    pub partitions: u32,
+    /// Of how many it keeps a copy.
+    pub copies: u32,
+    /// Rows that it keeps, copies included.
+    pub rows: Option<u64>,
+    /// Bytes that it keeps.
+    pub bytes: Option<u64>,
+    /// How often it was asked for values, on average since the first time.
+    pub pulls_per_second: Option<f64>,
+    /// How often it was sent gradients.
+    pub pushes_per_second: Option<f64>,
+    /// How many processors it used.
+    pub cpus: Option<f64>,
+}
+
+/// The servers that there are now, after what was seen of them.
+pub fn of(standing: &Standing, samples: &[Sample]) -> Vec<ServerAccount> {
+    let servers = standing.servers.iter().flat_map(|servers| &servers.each);
+    let account = |server: &ServerStanding| {
+        let average = Average::of(server, samples);
+        ServerAccount {
+            name: server.name.clone(),
+            partitions: server.partitions,
+            copies: server.copies,
+            rows: server.rows,
+            bytes: server.bytes,
+            pulls_per_second: average.as_ref().and_then(|average| average.per_second(|seen| count(seen.pulls))),
+            pushes_per_second: average.as_ref().and_then(|average| average.per_second(|seen| count(seen.pushes))),
+            cpus: average.as_ref().and_then(|average| average.per_second(|seen| seen.cpu_seconds)),
+        }
+    };
+    servers.map(account).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
+fn count(count: Option<u64>) -> Option<f64> {
+    count.map(|count| count as f64)
+}
+
+/// What was seen of a server first and last, and how long lies between.
+struct Average<'a> {
+    first: &'a ServerStanding,
+    last: &'a ServerStanding,
+    seconds: f64,
+}
+
+impl<'a> Average<'a> {
+    fn of(server: &ServerStanding, samples: &'a [Sample]) -> Option<Self> {
+        let is_it = |seen: &&ServerStanding| {
+            seen.name == server.name
+                && seen.incarnation == server.incarnation
+                && seen.pulls.is_some_and(|pulls| pulls > 0)
+        };
+        let seen = samples.iter().filter_map(|sample| {
+            let each = sample.standing.servers.iter().flat_map(|servers| &servers.each);
+            Some((sample.at, each.into_iter().find(is_it)?))
+        });
+        let seen: Vec<_> = seen.collect();
+        let ((from, first), (to, last)) = (*seen.first()?, *seen.last()?);
+        let seconds = to.saturating_sub(from).as_secs_f64();
+        (seconds > 0.0).then_some(Self { first, last, seconds })
+    }
+
+    fn per_second(&self, of: impl Fn(&ServerStanding) -> Option<f64>) -> Option<f64> {
+        Some((of(self.last)? - of(self.first)?) / self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use flexor_local::cluster::ServersStanding;
+
+    use super::*;
+
+    fn sample(seconds: u64, server: ServerStanding) -> Sample {
+        let mut standing = Standing::default();
+        standing.servers = Some(ServersStanding { each: vec![server], ..ServersStanding::default() });
+        Sample { at: Duration::from_secs(seconds), standing }
+    }
+
+    fn server(incarnation: u64, pulls: u64, cpu_seconds: f64) -> ServerStanding {
+        ServerStanding {
+            name: "ps-0".to_owned(),
+            incarnation,
+            pulls: Some(pulls),
+            cpu_seconds: Some(cpu_seconds),
+            ..ServerStanding::default()
+        }
+    }
+
+    #[test]
+    fn a_server_is_busy_from_when_it_is_first_used() {
+        let samples = [
+            sample(1, server(7, 900, 9.0)),
+            sample(2, server(8, 0, 0.1)),
+            sample(10, server(8, 10, 0.2)),
+            sample(14, server(8, 410, 2.2)),
+        ];
+        let [account] = &of(&samples[3].standing, &samples)[..] else { panic!("one server") };
+        assert_eq!((account.pulls_per_second, account.cpus), (Some(100.0), Some(0.5)));
+        assert_eq!(account.pushes_per_second, None, "it never said");
+        let [once] = &of(&samples[2].standing, &samples[..3])[..] else { panic!("one server") };
+        assert_eq!((once.pulls_per_second, once.rows), (None, None));
+    }
+}

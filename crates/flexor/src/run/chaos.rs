@@ -1,0 +1,145 @@
+//! `flexor run --chaos`: from what was typed to a script of acts, and the hand that does them while the jobs run.
+//!
+//! The script is made, checked and written down before anything starts. Which acts there are and how they are done is
+//! `flexor_local::chaos`'s.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use flexor_local::chaos::{Crew, Hand, Rate, Script};
+use flexor_local::cluster::{Cluster, JobKey, Options};
+use flexor_model::Job;
+use tokio::task::JoinHandle;
+
+use crate::output;
+
+/// What the script is called that a run leaves behind.
+const FILE: &str = "chaos.json";
+/// How many acts are told at the start.
+const TOLD: usize = 6;
+
+/// What was typed after `--chaos`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChaosArg {
+    /// The acts of a seed, so many in a second.
+    Seed(u64, Rate),
+    /// The acts in a file.
+    File(PathBuf),
+}
+
+impl FromStr for ChaosArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(file) = text.strip_prefix('@') {
+            return if file.is_empty() {
+                Err("no file is named after @".to_owned())
+            } else {
+                Ok(Self::File(file.into()))
+            };
+        }
+        let (seed, rate) = text.split_once(',').map_or((text, None), |(seed, rate)| (seed, Some(rate)));
+        let rate = rate.map_or_else(|| Ok(Rate::default()), str::parse).map_err(|error| error.to_string())?;
+        let seed = seed.parse().map_err(|_| "write SEED, SEED,RATE or @FILE; a seed is a whole number".to_owned())?;
+        Ok(Self::Seed(seed, rate))
+    }
+}
+
+/// Acts that are to be done.
+pub struct Acts {
+    script: Script,
+    /// Where they come from, and where they are.
+    source: String,
+}
+
+impl Acts {
+    /// The acts that are to be done to these jobs. Those of a seed are written into `folder`, to be done again.
+    ///
+    /// # Errors
+    ///
+    /// What to say to the user; nothing has been started.
+    pub fn prepare<'a>(arg: &ChaosArg, jobs: impl Iterator<Item = &'a Job>, folder: &Path) -> Result<Self, String> {
+        match arg {
+            ChaosArg::File(file) => {
+                let keys: Vec<JobKey> = jobs.map(JobKey::of).collect();
+                let script = Script::read(file, &keys).map_err(|error| format!("--chaos {error}"))?;
+                Ok(Self { script, source: format!("@{}", file.display()) })
+            }
+            ChaosArg::Seed(seed, rate) => {
+                let crews: Vec<Crew> = jobs.flat_map(Crew::of).collect();
+                let script = Script::of_seed(*seed, *rate, &crews);
+                let file = folder.join(FILE);
+                let at = file.strip_prefix(".").unwrap_or(&file).display();
+                script.write(&file).map_err(|error| format!("--chaos: cannot write {at}: {error}; stand elsewhere"))?;
+                Ok(Self { script, source: format!("{seed},{rate} (also in {at})") })
+            }
+        }
+    }
+
+    /// Begins, and tells what will be done.
+    pub fn begin(self, cluster: Cluster) -> anyhow::Result<Chaos> {
+        output::text(&self.told())?;
+        Ok(Chaos(tokio::spawn(Hand::new(cluster, &self.script).run())))
+    }
+
+    /// The acts that come first, and how many others there are.
+    fn told(&self) -> String {
+        let acts = self.script.acts();
+        let mut text = format!("chaos {}: {} acts, until all jobs are over", self.source, acts.len());
+        for act in acts.iter().take(TOLD) {
+            text.push_str(&format!("\n  {act}"));
+        }
+        if acts.len() > TOLD {
+            text.push_str(&format!("\n  … and {} more", acts.len() - TOLD));
+        }
+        text.push('\n');
+        text
+    }
+}
+
+/// How a cluster is run that these acts are done to. Its pods end with it, however it ends: nobody else knows what is
+/// stopped and has to go on.
+#[must_use]
+pub fn options(options: Options, acts: Option<&Acts>) -> Options {
+    let chaos = acts.is_some();
+    Options { chaos, ephemeral: options.ephemeral || chaos, ..options }
+}
+
+/// Acts that are being done. When it is dropped no more are, and what does not pass by itself is undone: to be dropped
+/// before the cluster is drained.
+pub struct Chaos(JoinHandle<()>);
+
+impl Drop for Chaos {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_may_have_a_rate_and_a_file_an_at_sign() {
+        assert_eq!("7".parse(), Ok(ChaosArg::Seed(7, Rate::default())));
+        assert_eq!("7,1.5".parse(), Ok(ChaosArg::Seed(7, "1.5".parse().unwrap())));
+        assert_eq!("@a/chaos.json".parse(), Ok(ChaosArg::File("a/chaos.json".into())));
+    }
+
+    #[test]
+    fn what_is_neither_is_refused_with_what_to_write() {
+        for (text, told) in [
+            ("", "write SEED"),
+            ("x", "write SEED"),
+            ("-1", "write SEED"),
+            ("1,", "no rate"),
+            ("1,0", "no rate"),
+            ("1,fast", "fast is no rate"),
+            ("1,2,3", "2,3 is no rate"),
+            ("@", "no file"),
+        ] {
+            let error = text.parse::<ChaosArg>().unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How a job's training stood, now and then: ever more seldom, so that a long run needs no more room than a short one.
+
+use std::time::Duration;
+
+use flexor_local::cluster::Standing;
+
+/// How often at first.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// As many as a picture has points; then every second one is dropped.
+const MOST: usize = 2048;
+
+/// How training stood at a moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Since the Unix epoch.
+    pub at: Duration,
+    /// How it stood.
+    pub standing: Standing,
+}
+
+/// The samples of one job.
+pub struct Samples {
+    all: Vec<Sample>,
+    pause: Duration,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self { all: Vec::new(), pause: FIRST_PAUSE }
+    }
+}
+
+impl Samples {
+    /// Takes one, unless the last is from just before.
+    pub fn take(&mut self, standing: &Standing, now: Duration) {
+        if self.all.last().is_some_and(|last| now < last.at + self.pause) {
+            return;
+        }
+        if self.all.len() == MOST {
+            let mut is_kept = false;
+            self.all.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+            self.pause *= 2;
+        }
+        self.all.push(Sample { at: now, standing: standing.clone() });
+    }
+
+    /// All of them, oldest first.
+    pub fn all(&self) -> &[Sample] {
+        &self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_as_many_samples_as_a_short_one() {
+        let mut samples = Samples::default();
+        let standing = Standing::default();
+        for tick in 0..100_000 {
+            samples.take(&standing, Duration::from_millis(100) * tick);
+        }
+        assert!((MOST / 2..=MOST).contains(&samples.all().len()), "{}", samples.all().len());
+        let first = samples.all()[0].at;
+        assert_eq!(first, Duration::ZERO);
+        assert!(samples.all().windows(2).all(|pair| pair[0].at < pair[1].at));
+    }
+}

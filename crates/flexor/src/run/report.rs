@@ -1,0 +1,110 @@
+//! `flexor run --report DIR`: how it went, to be kept: JSON for programs, tables for a spreadsheet, a picture for people,
+//! and the logs of the pods that were there at the end.
+//!
+//! The folder is made and tried before anything runs. All times are seconds since the start.
+
+mod axis;
+mod charts;
+mod document;
+mod lanes;
+pub mod logs;
+mod svg;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, Life};
+
+use super::account::Account;
+use super::history::{History, Sample};
+
+/// Where a report goes.
+pub struct Report {
+    folder: PathBuf,
+}
+
+/// All that is known of a run when it is over.
+pub struct Run {
+    /// Since the Unix epoch: when it began, or the oldest of its jobs, where one was there before.
+    pub from: Duration,
+    /// When it was over.
+    pub to: Duration,
+    /// How each job went.
+    pub jobs: Vec<JobRun>,
+    /// The lives of all pods.
+    pub lives: Vec<Life>,
+    /// What has happened.
+    pub events: Vec<ClusterEvent>,
+}
+
+/// All that is known of one job.
+pub struct JobRun {
+    /// How it went, in numbers.
+    pub account: Account,
+    /// The job itself.
+    pub view: JobView,
+    /// How its training stood, now and then.
+    pub samples: Vec<Sample>,
+}
+
+impl Run {
+    /// What is known now.
+    pub fn of(cluster: &Cluster, accounts: &[Account], history: &History, now: Duration) -> Self {
+        let mut jobs = Vec::new();
+        for view in cluster.jobs() {
+            let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
+            let samples = history.samples(&view.key).to_vec();
+            jobs.push(JobRun { account: account.clone(), view, samples });
+        }
+        let from = jobs.iter().map(|job| job.view.created_at).chain([history.began_at]).min().unwrap_or(now);
+        Self { from, to: now, jobs, lives: cluster.lives(), events: history.events().to_vec() }
+    }
+
+    /// A moment of it, in seconds.
+    pub fn at(&self, moment: Duration) -> f64 {
+        moment.as_secs_f64() - self.from.as_secs_f64()
+    }
+
+    /// The lives of a job's pods.
+    fn lives_of<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a Life> {
+        self.lives.iter().filter(move |life| life.job == *job)
+    }
+}
+
+impl Report {
+    /// Makes the folder and sees whether it can be written to.
+    pub fn prepare(folder: &Path) -> anyhow::Result<Self> {
+        let refused = || format!("--report {}: it cannot be written there; name another folder", folder.display());
+        fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).with_context(refused)?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Where the logs are kept.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    /// Writes everything. The logs are copied while they are there, so this comes before the cluster is drained.
+    pub fn write(&self, cluster: &Cluster, run: &Run) -> anyhow::Result<()> {
+        let files = [
+            ("report.json", format!("{}\n", serde_json::to_string_pretty(&document::of(run))?)),
+            ("pods.csv", tables::pods(run)),
+            ("events.csv", tables::events(run)),
+            ("world.csv", tables::world(run)),
+            ("training.csv", tables::training(run)),
+            ("servers.csv", tables::servers(run)),
+            ("timeline.svg", timeline::draw(run)),
+        ];
+        for (name, text) in files {
+            let path = self.folder.join(name);
+            fs::write(&path, text).with_context(|| format!("the report: {} cannot be written", path.display()))?;
+        }
+        logs::keep(cluster, &self.logs())
+    }
+}

@@ -1,0 +1,84 @@
+//! A scale with round numbers on it.
+
+/// From values to places on paper.
+#[derive(Debug, Clone, Copy)]
+pub struct Axis {
+    /// The least value and the greatest.
+    least: f64,
+    most: f64,
+    /// Where the least is, and where the greatest is.
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// An axis for 0 to `most`, between two places.
+    pub fn new(most: f64, from: f64, to: f64) -> Self {
+        Self { least: 0.0, most: if most > 0.0 { most } else { 1.0 }, from, to }
+    }
+
+    /// An axis for `least` to `most`, with round ends, between two places.
+    pub fn near(least: f64, most: f64, ticks: u32, (from, to): (f64, f64)) -> Self {
+        let step = round_step((most - least).max(most.abs() * 1e-3).max(f64::MIN_POSITIVE) / f64::from(ticks.max(1)));
+        let least = (least / step + 0.000_001).floor() * step;
+        let most = ((most / step - 0.000_001).ceil() * step).max(least + step);
+        Self { least, most, from, to }
+    }
+
+    /// Where a value is.
+    pub fn place(&self, value: f64) -> f64 {
+        let share = (value - self.least) / (self.most - self.least);
+        self.from + (self.to - self.from) * share.clamp(0.0, 1.0)
+    }
+
+    /// Round values, about so many of them, from the least on.
+    pub fn ticks(&self, about: u32) -> Vec<f64> {
+        let long = self.most - self.least;
+        let step = round_step(long / f64::from(about.max(1)));
+        let ticks = (0..).map(|tick| step * f64::from(tick)).take_while(|value| *value <= long * 1.000_001);
+        ticks.map(|tick| self.least + tick).collect()
+    }
+}
+
+/// The least of 1, 2, 5, 10, … times a power of ten that is not less.
+fn round_step(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= least * 0.999).unwrap_or(power)
+}
+
+/// A round value as it is written at a tick.
+pub fn written(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The least round value that is not less than this, so that an axis ends with a number.
+pub fn round_end(most: f64, about: u32) -> f64 {
+    let step = round_step(most.max(f64::MIN_POSITIVE) / f64::from(about.max(1)));
+    (most / step - 0.000_001).ceil() * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_stay_on_the_axis() {
+        let told = |most, about| Axis::new(most, 0.0, 1.0).ticks(about).into_iter().map(written).collect::<Vec<_>>();
+        assert_eq!(told(3.1, 5), ["0", "1", "2", "3"]);
+        assert_eq!(told(0.9, 5), ["0", "0.2", "0.4", "0.6", "0.8"]);
+        assert_eq!(told(47.0, 10), ["0", "5", "10", "15", "20", "25", "30", "35", "40", "45"]);
+        assert_eq!(told(0.0, 5).first().unwrap(), "0");
+        let near =
+            |least, most| Axis::near(least, most, 4, (0.0, 1.0)).ticks(4).into_iter().map(written).collect::<Vec<_>>();
+        assert_eq!(near(0.441, 0.478), ["0.44", "0.45", "0.46", "0.47", "0.48"]);
+        assert_eq!(near(0.5, 0.5).first().unwrap(), "0.5");
+        assert_eq!((round_end(3.1, 4), round_end(4.0, 4), round_end(130.0, 4)), (4.0, 4.0, 150.0));
+    }
+
+    #[test]
+    fn places_are_between_the_ends() {
+        let axis = Axis::new(10.0, 100.0, 0.0);
+        assert_eq!((axis.place(0.0), axis.place(5.0), axis.place(99.0), axis.place(-1.0)), (100.0, 50.0, 0.0, 100.0));
+    }
+}

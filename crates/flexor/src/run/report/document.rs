@@ -1,0 +1,129 @@
+//! The report for programs: one JSON document with everything that the tables and the picture show.
+
+use flexor_local::cluster::{Activity, ClusterEvent, Life, Standing};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{JobRun, Run};
+use crate::run::account::Account;
+
+/// The document.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<'a> {
+    /// The moment that all others count from.
+    started_at: String,
+    seconds: f64,
+    jobs: Vec<JobPart<'a>>,
+    pods: Vec<PodPart<'a>>,
+    events: Vec<EventPart<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JobPart<'a> {
+    #[serde(flatten)]
+    account: &'a Account,
+    created_at: f64,
+    timeline: Vec<SpanPart>,
+    training: Vec<SamplePart>,
+}
+
+#[derive(Serialize)]
+struct SpanPart {
+    from: f64,
+    to: f64,
+    activity: Activity,
+    nodes: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SamplePart {
+    at: f64,
+    #[serde(flatten)]
+    standing: Standing,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodPart<'a> {
+    job: String,
+    pod: &'a str,
+    role: &'a str,
+    uid: &'a str,
+    created_at: f64,
+    started_at: Option<f64>,
+    ended_at: Option<f64>,
+    phase: String,
+    taken_away: bool,
+    exit_code: Option<i32>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EventPart<'a> {
+    number: u64,
+    at: f64,
+    job: String,
+    pod: Option<&'a str>,
+    reason: &'static str,
+    detail: &'a str,
+}
+
+/// Everything about a run.
+pub fn of(run: &Run) -> Document<'_> {
+    let start = Timestamp::try_from(std::time::UNIX_EPOCH + run.from).unwrap_or_default();
+    Document {
+        started_at: start.to_string(),
+        seconds: run.at(run.to),
+        jobs: run.jobs.iter().map(|job| job_part(run, job)).collect(),
+        pods: run.lives.iter().map(|life| pod_part(run, life)).collect(),
+        events: run.events.iter().map(|event| event_part(run, event)).collect(),
+    }
+}
+
+fn job_part<'a>(run: &Run, job: &'a JobRun) -> JobPart<'a> {
+    let spans = job.view.timeline.spans.iter().map(|span| SpanPart {
+        from: run.at(span.from),
+        to: run.at(span.to.unwrap_or(run.to)),
+        activity: span.activity,
+        nodes: span.nodes,
+    });
+    let samples =
+        job.samples.iter().map(|sample| SamplePart { at: run.at(sample.at), standing: sample.standing.clone() });
+    JobPart {
+        account: &job.account,
+        created_at: run.at(job.view.created_at),
+        timeline: spans.collect(),
+        training: samples.collect(),
+    }
+}
+
+fn pod_part<'a>(run: &Run, life: &'a Life) -> PodPart<'a> {
+    PodPart {
+        job: life.job.to_string(),
+        pod: &life.pod,
+        role: &life.role,
+        uid: &life.uid,
+        created_at: run.at(life.created_at),
+        started_at: life.started_at.map(|at| run.at(at)),
+        ended_at: life.ended_at.map(|at| run.at(at)),
+        phase: format!("{:?}", life.phase),
+        taken_away: life.taken_away,
+        exit_code: life.exit_code,
+        reason: life.reason.as_deref(),
+    }
+}
+
+fn event_part<'a>(run: &Run, event: &'a ClusterEvent) -> EventPart<'a> {
+    EventPart {
+        number: event.number,
+        at: run.at(event.at),
+        job: event.job.to_string(),
+        pod: event.pod.as_deref(),
+        reason: event.because.reason.as_str(),
+        detail: &event.because.detail,
+    }
+}

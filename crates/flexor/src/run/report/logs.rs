@@ -1,0 +1,45 @@
+//! The logs of the pods that are there, copied before they are removed with them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flexor_local::cluster::Cluster;
+
+/// Copies the logs of all containers to `POD/CONTAINER.log`; pods of other namespaces than the usual are in a folder of
+/// their namespace.
+pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
+    for pod in cluster.pods() {
+        let of_job = match pod.job.namespace.as_str() {
+            "default" => to.to_owned(),
+            other => to.join(other),
+        };
+        let folder = of_job.join(&pod.name);
+        for container in pod.status.iter().flat_map(|status| &status.containers) {
+            let log = cluster.home().pod(&pod.uid).log(&container.name);
+            let copy = folder.join(format!("{}.log", container.name));
+            let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(&log, &copy).map(drop));
+            match copied {
+                // A container that never ran has printed nothing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                copied => copied.with_context(|| format!("the report: {} cannot be written", copy.display()))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the logs of a run that has failed in the cluster's folder, in the place of those of an earlier one. Where they
+/// are; nothing where they cannot be kept.
+pub fn keep_last(cluster: &Cluster) -> Option<PathBuf> {
+    let folder = cluster.home().logs_of_last_failure();
+    let _ = fs::remove_dir_all(&folder);
+    match keep(cluster, &folder) {
+        Ok(()) => Some(folder),
+        Err(error) => {
+            tracing::warn!("the logs cannot be kept: {error:#}");
+            None
+        }
+    }
+}

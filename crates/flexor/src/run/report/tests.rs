@@ -1,0 +1,155 @@
+//! The report of a run that is made up, so that every number in it is known.
+
+use std::time::Duration;
+
+use flexor_engine::Because;
+use flexor_engine::controller::{JobStatus, Phase, PodPhase};
+use flexor_local::cluster::{Activity, ClusterEvent, JobKey, JobView, Life, Span, Standing, Timeline};
+use flexor_model::Reason;
+use serde_json::Value;
+
+use super::super::account::{Outcome, Time};
+use super::*;
+
+const FROM: Duration = Duration::from_secs(1_000);
+
+fn at(seconds: f64) -> Duration {
+    FROM + Duration::from_secs_f64(seconds)
+}
+
+fn key(name: &str) -> JobKey {
+    JobKey { namespace: "default".parse().unwrap(), name: name.parse().unwrap() }
+}
+
+fn life(pod: &str, (created, started, ended): (f64, f64, Option<f64>), phase: PodPhase, reason: &str) -> Life {
+    Life {
+        job: key("mnist"),
+        pod: pod.to_owned(),
+        uid: format!("{pod}-{created}"),
+        role: "worker".to_owned(),
+        phase,
+        created_at: at(created),
+        started_at: Some(at(started)),
+        ended_at: ended.map(at),
+        taken_away: false,
+        exit_code: ended.map(|_| if phase == PodPhase::Succeeded { 0 } else { 137 }),
+        reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+    }
+}
+
+/// Two workers, one of which is killed after four seconds; a third comes at seven.
+fn run() -> Run {
+    let span = |from: f64, to: f64, activity, nodes| Span { from: at(from), to: Some(at(to)), activity, nodes };
+    let mut timeline = Timeline::default();
+    timeline.spans = vec![
+        span(0.0, 0.5, Activity::Waiting, 0),
+        span(0.5, 4.0, Activity::Training, 2),
+        span(4.0, 4.5, Activity::Recovering, 1),
+        span(4.5, 7.5, Activity::Training, 2),
+        span(7.5, 10.0, Activity::Training, 3),
+    ];
+    let view = JobView {
+        key: key("mnist"),
+        dialect: "dlrover".to_owned(),
+        manifest: Value::Null,
+        created_at: FROM,
+        deleting: false,
+        status: JobStatus { phase: Phase::Succeeded, finished_at: Some(at(10.0)), ..JobStatus::default() },
+        master: None,
+        standing: None,
+        timeline,
+    };
+    let account = Account {
+        key: key("mnist"),
+        dialect: "dlrover".to_owned(),
+        outcome: Outcome::Succeeded,
+        because: Some(Because::new(Reason::JobSucceeded, "the program has ended well on 3 nodes")),
+        seconds: 10.0,
+        time: Time { training: 9.0, waiting: 0.5, recovering: 0.5 },
+        relaunches: 1,
+        started_again: Vec::new(),
+        evaluations: None,
+        records: None,
+        pace: None,
+        learning: None,
+        updates: None,
+        servers: Vec::new(),
+    };
+    let sample = |seconds: f64| {
+        let mut standing = Standing::default();
+        standing.nodes = 2;
+        standing.steps_per_second = Some(10.0 + seconds);
+        Sample { at: at(seconds), standing }
+    };
+    let event = |number, seconds, pod: Option<&str>, reason, detail: &str| {
+        let because = Because::new(reason, detail);
+        ClusterEvent { number, at: at(seconds), job: key("mnist"), pod: pod.map(str::to_owned), because }
+    };
+    Run {
+        from: FROM,
+        to: at(10.0),
+        jobs: vec![JobRun { account, view, samples: (2..10).map(|second| sample(f64::from(second))).collect() }],
+        lives: vec![
+            life("mnist-master", (0.0, 0.1, None), PodPhase::Running, ""),
+            life("mnist-worker-0", (0.1, 0.2, Some(10.0)), PodPhase::Succeeded, "Completed"),
+            life("mnist-worker-1", (0.1, 0.2, Some(4.0)), PodPhase::Failed, "Error"),
+            life("mnist-worker-1", (4.1, 4.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
+            life("mnist-worker-2", (7.0, 7.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
+        ],
+        events: vec![
+            event(1, 0.0, None, Reason::JobCreated, "the job is taken up"),
+            event(
+                2,
+                4.0,
+                Some("mnist-worker-1"),
+                Reason::ProgramKilled,
+                "exit code 137, \"killed\"; this costs no retry",
+            ),
+            event(3, 7.0, None, Reason::PlanBegun, "worker is to have 3 replicas"),
+        ],
+    }
+}
+
+#[test]
+fn tables_have_a_heading_and_are_quoted_where_they_must() {
+    let run = run();
+    let all =
+        [tables::pods(&run), tables::events(&run), tables::world(&run), tables::training(&run), tables::servers(&run)];
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn the_document_has_everything_for_programs() {
+    insta::assert_snapshot!(serde_json::to_string_pretty(&document::of(&run())).unwrap());
+}
+
+#[test]
+fn the_picture_has_a_bar_for_every_life_and_a_cross_for_every_bad_end() {
+    let picture = timeline::draw(&run());
+    let bars = |text: &str| picture.matches(text).count();
+    assert_eq!(bars("mnist-worker-1 runs from"), 4, "two lives, each with the sign of its end: {picture}");
+    assert_eq!(bars("mnist-worker-1 runs from 0.20 s to 4.00 s: Error"), 2, "a bar and its cross");
+    assert_eq!(bars("PlanBegun: worker is to have 3 replicas"), 1);
+    for text in ["seconds since the start", "steps/s", "nodes", "default/mnist", "flexor run: mnist (10.0 s)"] {
+        assert!(picture.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_came_to_be_has_a_picture_too() {
+    let empty = Run { from: FROM, to: FROM, jobs: Vec::new(), lives: Vec::new(), events: Vec::new() };
+    let picture = timeline::draw(&empty);
+    assert!(picture.contains("seconds since the start") && !picture.contains("NaN") && !picture.contains("inf"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = Report::prepare(&file.join("report")).err().unwrap();
+    assert!(format!("{error:#}").contains("it cannot be written there; name another folder"), "{error:#}");
+    let fine = folder.path().join("a/b");
+    Report::prepare(&fine).unwrap();
+    assert_eq!(fs::read_dir(&fine).unwrap().count(), 0, "nothing is left of the trial");
+}

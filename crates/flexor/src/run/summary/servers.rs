@@ -1,0 +1,147 @@
+//! The lines of the summary about a job with parameter servers: its updates, its pace, its model, and each server. What
+//! is not known is said to be unknown.
+
+use flexor_local::cluster::{Evaluations, Scores, Updates};
+
+use crate::output::on_one_line;
+use crate::run::account::{Account, Pace, ServerAccount};
+
+/// The rows, in the order in which they are printed.
+pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
+    if account.servers.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![("updates", updates(account.updates))];
+    if let Some(pace) = account.pace {
+        rows.push(("pace", paced(pace)));
+    }
+    if let Some(learning) = account.learning {
+        let trained = measures(learning.training).unwrap_or_else(|| "nothing is known".to_owned());
+        let tested = measures(learning.test).map(|tested| format!("; on other data {tested}"));
+        rows.push(("model", format!("{trained}{}", tested.unwrap_or_default())));
+    }
+    if let Some(evaluations) = &account.evaluations {
+        rows.push(("evaluated", evaluated(evaluations)));
+    }
+    let names = ["servers"].into_iter().chain(std::iter::repeat(""));
+    rows.extend(names.zip(account.servers.iter().map(server)));
+    rows
+}
+
+fn evaluated(of: &Evaluations) -> String {
+    let mut told = match of.done {
+        0 => "never".to_owned(),
+        1 => format!("once while it trained, after {} records", of.records),
+        many => format!("{many} times while it trained, last after {} records", of.records),
+    };
+    if let Some(checkpoint) = of.checkpoint {
+        told.push_str(&format!(" on checkpoint {checkpoint}"));
+    }
+    if of.skipped > 0 {
+        let why = of.why_skipped.as_deref().unwrap_or("nobody has said why");
+        told.push_str(&format!("; {} skipped: {}", of.skipped, on_one_line(why)));
+    }
+    told
+}
+
+fn updates(updates: Option<Updates>) -> String {
+    match updates {
+        Some(Updates { applied, repeats, reapplied, lost }) => {
+            format!("{applied} in the model, {repeats} sent again, {reapplied} applied twice, {lost} lost")
+        }
+        None => "unknown: no worker has told what came of its pushes".to_owned(),
+    }
+}
+
+fn paced(Pace { records_per_second, steps_per_second }: Pace) -> String {
+    let steps = steps_per_second.map(|steps| format!(", {steps:.0} steps/s")).unwrap_or_default();
+    format!("{records_per_second:.0} records/s{steps} while it trained")
+}
+
+fn measures(Scores { loss, auc, accuracy }: Scores) -> Option<String> {
+    let all = [("loss", loss), ("AUC", auc), ("accuracy", accuracy)];
+    let known: Vec<String> =
+        all.into_iter().filter_map(|(name, value)| Some(format!("{name} {:.4}", value?))).collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+fn server(server: &ServerAccount) -> String {
+    let number = |number: Option<f64>, digits: usize| {
+        number.map_or_else(|| "unknown".to_owned(), |number| format!("{number:.digits$}"))
+    };
+    let mut told = format!("{}: {} partitions", server.name, server.partitions);
+    if server.copies > 0 {
+        told.push_str(&format!(", {} copies", server.copies));
+    }
+    let kept = match (server.rows, server.bytes) {
+        (Some(rows), Some(bytes)) => format!("{rows} rows in {}", size(bytes)),
+        _ => "rows unknown".to_owned(),
+    };
+    let (pulls, pushes) = (number(server.pulls_per_second, 0), number(server.pushes_per_second, 0));
+    told.push_str(&format!(", {kept}, {pulls} pulls/s, {pushes} pushes/s, {} CPUs", number(server.cpus, 2)));
+    told
+}
+
+fn size(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a size for people to read")]
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    format!("{mebibytes:.1} MiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use flexor_local::cluster::Learning;
+
+    use crate::run::account::Outcome;
+    use crate::run::summary::tests::account;
+
+    use super::*;
+
+    #[test]
+    fn a_job_with_servers_tells_of_updates_pace_model_and_load() {
+        let known = ServerAccount {
+            name: "ctr-edljob-ps-0".to_owned(),
+            partitions: 128,
+            copies: 128,
+            rows: Some(40_000),
+            bytes: Some(5 << 20),
+            pulls_per_second: Some(98.4),
+            pushes_per_second: Some(97.6),
+            cpus: Some(0.314),
+        };
+        let silent = ServerAccount {
+            name: "ctr-edljob-ps-1".to_owned(),
+            copies: 0,
+            rows: None,
+            bytes: None,
+            pulls_per_second: None,
+            pushes_per_second: None,
+            cpus: None,
+            ..known.clone()
+        };
+        let scores = |loss| Scores { loss: Some(loss), auc: Some(0.79), accuracy: None };
+        let told = Account {
+            updates: Some(Updates { applied: 300_032, repeats: 12, reapplied: 0, lost: 0 }),
+            pace: Some(Pace { records_per_second: 101_234.5, steps_per_second: Some(198.2) }),
+            evaluations: Some(Evaluations {
+                done: 3,
+                records: 480_000,
+                skipped: 1,
+                why_skipped: Some("no room".into()),
+                ..Evaluations::default()
+            }),
+            learning: Some(Learning { training: scores(0.4498), test: scores(0.4417) }),
+            servers: vec![known, silent],
+            ..account("ctr", Outcome::Succeeded)
+        };
+        let unknown = Account { updates: None, pace: None, learning: None, ..told.clone() };
+        let text = |account: &Account| rows(account).iter().map(|(name, told)| format!("{name:<10}{told}\n")).collect();
+        let texts: [String; 2] = [text(&told), text(&unknown)];
+        insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn a_job_without_servers_has_nothing_to_tell() {
+        assert_eq!(rows(&account("mnist", Outcome::Succeeded)), []);
+    }
+}

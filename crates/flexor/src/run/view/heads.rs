@@ -1,0 +1,147 @@
+//! What the picture says about each job: how far it is, how large its world, how fast it goes, how much of its data is
+//! done.
+
+use std::time::Duration;
+
+use flexor_engine::controller::Phase;
+use flexor_local::cluster::{Activity, JobKey, JobView, Records};
+
+use super::line::{Line, Paint};
+use crate::verbs::age;
+
+/// The widest bar that is still read as one.
+const WIDEST_BAR: usize = 40;
+/// Below this a bar says nothing.
+const NARROWEST_BAR: usize = 8;
+
+/// The lines about all jobs, in at most so many; those that are not over come first where not all have room.
+pub fn of(jobs: &[JobView], columns: usize, room: usize, now: Duration) -> Vec<Line> {
+    let mut order: Vec<&JobView> = jobs.iter().collect();
+    let of_each: usize = order.iter().map(|job| head(job, columns, now).len()).sum();
+    if of_each <= room {
+        return order.into_iter().flat_map(|job| head(job, columns, now)).collect();
+    }
+    order.sort_by_key(|job| job.status.phase.is_over());
+    let mut lines = Vec::new();
+    let mut left = order.len();
+    for job in order {
+        let of_it = head(job, columns, now);
+        // The last line is for those that have no room.
+        if lines.len() + of_it.len() >= room {
+            break;
+        }
+        lines.extend(of_it);
+        left -= 1;
+    }
+    if room > 0 {
+        lines.push(Line::of(Paint::Dim, &format!("… and {left} more jobs")));
+    }
+    lines
+}
+
+/// A job's name as people know it: with its namespace where that is not the usual one.
+pub fn name(key: &JobKey) -> String {
+    if key.namespace.as_str() == "default" { key.name.to_string() } else { key.to_string() }
+}
+
+fn head(job: &JobView, columns: usize, now: Duration) -> Vec<Line> {
+    let whole = first_line(job, &job.dialect, now);
+    // The dialect can be done without where there is little room.
+    let first = if whole.width() <= columns { whole } else { first_line(job, "", now) };
+    let mut lines = vec![first];
+    let records = job.standing.as_ref().and_then(|standing| standing.records);
+    if let Some(records) = records.filter(|records| records.expected > 0) {
+        let pace = job.standing.as_ref().and_then(|standing| standing.records_per_second);
+        lines.push(records_line(records, pace.filter(|_| !job.status.phase.is_over()), columns));
+    }
+    let tells = matches!(job.status.phase, Phase::Failed | Phase::Suspended);
+    if let Some(because) = job.status.because.as_ref().filter(|_| tells) {
+        let paint = if job.status.phase == Phase::Failed { Paint::Bad } else { Paint::Plain };
+        lines.push(Line::of(paint, &format!("  {because}")));
+    }
+    lines
+}
+
+fn first_line(job: &JobView, dialect: &str, now: Duration) -> Line {
+    let status = &job.status;
+    let is_over = status.phase.is_over();
+    let ((word, paint), doing) = (state(job), doing(job));
+    let elapsed = age::text(status.finished_at.unwrap_or(now).saturating_sub(job.created_at));
+    let after = if is_over { "after " } else { "" };
+    let mut line = Line::of(Paint::Bold, &name(&job.key))
+        .then(Paint::Dim, &if dialect.is_empty() { "  ".to_owned() } else { format!("  {dialect}  ") })
+        .then(paint, word)
+        .then(Paint::Plain, &format!(" {after}{elapsed}"))
+        .then(doing.1, doing.0);
+    let Some(standing) = job.standing.as_ref().filter(|_| !is_over) else { return line };
+    if let Some(round) = standing.round {
+        let nodes = if standing.nodes == 1 { "node" } else { "nodes" };
+        line = line.then(Paint::Plain, &format!("  world: {} {nodes}, round {round}", standing.nodes));
+    }
+    if standing.meeting {
+        line = line.then(Paint::Busy, "  nodes meet");
+    }
+    if let Some(step) = standing.step {
+        line = line.then(Paint::Plain, &format!("  step {step:.0}"));
+    }
+    if let Some(pace) = standing.steps_per_second {
+        line = line.then(Paint::Plain, &format!("  {} steps/s", number(pace)));
+    }
+    if let Some(loss) = standing.learning.and_then(|learning| learning.training.loss) {
+        line = line.then(Paint::Plain, &format!("  loss {loss:.4}"));
+    }
+    if let Some(auc) = standing.learning.and_then(|learning| learning.test.auc) {
+        line = line.then(Paint::Plain, &format!("  AUC on other data {auc:.4}"));
+    }
+    line
+}
+
+/// How far the job is.
+fn state(job: &JobView) -> (&'static str, Paint) {
+    if job.deleting {
+        return ("Terminating", Paint::Busy);
+    }
+    match job.status.phase {
+        Phase::Pending => ("Pending", Paint::Busy),
+        Phase::Running => ("Running", Paint::Good),
+        Phase::Suspended => ("Suspended", Paint::Busy),
+        Phase::Succeeded => ("Succeeded", Paint::Good),
+        Phase::Failed => ("Failed", Paint::Bad),
+    }
+}
+
+/// What it does at the moment.
+fn doing(job: &JobView) -> (&'static str, Paint) {
+    let activity = job.timeline.spans.last().filter(|span| span.to.is_none()).map(|span| span.activity);
+    match activity.filter(|_| job.status.phase == Phase::Running && !job.deleting) {
+        Some(Activity::Training) => (", training", Paint::Good),
+        Some(Activity::Recovering) => (", recovering", Paint::Busy),
+        Some(Activity::Waiting) => (", waiting", Paint::Busy),
+        None => ("", Paint::Plain),
+    }
+}
+
+fn records_line(records: Records, pace: Option<f64>, columns: usize) -> Line {
+    let Records { total, accounted, quarantined, .. } = records;
+    let mut told = format!("  {accounted} of {total} records");
+    if let Some(pace) = pace {
+        told.push_str(&format!("  {}/s", number(pace)));
+    }
+    if quarantined > 0 {
+        told.push_str(&format!("  {quarantined} quarantined"));
+    }
+    let wide = columns.saturating_sub(told.len() + 4).min(WIDEST_BAR);
+    if wide < NARROWEST_BAR {
+        return Line::of(Paint::Plain, &told);
+    }
+    let done = usize::try_from(accounted.min(total) * wide as u64 / total.max(1)).unwrap_or(wide);
+    Line::of(Paint::Plain, "  ")
+        .then(Paint::Good, &"█".repeat(done))
+        .then(Paint::Dim, &"░".repeat(wide - done))
+        .then(Paint::Plain, &told)
+}
+
+/// A pace with as many digits as say something.
+pub fn number(pace: f64) -> String {
+    if pace >= 100.0 { format!("{pace:.0}") } else { format!("{pace:.1}") }
+}

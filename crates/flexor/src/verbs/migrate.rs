@@ -1,0 +1,98 @@
+//! `flexor migrate`: a plan by which another pod takes the place of one, with other resources.
+//!
+//! What is wrong is told before a plan is made, as far as it can be seen in the job and its pods; the controller judges
+//! the plan again.
+
+use flexor_local::api::{Client, Resource};
+use serde_json::{Map, Value, json};
+
+use super::args::MigrateArgs;
+use super::{apply, cells, fetch, plans, refuse};
+use crate::exit::Exit;
+use crate::output::{self, Format};
+
+/// The roles whose pods may have a successor beside them.
+const ROLES: [&str; 2] = ["ps", "worker"];
+
+pub async fn run(client: &Client, args: &MigrateArgs) -> anyhow::Result<Exit> {
+    let namespace = args.place.namespace.as_str();
+    let name = fetch::bare_name(&args.job)?;
+    let (kind, job) = fetch::job(client, namespace, name).await?;
+    if kind.scale.is_some() || !job["spec"]["replicaSpecs"].is_object() {
+        return refuse(format!(
+            "{name} is no DLRover job, and only their pods migrate; `flexor delete pod NAME` has one made again"
+        ));
+    }
+    if job["spec"]["distributionStrategy"] == "AllreduceStrategy" {
+        return refuse(format!(
+            "{name} is an all-reduce job, and a successor would have the pod's name; \
+             `flexor delete pod NAME` has one made again"
+        ));
+    }
+    let word = fetch::pod_name(client, namespace, &args.pod).await?;
+    let pod = find(client, namespace, name, word).await?;
+    let pod_name = cells::text(&pod["metadata"]["name"]);
+    let role = role(&pod);
+    if !ROLES.contains(&role.as_str()) {
+        return refuse(format!("{pod_name} is a {role}; only pods of the roles {} migrate", ROLES.join(" and ")));
+    }
+    if !pod["metadata"]["deletionTimestamp"].is_null() {
+        return refuse(format!("{pod_name} is on its way out; `flexor get pods` tells who takes its place"));
+    }
+    let asked = [("cpu", args.cpu), ("memory", args.memory)];
+    let asked = asked.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?.to_string().into())));
+    let resource: Map<String, Value> = asked.collect();
+    let says = json!([{ "name": pod_name, "resource": resource }]);
+    let plan = plans::make(client, &job, "migrate", "migratePods", says).await?;
+    match args.output {
+        Format::Json => output::json(&plan)?,
+        Format::Text => output::text(&format!("pod/{pod_name} migrates by {}\n", apply::full_name(&plan)))?,
+    }
+    Ok(Exit::Success)
+}
+
+/// The pod of a job that is meant, by its name or by what follows the job in it.
+async fn find(client: &Client, namespace: &str, job: &str, word: &str) -> anyhow::Result<Value> {
+    let pods = client.list(Resource::Pods, Some(namespace)).await?;
+    let owner = |pod: &Value| cells::text(&pod["metadata"]["ownerReferences"][0]["name"]);
+    let (of_job, others): (Vec<Value>, Vec<Value>) = pods.into_iter().partition(|pod| owner(pod) == job);
+    let name = |pod: &Value| cells::text(&pod["metadata"]["name"]);
+    if let Some(pod) = of_job.iter().find(|pod| is_meant(&name(pod), job, word)) {
+        return Ok(pod.clone());
+    }
+    if let Some(pod) = others.iter().find(|pod| name(pod) == word) {
+        let owner = owner(pod);
+        return refuse(format!("{word} is a pod of {owner}, not of {job}; write `flexor migrate {owner} {word}`"));
+    }
+    let migrates = |pod: &&Value| ROLES.contains(&role(pod).as_str());
+    let names: Vec<String> = of_job.iter().filter(migrates).map(name).collect();
+    match &names[..] {
+        [] => refuse(format!("{job} has no pod {word}, nor any other that can migrate")),
+        names => refuse(format!("{job} has no pod {word}; those that can migrate are {}", names.join(", "))),
+    }
+}
+
+fn role(pod: &Value) -> String {
+    cells::text(&pod["metadata"]["labels"]["replica-type"])
+}
+
+/// Whether a pod of a job is called so, in full or without what it has from the job.
+fn is_meant(pod: &str, job: &str, word: &str) -> bool {
+    let rest = pod.strip_prefix(job).and_then(|rest| rest.strip_prefix('-'));
+    pod == word || rest.is_some_and(|rest| rest == word || rest.strip_prefix("edljob-") == Some(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_named_in_full_or_without_its_job() {
+        for word in ["deep-edljob-ps-0", "edljob-ps-0", "ps-0"] {
+            assert!(is_meant("deep-edljob-ps-0", "deep", word), "{word}");
+        }
+        for word in ["0", "-0", "ps", "s-0", "ps-01", "deep"] {
+            assert!(!is_meant("deep-edljob-ps-0", "deep", word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! That something is not there, and what may have been meant: the same in another namespace, a job's pods, a name close by.
+
+use flexor_local::api::{Client, Resource};
+use serde_json::Value;
+
+use super::kinds::ObjectKind;
+use super::{Refusal, cells};
+
+/// So many pods of a job are named.
+const MOST_PODS: usize = 8;
+
+/// That none of the kinds has this name.
+pub async fn told(
+    client: &Client,
+    kinds: &[ObjectKind],
+    name: &str,
+    namespace: Option<&str>,
+) -> anyhow::Result<anyhow::Error> {
+    let namespace = namespace.filter(|_| kinds.iter().any(|kind| kind.namespaced));
+    let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    let hint = hint(client, kinds, name, namespace).await?;
+    Ok(Refusal(format!("there is no {} {name}{place}{hint}", called(kinds))).into())
+}
+
+/// What one of these is called.
+fn called(kinds: &[ObjectKind]) -> &str {
+    let has = |resource: Resource| kinds.iter().any(|kind| kind.resource == resource);
+    match kinds {
+        _ if has(Resource::Jobs) && has(Resource::Pods) => "job or pod",
+        [] => "object",
+        [_, _, _, ..] => "job",
+        [kind, ..] => &kind.singular,
+    }
+}
+
+async fn hint(client: &Client, kinds: &[ObjectKind], name: &str, namespace: Option<&str>) -> anyhow::Result<String> {
+    let known = everywhere(client, kinds).await?;
+    let place = |object: &Value| cells::text(&object["metadata"]["namespace"]);
+    if let Some(namespace) = namespace
+        && let Some(other) = known.iter().find(|object| is_named(object, name)).map(place)
+        && other != namespace
+    {
+        return Ok(format!("; there is one in {other}: add -n {other}"));
+    }
+    let here: Vec<&Value> =
+        known.iter().filter(|object| namespace.is_none_or(|namespace| place(object) == namespace)).collect();
+    if kinds.iter().all(|kind| kind.resource == Resource::Pods)
+        && client.list(Resource::Jobs, namespace).await?.iter().any(|job| is_named(job, name))
+    {
+        return Ok(of_job(name, &here));
+    }
+    let names: Vec<&str> = here.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
+    Ok(flexor_dialects::closest(name, names).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default())
+}
+
+/// Every object of some kinds, in all namespaces.
+async fn everywhere(client: &Client, kinds: &[ObjectKind]) -> anyhow::Result<Vec<Value>> {
+    let mut resources: Vec<Resource> = kinds.iter().map(|kind| kind.resource).collect();
+    resources.dedup();
+    let mut known = Vec::new();
+    for resource in resources {
+        known.extend(client.list(resource, None).await?);
+    }
+    known.retain(|object| kinds.iter().any(|kind| kind.is_kind_of(object)));
+    Ok(known)
+}
+
+/// That a name is a job's, with the names of its pods.
+fn of_job(job: &str, pods: &[&Value]) -> String {
+    let owned = pods.iter().filter(|pod| pod["metadata"]["ownerReferences"][0]["name"] == *job);
+    let names: Vec<&str> = owned.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+    let more = names.len().saturating_sub(MOST_PODS);
+    let named = names[..names.len() - more].join(", ");
+    match (names.len(), more) {
+        (0, _) => format!("; {job} is a job, and has no pods"),
+        (_, 0) => format!("; {job} is a job with the pods {named}"),
+        _ => format!("; {job} is a job with the pods {named} and {more} more"),
+    }
+}
+
+fn is_named(object: &Value, name: &str) -> bool {
+    object["metadata"]["name"] == *name
+}

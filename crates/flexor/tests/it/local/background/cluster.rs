@@ -1,0 +1,95 @@
+//! A folder with a cluster that may be in the background.
+
+use std::process::Command;
+
+use flexor_local::proc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::super::faults::process::server;
+use super::super::faults::waiting::eventually_or_tell;
+use super::super::run::cluster::Place;
+use crate::program::Ran;
+
+/// The folder. Whatever was up in it is ended when this is dropped.
+pub struct Background {
+    pub place: Place,
+    pub home: String,
+}
+
+impl Background {
+    /// Nothing is up yet.
+    pub fn new() -> Self {
+        Self::in_folder("home")
+    }
+
+    /// The same with a home of this name.
+    pub fn in_folder(home: &str) -> Self {
+        Self { place: Place::new(), home: home.to_owned() }
+    }
+
+    /// What starts `flexor` with these words, about this cluster.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = server(words);
+        command.args(["--home", &self.home]).current_dir(self.place.folder.path());
+        command
+    }
+
+    /// Runs `flexor` to its end.
+    pub fn flexor(&self, words: &[&str]) -> Ran {
+        self.command(words).output().unwrap().into()
+    }
+
+    /// What it prints, which must succeed. Without the path of the folder.
+    pub fn says(&self, words: &[&str]) -> String {
+        let ran = self.flexor(words);
+        assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
+        self.shown(&ran.stdout)
+    }
+
+    /// A text without the path of the folder and the numbers of processes.
+    pub fn shown(&self, text: &str) -> String {
+        let text = text.replace(&self.place.folder.path().canonicalize().unwrap().display().to_string(), "DIR");
+        regex::Regex::new(r"process \d+").unwrap().replace_all(&text, "process PID").into_owned()
+    }
+
+    /// The process that runs the cluster.
+    pub fn process(&self) -> Pid {
+        let ran = self.flexor(&["local", "status", "-o", "json"]);
+        let status: Value = serde_json::from_str(&ran.stdout).unwrap();
+        Pid::from_raw(i32::try_from(status["process"].as_i64().unwrap()).unwrap())
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub fn kill(&self) {
+        let pid = self.process();
+        let start = proc::started(pid.as_raw()).unwrap();
+        kill(pid, Signal::SIGKILL).unwrap();
+        self.eventually("its end", || (!proc::is_alive((pid.as_raw(), start))).then_some(()));
+    }
+
+    /// The phase of a job.
+    pub fn phase(&self, job: &str) -> Option<String> {
+        let ran = self.flexor(&["get", "tej", job, "-o", "json"]);
+        let job: Value = serde_json::from_str(&ran.stdout).ok()?;
+        Some(job["status"]["phase"].as_str()?.to_owned())
+    }
+
+    pub fn await_phase(&self, job: &str, phase: &str) {
+        self.eventually(&format!("{job} to be {phase}"), || (self.phase(job)? == phase).then_some(()));
+    }
+
+    pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        eventually_or_tell(what, look, || {
+            let log = std::fs::read_to_string(self.place.home().log()).unwrap_or_default();
+            format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
+        })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.command(&["local", "down", "--now"]).output();
+    }
+}

@@ -1,0 +1,17 @@
+//! A home whose path is longer than the address of a socket may be.
+
+use super::super::run::cluster::job_of;
+use super::cluster::Background;
+
+#[test]
+fn a_home_may_be_as_deep_as_any_folder() {
+    let deep = format!("{}/{}/ho me", "deep".repeat(20), "deeper".repeat(20));
+    let cluster = Background::in_folder(&deep);
+    cluster.says(&["local", "up"]);
+    let job = cluster.place.manifest(&job_of("deep", 1, "true"));
+    cluster.says(&["apply", "-f", &job]);
+    cluster.await_phase("deep", "Succeeded");
+    let told = cluster.says(&["local", "down"]);
+    assert!(told.ends_with("is down\n"), "{told}");
+    assert_eq!(cluster.flexor(&["get", "pods"]).code, 3);
+}

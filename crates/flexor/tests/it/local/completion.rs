@@ -1,0 +1,113 @@
+//! What a shell completes: the scripts are sourced by a real bash, which is asked as if a key had been pressed.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::faults::process::server;
+use super::verbs::laptop::{Laptop, dlrover, torchelastic};
+use crate::program::{bin, run};
+
+/// Sources the script, then completes the last word of the line and prints what there is, one in a line.
+const PRESS_TAB: &str = r#"
+source <("$FLEXOR" completions bash)
+read -ra COMP_WORDS <<< "$1"
+[[ $1 == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+_clap_complete_flexor flexor "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+/// What bash offers for the last word of a line, in a cluster's folder.
+fn offers(line: &str, home: &std::path::Path) -> Vec<String> {
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", PRESS_TAB, "bash", line]).env("FLEXOR", bin()).env("XDG_STATE_HOME", home);
+    let said = bash.output().unwrap();
+    let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
+    // There is no line editor to be told about spaces.
+    let stderr: Vec<&str> = stderr.lines().filter(|line| !line.contains("compopt")).collect();
+    assert!(stderr.is_empty(), "{line}: {stderr:?}");
+    String::from_utf8(said.stdout).unwrap().lines().filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The words that are no options.
+fn names(line: &str, laptop: &Laptop) -> Vec<String> {
+    let line = line.replacen("HOME", laptop.home().to_str().unwrap(), 1);
+    let offered = offers(&line, laptop.folder.path());
+    offered.into_iter().filter(|word| !word.starts_with('-')).collect()
+}
+
+/// Waits until so much is offered: a cluster that needs longer than a key press may take, under load, has no names.
+fn assert_names(line: &str, laptop: &Laptop, expected: &[&str]) {
+    let mut last = Vec::new();
+    let look = || {
+        last = names(line, laptop);
+        (last == expected).then_some(())
+    };
+    let told = || format!("{line}: {:?}", names(line, laptop));
+    super::faults::waiting::eventually_or_tell(&format!("{expected:?}"), look, told);
+}
+
+#[test]
+fn names_are_those_of_the_cluster() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
+    let (one, two) = ("torch-mnist-edljob-worker-0", "torch-mnist-edljob-worker-1");
+    let pods = ["elasticjob-torch-mnist-dlrover-master", one, two];
+    for (line, expected) in [
+        ("describe --home HOME pod ", &pods[..]),
+        ("get --home HOME pods torch", &[one, two]),
+        ("get --home HOME pods torch-mnist-edljob-worker-0 torch", &[two]),
+        ("get --home HOME pod/torch", &["pod/torch-mnist-edljob-worker-0", "pod/torch-mnist-edljob-worker-1"]),
+        ("logs --home HOME ", &pods),
+        ("kill --home HOME ", &pods),
+        ("logs --home HOME torch-mnist-edljob-worker-0 -c ", &["flexor-sidecar", "main"]),
+        ("delete --home HOME elasticjob ", &["torch-mnist"]),
+        ("explain --home HOME torch", &["torch-mnist"]),
+        ("events --home HOME ", &["torch-mnist"]),
+        ("scale --home HOME elasticjobs ", &["torch-mnist"]),
+        ("scale --home HOME torch", &["torch-mnist"]),
+        ("migrate --home HOME ", &["torch-mnist"]),
+        ("migrate --home HOME torch-mnist torch", &[one, two]),
+        // Other namespaces, wherever they stand.
+        ("get -n elastic-job --home HOME tej ", &["imagenet"]),
+        ("-n elastic-job --home HOME get tej ", &["imagenet"]),
+        ("get --home HOME tej --namespace=elastic-job ", &["imagenet"]),
+        ("get --home HOME pods -n ", &["default", "elastic-job"]),
+        ("get --home HOME elasticjobs -A ", &["imagenet", "torch-mnist"]),
+    ] {
+        assert_names(&format!("flexor {line}"), &laptop, expected);
+    }
+}
+
+#[test]
+fn kinds_and_verbs_need_no_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = offers("flexor get p", folder.path());
+    assert!(kinds.contains(&"pods".to_owned()), "{kinds:?}");
+    assert_eq!(offers("flexor get te", folder.path()), ["tej"]);
+    assert_eq!(offers("flexor descr", folder.path()), ["describe"]);
+    assert_eq!(offers("flexor describe pod ", folder.path()).iter().filter(|word| !word.starts_with('-')).count(), 0);
+    assert_eq!(offers("flexor get pods --all", folder.path()), ["--all-namespaces"]);
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_not_waited_for() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    laptop.run.signal(nix::sys::signal::Signal::SIGSTOP);
+    let mut ask = server(&["--", "flexor", "describe", "--home"]);
+    ask.arg(laptop.home()).args(["pod", ""]).env("FLEXOR_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "5");
+    let begin = Instant::now();
+    let said = ask.output().unwrap();
+    let took = begin.elapsed();
+    laptop.run.signal(nix::sys::signal::Signal::SIGCONT);
+    assert!(said.status.success() && took < Duration::from_secs(20), "{took:?}");
+    assert!(!String::from_utf8_lossy(&said.stdout).contains("torch-mnist"), "{said:?}");
+}
+
+#[test]
+fn every_shell_gets_its_script() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = run(&["completions", shell]);
+        assert!(ran.code == 0 && ran.stdout.contains("FLEXOR_COMPLETE"), "{shell}: {}", ran.stdout);
+    }
+}

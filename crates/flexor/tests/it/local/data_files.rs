@@ -1,0 +1,39 @@
+//! `flexor data`: making, converting and looking into data files.
+
+mod convert;
+mod generate;
+mod inspect;
+
+use std::path::PathBuf;
+
+use crate::program::{Ran, flexor};
+
+/// A folder of its own, in which commands are run.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs `flexor data` to its end, in the folder.
+    fn data(&self, args: &[&str]) -> Ran {
+        flexor(&[&["data"], args].concat()).current_dir(self.0.path()).output().unwrap().into()
+    }
+
+    /// The same, where nothing may go wrong: what is printed.
+    fn done(&self, args: &[&str]) -> String {
+        let ran = self.data(args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        ran.stdout
+    }
+
+    /// What programs are told.
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.data(args).stdout).unwrap()
+    }
+}

@@ -1,0 +1,77 @@
+//! `flexor data gen`.
+
+use super::*;
+
+#[test]
+fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
+    let folder = Folder::new();
+    let shown = folder.done(&["gen", "clicks", "--out", "clicks.csv", "--records", "20000", "--test-records", "5000"]);
+    insta::assert_snapshot!(shown);
+    let truth = std::fs::read_to_string(folder.path("clicks.truth.json")).unwrap();
+    let truth: serde_json::Value = serde_json::from_str(&truth).unwrap();
+    let best = truth["best_auc"].as_f64().unwrap();
+    assert!((0.77..0.83).contains(&best), "{truth}");
+    assert_eq!(truth["files"][1]["best_auc"].as_f64(), Some(best));
+    let data = std::fs::read_to_string(folder.path("clicks.csv")).unwrap();
+    assert!(data.starts_with("label,n0,n1,n2,n3,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9\n"), "{}", &data[..100]);
+    assert_eq!(data.lines().count(), 20_001);
+
+    folder.done(&["gen", "clicks", "--out", "again.csv", "--records", "20000", "--test-records", "5000"]);
+    assert_eq!(data, std::fs::read_to_string(folder.path("again.csv")).unwrap());
+    folder.done(&["gen", "clicks", "--out", "other.csv", "--records", "25000", "--seed", "2"]);
+    assert_ne!(data, std::fs::read_to_string(folder.path("other.csv")).unwrap());
+    // The records to test with are those that a longer log goes on with.
+    folder.done(&["gen", "clicks", "--out", "longer.csv", "--records", "25000"]);
+    let longer = std::fs::read_to_string(folder.path("longer.csv")).unwrap();
+    let test = std::fs::read_to_string(folder.path("clicks-test.csv")).unwrap();
+    assert_eq!(longer.strip_prefix(&data), test.split_once('\n').map(|(_, records)| records));
+}
+
+#[test]
+fn nothing_is_overwritten_unless_that_is_wanted() {
+    let folder = Folder::new();
+    let gen_census = |more: &[&str]| {
+        folder.data(
+            &[&["gen", "census", "--out", "census.csv", "--records", "100", "--test-records", "50"], more].concat(),
+        )
+    };
+    assert_eq!(gen_census(&[]).code, 0);
+    let first = std::fs::read(folder.path("census.csv")).unwrap();
+    let refused = gen_census(&["--seed", "2"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("census.csv is there already") && refused.stderr.contains("--force"));
+    assert_eq!(std::fs::read(folder.path("census.csv")).unwrap(), first);
+    assert_eq!(gen_census(&["--seed", "2", "--force"]).code, 0);
+    assert_ne!(std::fs::read(folder.path("census.csv")).unwrap(), first);
+    // Only a file that is not in the way of others is written.
+    std::fs::remove_file(folder.path("census.csv")).unwrap();
+    assert_eq!(gen_census(&[]).code, 1);
+    assert!(!folder.path("census.csv").exists());
+}
+
+#[test]
+fn a_disk_that_refuses_is_not_the_users_mistake() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("file"), "").unwrap();
+    let ran = folder.data(&["gen", "clicks", "--out", "file/clicks.csv", "--records", "10"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let ran = folder.data(&["gen", "clicks", "--out", "clicks", "--records", "10"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("say which it is with --format"), "{}", ran.stderr);
+}
+
+#[test]
+fn digits_are_images_for_those_who_read_mnist() {
+    let folder = Folder::new();
+    let shown = folder.done(&["gen", "digits", "--out", "d", "--records", "300", "--test-records", "20"]);
+    assert!(shown.contains("d-images-idx3-ubyte: 300 records") && shown.contains("best accuracy 1.00"), "{shown}");
+    let labels = std::fs::read(folder.path("d-test-labels-idx1-ubyte")).unwrap();
+    assert_eq!((labels.len(), &labels[..8]), (28, &[0, 0, 8, 1, 0, 0, 0, 20][..]));
+    assert_eq!(std::fs::metadata(folder.path("d-images-idx3-ubyte")).unwrap().len(), 16 + 300 * 784);
+
+    folder.done(&["gen", "digits", "--out", "r.recordio", "--records", "300"]);
+    let told = folder.json(&["inspect", "-o", "json", "r.recordio", "--head", "1"]);
+    assert_eq!((&told["format"], &told["records"]), (&"recordio".into(), &300.into()));
+    let expected = format!("image=784 floats label={}", std::fs::read(folder.path("d-labels-idx1-ubyte")).unwrap()[8]);
+    assert_eq!(told["head"][0], expected);
+}

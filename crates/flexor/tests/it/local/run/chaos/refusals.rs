@@ -1,0 +1,41 @@
+//! What cannot be done is told in a line, before anything runs.
+
+use std::fs;
+
+use super::super::cluster::{Place, job_of};
+
+/// Runs a job with this after `--chaos`; what is said about it. Nothing has been started.
+fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
+    let place = Place::new();
+    let job = place.manifest(&job_of("job", 1, "touch ran"));
+    if let Some(text) = file {
+        fs::write(place.folder.path().join("chaos.json"), text).unwrap();
+    }
+    let ended = place.run(&[&job, "--chaos", chaos]).wait_for(code);
+    assert!(!place.folder.path().join("ran").exists() && !place.home().path().exists());
+    ended.stderr
+}
+
+#[test]
+fn a_seed_that_is_none() {
+    for (chaos, told) in [("monkey", "write SEED, SEED,RATE or @FILE"), ("1,fast", "fast is no rate")] {
+        let said = refused(chaos, 2, None);
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[test]
+fn a_script_that_is_none() {
+    let other = r#"{"version":1,"seed":0,"rate":1,"acts":[{"atMs":1,"deed":{"kill":
+        {"job":{"namespace":"default","name":"other"},"role":"Worker","rank":0}}}]}"#;
+    for (file, told) in [
+        (None, "chaos.json: No such file"),
+        (Some("{"), "chaos.json: EOF"),
+        (Some(r#"{"version":9,"seed":0,"rate":1,"acts":[]}"#), "it is of version 9"),
+        (Some(other), "acts[0]: it is about the job default/other, which is not among those that are run"),
+    ] {
+        let said = refused("@chaos.json", 1, file);
+        assert!(said.starts_with("error: --chaos chaos.json: ") && said.contains(told), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The quickstart under harm, with all parameters kept twice: whatever was killed, stopped or deleted, it learns as much
+//! as without, no update is lost, and none is applied twice.
+
+use super::super::cluster::Place;
+use super::super::quickstart::Quickstart;
+use super::super::quickstart::training::{is_settled, names_of_servers};
+
+/// How many acts were done, of those that are told.
+fn acts(stdout: &str) -> usize {
+    stdout.lines().filter(|line| line.contains("ChaosAct: ") && !line.contains(": missed, ")).count()
+}
+
+#[test]
+fn nothing_is_lost_under_seed_1() {
+    ends_well_under(1);
+}
+
+#[test]
+fn nothing_is_lost_under_seed_2() {
+    ends_well_under(2);
+}
+
+#[test]
+fn nothing_is_lost_under_seed_3() {
+    ends_well_under(3);
+}
+
+fn ends_well_under(seed: u64) {
+    const ACTS: u32 = 3;
+    let place = Place::new();
+    let quickstart = Quickstart { records: 120_000, copies: 2, ..Quickstart::default() };
+    let training = quickstart.start(&place, &["--chaos", &format!("{seed},0.5")]);
+    for nth in 1..=ACTS {
+        training.no_further_than(quickstart.share(nth, ACTS + 1), &format!("act {nth}"), |_| {
+            acts(&training.stdout()) >= nth as usize
+        });
+    }
+    let finished = training.finish();
+    quickstart.assert_all_is_well(&finished);
+    println!("seed {seed}: {} acts; an AUC of {}, {}", acts(&finished.stdout), finished.auc(), finished.job["updates"]);
+    place.assert_nothing_is_left_of(&[]);
+}
+
+/// A server is killed as soon as everything is kept twice again, and so on.
+#[test]
+fn servers_that_are_killed_again_and_again_cost_nothing() {
+    const KILLS: u32 = 5;
+    let quickstart = Quickstart { copies: 2, ..Quickstart::default() };
+    let undisturbed = quickstart.finish(&Place::new());
+    quickstart.assert_all_is_well(&undisturbed);
+
+    let place = Place::new();
+    let training = quickstart.start(&place, &[]);
+    for nth in 1..=KILLS {
+        training.reaches(quickstart.share(nth, KILLS + 2));
+        let victim = training.servers().remove(0);
+        training.kill(&victim);
+        training.no_further_than(quickstart.share(nth + 1, KILLS + 2), "everything to be kept twice again", |status| {
+            let servers = names_of_servers(status);
+            servers.len() == 2 && !servers.contains(&victim) && is_settled(status)
+        });
+    }
+    let disturbed = training.finish();
+    quickstart.assert_all_is_well(&disturbed);
+
+    let (with, without) = (disturbed.auc(), undisturbed.auc());
+    println!("{KILLS} kills: an AUC of {with}, {without} without; {}", disturbed.job["updates"]);
+    assert!((with - without).abs() <= 0.005, "an AUC of {with}, {without} without kills");
+    // Which rows a batch is about follows from the data, so that both models have had the same updates.
+    assert_eq!(disturbed.job["updates"]["applied"], undisturbed.job["updates"]["applied"]);
+}

@@ -1,0 +1,150 @@
+//! Checkpoints of a job: a disk that is full, one that is damaged, one of another model, and one of another job.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use flexor_testbed::skip;
+use serde_json::Value;
+
+use super::cluster::Place;
+use super::quickstart::training::{Training, latest_checkpoint};
+use super::quickstart::{PATIENCE, Quickstart};
+use super::steps::{half_way, job, model, trained};
+use crate::local::faults::process::{inside, server};
+use crate::local::launch::launcher::Launcher;
+use crate::program::Ran;
+
+/// What `flexor checkpoint` answers in a folder.
+fn checkpoint(place: &Place, words: &[&str]) -> Ran {
+    server(&[&["checkpoint"], words].concat()).current_dir(place.folder.path()).output().unwrap().into()
+}
+
+/// Fills a disk to the last byte.
+fn fill(file: &Path) {
+    use std::io::Write;
+    let mut file = fs::File::create(file).unwrap();
+    let full = (0..1 << 16).find_map(|_| file.write_all(&[7; 1 << 12]).err()).expect("a small disk");
+    assert_eq!(full.raw_os_error(), Some(nix::errno::Errno::ENOSPC as i32));
+    while file.write_all(&[7]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_is_room() {
+    if !nix::unistd::geteuid().is_root() {
+        skip!("mounting a small disk needs root");
+    }
+    let place = Place::new();
+    let kept = place.folder.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    let quickstart =
+        Quickstart { checkpoints: Some("{ folder: kept, everySeconds: 1, keep: 2 }"), ..Quickstart::default() };
+    quickstart.write(&place);
+    // The disk is in the mount namespace of the cluster, and gone with it.
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "--propagation", "private", "sh"]);
+    let script = r#"mount -t tmpfs -o size=64m tmpfs "$0" && exec "$@""#;
+    let run = place.command(&["--ephemeral", "job.yaml", "--report", "report"]);
+    let mut command = inside(shell, script, &kept, &run);
+    let run = Launcher::start(command.current_dir(place.folder.path())).patient(PATIENCE);
+    // It is the same process that has made the mount.
+    let seen = PathBuf::from(format!("/proc/{}/root{}", run.id(), kept.display()));
+    let training = Training::new(&place, run);
+
+    training.no_further_than(quickstart.share(1, 5), "a checkpoint", |status| latest_checkpoint(status) > 0);
+    let filler = seen.join("filler");
+    fill(&filler);
+    let failure = |status: &Value| status["servers"]["checkpoints"]["failure"].as_str().map(str::to_owned);
+    training.no_further_than(quickstart.share(2, 5), "a failure", |status| {
+        failure(status).is_some_and(|why| why.contains("No space left on device"))
+    });
+    let before = latest_checkpoint(&training.status());
+    let accounted = training.accounted();
+    training.reaches(accounted + quickstart.share(1, 10));
+    // More attempts come to nothing, and what is left of them is not in the way of the next.
+    let begun = Instant::now();
+    let is_later = |_: &Value| begun.elapsed() >= Duration::from_secs(4);
+    training.no_further_than(quickstart.share(3, 5), "more attempts", is_later);
+    let unfinished = |folder: &PathBuf| folder.is_dir() && !folder.join("manifest.json").exists();
+    let left = fs::read_dir(&seen).unwrap().map(|one| one.unwrap().path()).filter(unfinished).count();
+    assert!(left <= 2, "{left} attempts are left");
+    let shown = seen.to_str().unwrap();
+    let told = checkpoint(&place, &["list", shown, "--verify"]);
+    assert!(told.code == 0 && told.stdout.contains(&format!("\n{before} ")), "{}{}", told.stdout, told.stderr);
+
+    fs::remove_file(&filler).unwrap();
+    training.no_further_than(quickstart.share(4, 5), "the next checkpoint", |status| {
+        latest_checkpoint(status) > before && failure(status).is_none()
+    });
+    quickstart.assert_all_is_well(&training.finish());
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
+    let alone = trained(&Place::new(), 2, 1);
+    let place = Place::new();
+    let (training, first) = half_way(&place);
+    training.no_further_than(job(2, 2).share(3, 4), "another checkpoint", |status| latest_checkpoint(status) > first);
+    training.interrupt();
+    let folders = fs::read_dir(place.folder.path().join("kept")).unwrap().map(|folder| folder.unwrap().path());
+    let latest = folders.filter(|folder| folder.join("manifest.json").exists()).max().unwrap();
+    let files = fs::read_dir(latest).unwrap().map(|file| file.unwrap().path());
+    let rows = files.into_iter().find(|file| file.extension().is_some_and(|it| it == "flx")).unwrap();
+    let mut bytes = fs::read(&rows).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&rows, bytes).unwrap();
+
+    let training = job(3, 1).start(&place, &[]);
+    let master = place.await_running("elasticjob-quickstart-dlrover-master");
+    training.no_further_than(job(3, 1).share(9, 10), "a word about it", |_| {
+        let log = place.log(&master);
+        log.contains("a checkpoint cannot be read") && log.contains(rows.file_name().unwrap().to_str().unwrap())
+    });
+    training.ends_with(0);
+    assert!(model(&place) == alone, "it went on from the one before");
+}
+
+#[test]
+fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
+    let place = Place::new();
+    let (training, _) = half_way(&place);
+    training.interrupt();
+    let before = checkpoint(&place, &["list", "kept", "-o", "json"]).stdout;
+    let wider = Quickstart {
+        words: r#", --grads-to-wait=4, "--optimizer=sgd:learning_rate=0.1", "--model=deepfm:dim=4""#,
+        ..job(2, 1)
+    };
+    wider.write(&place);
+    let manifest = fs::read_to_string(place.folder.path().join("job.yaml")).unwrap();
+    let once =
+        manifest.replace("--model=deepfm, ", "").replace("    worker:\n", "    worker:\n      restartCount: 0\n");
+    fs::write(place.folder.path().join("job.yaml"), once).unwrap();
+    let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+    assert!(ended.stdout.contains("the job trains another model"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("CriticalNodeFailed"), "{}", ended.stdout);
+    assert_eq!(checkpoint(&place, &["list", "kept", "-o", "json"]).stdout, before);
+}
+
+/// A checkpoint that was made of another job's has its parameters, and says nothing of the data.
+#[test]
+fn a_job_that_begins_with_what_another_has_learnt_goes_through_all_of_its_data() {
+    let place = Place::new();
+    let alone = trained(&place, 2, 1);
+    let first = fs::read_dir(place.folder.path().join("kept")).unwrap().count();
+    let told = checkpoint(&place, &["convert", "kept", "other"]);
+    assert!(told.code == 0 && told.stdout.contains("goes through its data from the beginning"), "{}", told.stderr);
+    fs::remove_dir_all(place.folder.path().join("kept")).unwrap();
+    fs::rename(place.folder.path().join("other"), place.folder.path().join("kept")).unwrap();
+    assert!(model(&place) == alone, "of {first} checkpoints the last one was taken");
+
+    let training = job(3, 2).start(&place, &[]);
+    let master = place.await_running("elasticjob-quickstart-dlrover-master");
+    training.no_further_than(job(3, 2).share(9, 10), "a word about it", |_| {
+        place.log(&master).contains("the checkpoint does not say which data was learnt: all of it is gone through")
+    });
+    let ended = training.ends_with(0);
+    assert!(ended.stdout.contains("40050 expected, 40050 accounted for"), "{}", ended.stdout);
+    assert!(model(&place) != alone, "it has learnt more");
+}

@@ -1,0 +1,71 @@
+//! Data files that are not what they were: a job that cannot go on says why, and ends.
+
+use std::fs;
+
+use super::cluster::Place;
+use super::quickstart::training::accounted;
+use super::quickstart::{PATIENCE, Quickstart};
+use crate::local::faults::process::server;
+use crate::program::Ran;
+
+/// How often a place is filled again: as often as the job's default says.
+const RETRIES: usize = 3;
+
+#[test]
+fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
+    let place = Place::new();
+    let quickstart = Quickstart::default();
+    let training = quickstart.start(&place, &[]);
+    // Most of it is still to come.
+    training.no_further_than(quickstart.share(1, 8), "the first records", |status| accounted(status) > 0);
+    let data = fs::OpenOptions::new().write(true).open(place.folder.path().join("quickstart.csv")).unwrap();
+    data.set_len(data.metadata().unwrap().len() / 2).unwrap();
+    let ended = training.ends_with(1);
+    assert!(
+        ended.stdout.contains("ProgramError: exit code 1; error: quickstart.csv has changed since"),
+        "{}",
+        ended.stdout
+    );
+    let verdict = ended.stdout.lines().last().unwrap();
+    assert!(
+        verdict.contains("Failed: CriticalNodeFailed: ProgramError: exit code 1; error: quickstart.csv "),
+        "{verdict}"
+    );
+    assert!(verdict.contains("160000 records"), "{verdict}");
+    let places = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
+    let again = |place: &str| {
+        let is_it = |line: &&str| line.contains(place) && line.contains("PodWanted: its place is filled again");
+        ended.stdout.lines().filter(is_it).count()
+    };
+    assert_eq!(places.map(again).into_iter().max(), Some(RETRIES), "{}", ended.stdout);
+}
+
+#[test]
+fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let data =
+        |words: &[&str]| -> Ran { server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into() };
+    for words in [
+        &["gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"][..],
+        &["convert", "quickstart.csv", "quickstart.recordio", "--compressor", "none"],
+    ] {
+        let done = data(words);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    }
+    let file = folder.join("quickstart.recordio");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    Quickstart { records: 20_000, words: ", --schema=clicks", ..Quickstart::default() }.write(&place);
+    let manifest = fs::read_to_string(folder.join("job.yaml")).unwrap();
+    let other = manifest
+        .replace("--data=quickstart.csv", "--data=quickstart.recordio")
+        .replace("    worker:\n", "    worker:\n      restartCount: 0\n");
+    fs::write(folder.join("job.yaml"), other).unwrap();
+    let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+    let verdict = ended.stdout.lines().last().unwrap();
+    let told = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
+    assert!(told.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
+}

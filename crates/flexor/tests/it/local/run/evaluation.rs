@@ -1,0 +1,102 @@
+//! The model is measured on other data while it is trained, and used when it is trained.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::cluster::Place;
+use super::quickstart::{Finished, Quickstart};
+use crate::local::faults::process::server;
+use crate::program::Ran;
+
+const OFTEN: Quickstart<'_> = Quickstart {
+    records: 160_000,
+    batch: 64,
+    servers: 2,
+    workers: 2,
+    copies: 1,
+    checkpoints: None,
+    words: ", --evaluate-every=20000",
+};
+
+/// What workers have printed about it.
+fn evaluations(place: &Place) -> Vec<String> {
+    let logs = ["chief-0", "worker-0"].map(|name| format!("report/logs/quickstart-edljob-{name}"));
+    let folders = logs.iter().map(|folder| place.folder.path().join(folder));
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let texts: Vec<String> = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("evaluation after "));
+    lines.map(str::to_owned).collect()
+}
+
+fn predict(place: &Place, words: &[&str]) -> Ran {
+    server(words).current_dir(place.folder.path()).output().unwrap().into()
+}
+
+fn count(finished: &Finished, name: &str) -> u64 {
+    finished.job["evaluations"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", finished.job))
+}
+
+#[test]
+fn a_model_is_measured_while_it_is_trained() {
+    let place = Place::new();
+    let finished = OFTEN.finish(&place);
+    OFTEN.assert_all_is_well(&finished);
+    let (done, told) = (count(&finished, "done"), evaluations(&place));
+    assert!(done >= 1 && count(&finished, "skipped") == 0, "{}", finished.job["evaluations"]);
+    assert_eq!(told.len() as u64, done, "{told:#?}");
+    for line in &told {
+        // What is trained meanwhile moves no measure of it by much.
+        let auc: f64 = line.split("AUC ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+        assert!(line.contains(": 20000 records, loss ") && auc > 0.7, "{line}");
+    }
+    assert!(finished.stdout.contains("\n  evaluated       "), "{}", finished.stdout);
+    let training = fs::read_to_string(place.folder.path().join("report/training.csv")).unwrap();
+    assert!(training.lines().next().unwrap().ends_with(",test_loss,test_auc,test_accuracy"), "{training}");
+}
+
+/// Whether a checkpoint is there in time is the machine's affair; what is done is told either way.
+#[test]
+fn without_room_for_what_training_changes_a_checkpoint_is_measured_or_nothing() {
+    let place = Place::new();
+    let checkpoints = Some("{folder: checkpoints, everySeconds: 1}");
+    let quickstart = Quickstart { checkpoints, words: ", --evaluate-every=20000, --evaluation-memory=1", ..OFTEN };
+    let finished = quickstart.finish(&place);
+    quickstart.assert_all_is_well(&finished);
+    let told = evaluations(&place);
+    assert!(!told.is_empty());
+    // Only the last of them may have come when nothing was trained any more.
+    for line in &told[..told.len() - 1] {
+        let skipped = line.contains("skipped: training changed more of the model than the 1 bytes");
+        assert!(skipped || line.contains(" on checkpoint ") || line.contains("160000"), "{told:#?}");
+    }
+}
+
+#[test]
+fn what_is_predicted_from_the_last_checkpoint_is_what_the_model_said() {
+    let place = Place::new();
+    let checkpoints = Some("{folder: checkpoints, everySeconds: 60}");
+    let quickstart = Quickstart { records: 60_000, checkpoints, words: "", ..OFTEN };
+    let finished = quickstart.finish(&place);
+    let words = ["predict", "--model=deepfm", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
+    let ran = predict(&place, &[&words[..], &["--out=predicted.csv", "-o", "json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["records"], 20_000);
+    assert!((told["auc"].as_f64().unwrap() - finished.auc()).abs() < 1e-9, "{told}, {}", finished.auc());
+
+    let predicted = fs::read_to_string(place.folder.path().join("predicted.csv")).unwrap();
+    let mut lines = predicted.lines();
+    assert_eq!(lines.next(), Some("record,label,probability"));
+    assert_eq!(lines.clone().count(), 20_000);
+    let numbers = lines.map(|line| line.split(',').map(|field| field.parse::<f64>().unwrap()).collect::<Vec<_>>());
+    for (number, fields) in numbers.enumerate() {
+        assert!(fields[0] == number as f64 && (0.0..=1.0).contains(&fields[2]), "{fields:?}");
+    }
+
+    // A model of another shape is refused, and what was written stays.
+    let other = ["predict", "--model=deepfm:dim=4", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
+    let refused = predict(&place, &[&other[..], &["--out=predicted.csv"]].concat());
+    assert!(refused.code == 1 && refused.stderr.contains("is of another model: it has "), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(place.folder.path().join("predicted.csv")).unwrap(), predicted);
+}

@@ -1,0 +1,191 @@
+//! The pure controller in a world without processes: what it says is done at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use flexor_engine::controller::{
+    self, Action, JobStatus, ObservedJob, Phase, PlanPhase, PlanSeen, PlanStatus, PodPhase, PodSeen, SeatRecord,
+};
+use flexor_engine::nodes::{Observed, ProgramExit};
+use flexor_model::{Job, JobUid, RoleKind};
+
+use super::history::Act;
+use super::real::{migration_of, plan_for};
+
+/// What both worlds have in common: no times, no unique ids, no words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    pub phase: Phase,
+    /// How many replicas each role is to have.
+    pub targets: BTreeMap<String, u32>,
+    pub plans: Vec<PlanPhase>,
+    /// By role and rank.
+    pub seats: BTreeMap<(String, u32), Seat>,
+    /// Those that are there.
+    pub pods: BTreeSet<(String, String)>,
+}
+
+/// A place in a role.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seat {
+    /// The number of its pod.
+    id: u32,
+    /// How often it was filled again.
+    relaunches: u32,
+    /// How many failures count.
+    failures: u32,
+    /// Whether it ended well, once it has ended.
+    ended: Option<bool>,
+}
+
+impl State {
+    pub fn of<'a>(
+        status: &JobStatus,
+        plans: impl Iterator<Item = &'a PlanStatus>,
+        pods: impl Iterator<Item = (String, PodPhase)>,
+    ) -> Self {
+        let seat = |seat: &SeatRecord| Seat {
+            id: seat.id.0,
+            relaunches: seat.relaunches,
+            failures: seat.history.counted,
+            ended: seat.end.as_ref().map(|end| end.succeeded),
+        };
+        let seats = status.roles.iter().flat_map(|(role, seats)| {
+            seats.seats.iter().map(move |(rank, record)| ((role.to_string(), rank.0), seat(record)))
+        });
+        Self {
+            phase: status.phase,
+            targets: status.targets.iter().map(|(role, target)| (role.to_string(), target.replicas)).collect(),
+            plans: plans.map(|plan| plan.phase).collect(),
+            seats: seats.collect(),
+            pods: pods.map(|(name, phase)| (name, format!("{phase:?}"))).collect(),
+        }
+    }
+}
+
+pub struct Pure {
+    job: Job,
+    status: JobStatus,
+    pods: Vec<PodSeen>,
+    services: BTreeSet<String>,
+    plans: Vec<PlanSeen>,
+    now: Duration,
+    uids: u64,
+}
+
+impl Pure {
+    pub fn new(job: Job) -> Self {
+        let (status, now) = (JobStatus::default(), Duration::from_secs(1_000_000));
+        Self { job, status, pods: Vec::new(), services: BTreeSet::new(), plans: Vec::new(), now, uids: 0 }
+    }
+
+    pub fn state(&self) -> State {
+        let pods = self.pods.iter().map(|pod| (pod.name.clone(), pod.phase));
+        State::of(&self.status, self.plans.iter().map(|plan| &plan.status), pods)
+    }
+
+    pub fn act(&mut self, act: &Act) {
+        self.now += Duration::from_secs(1);
+        match act {
+            Act::Exit(rank, code) => self.ends(*rank, |end| {
+                end.exit = Some(ProgramExit::Code(*code));
+                end.container_reason = Some(if *code == 0 { "Completed" } else { "Error" }.to_owned());
+            }),
+            Act::Kill(rank) => self.ends(*rank, |end| {
+                end.exit = Some(ProgramExit::Code(137));
+                end.container_reason = Some("Error".to_owned());
+            }),
+            Act::Lose(rank) => self.ends(*rank, |end| end.pod_reason = Some("NodeLost".to_owned())),
+            Act::Delete(rank) => {
+                let worker = self.worker(*rank).uid.clone();
+                self.pods.retain(|pod| pod.uid != worker);
+            }
+            Act::Scale(workers) => {
+                let plan = plan_for(&self.job, self.plans.len(), *workers);
+                self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+            }
+            Act::Migrate(rank) => {
+                let pod = self.worker(*rank).name.clone();
+                let plan = migration_of(&self.job, self.plans.len(), &pod);
+                self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+            }
+        }
+    }
+
+    fn ends(&mut self, rank: u32, how: impl FnOnce(&mut Observed)) {
+        let now = self.now;
+        let worker = self.worker(rank);
+        how(&mut worker.end);
+        worker.phase =
+            if worker.end.exit == Some(ProgramExit::Code(0)) { PodPhase::Succeeded } else { PodPhase::Failed };
+        worker.finished_at = Some(now);
+    }
+
+    fn worker(&mut self, rank: u32) -> &mut PodSeen {
+        let role = self.job.role(RoleKind::Worker).unwrap().name.clone();
+        let is_it = |pod: &&mut PodSeen| pod.role == role && pod.rank.0 == rank && !pod.has_ended();
+        self.pods.iter_mut().find(is_it).unwrap_or_else(|| panic!("no worker {rank}"))
+    }
+
+    /// Lets the controller work until it has nothing to do, and time pass where it waits for that.
+    pub fn settle(&mut self) {
+        let mut waited = false;
+        for _ in 0..100 {
+            let turn = self.look();
+            match (turn.actions.is_empty(), turn.look_again_at) {
+                (true, Some(at)) if !waited => (self.now, waited) = (at, true),
+                (true, _) => return,
+                (false, _) => turn.actions.into_iter().for_each(|action| self.carry_out(action)),
+            }
+        }
+        panic!("the controller does not come to rest");
+    }
+
+    fn look(&self) -> controller::Turn {
+        let (uid, namespace) = (JobUid::from("u"), "default".parse().unwrap());
+        let observed = ObservedJob {
+            job: &self.job,
+            generation: 1,
+            uid: &uid,
+            namespace: &namespace,
+            deleting: false,
+            status: &self.status,
+            pods: &self.pods,
+            services: &self.services,
+            plans: &self.plans,
+            released: &BTreeSet::new(),
+            closed: None,
+        };
+        controller::plan(&observed, self.now)
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::SetStatus(status) => self.status = *status,
+            Action::SetPlanStatus { plan, status } => {
+                self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
+            }
+            Action::CreatePod(wish) => {
+                self.uids += 1;
+                self.pods.push(PodSeen {
+                    name: wish.name,
+                    uid: format!("pod-{}", self.uids),
+                    role: wish.role,
+                    id: wish.id,
+                    rank: wish.rank,
+                    phase: PodPhase::Running,
+                    deleting: false,
+                    held: None,
+                    end: Observed::default(),
+                    started_at: Some(self.now),
+                    finished_at: None,
+                });
+            }
+            Action::DeletePod { uid, .. } => self.pods.retain(|pod| pod.uid != uid),
+            Action::CreateService(wish) => _ = self.services.insert(wish.name),
+            Action::DeleteService { name } => _ = self.services.remove(&name),
+            Action::Record(_) => {}
+            Action::DeleteJob { .. } => panic!("nobody deletes the job"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! ConfigMaps, Secrets and PriorityClasses: shown, changed, waited for, and kept to their owner.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::super::verbs::laptop::{Laptop, dlrover, redacted};
+
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: config
+data:
+  epochs: "5"
+  notes: |
+    one
+    two
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: token
+stringData:
+  token: hush
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata:
+  name: high
+value: 1000000
+description: What must not wait.
+"#;
+
+/// A job that wants a variable of a ConfigMap.
+fn with_variable(config: &str) -> String {
+    let reference = format!("{{configMapKeyRef: {{name: {config}, key: epochs}}}}");
+    let before = "              command:";
+    let env = format!("              env: [{{name: EPOCHS, valueFrom: {reference}}}]\n");
+    dlrover("waits").replace(before, &format!("{env}{before}"))
+}
+
+#[test]
+fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    fs::write(laptop.folder.path().join("objects.yaml"), OBJECTS).unwrap();
+    let mut told = String::new();
+    for words in [
+        &["apply", "-f", "objects.yaml"][..],
+        &["apply", "-f", "objects.yaml"],
+        &["get", "configmaps"],
+        &["get", "cm", "-A"],
+        &["get", "secrets"],
+        &["get", "priorityclasses"],
+        &["get", "pc", "high", "-o", "name"],
+        &["get", "cm,secrets"],
+        &["get", "secret", "token", "-o", "yaml"],
+        &["describe", "cm", "config"],
+        &["describe", "secret", "token"],
+        &["describe", "pc", "high"],
+        &["delete", "cm", "config"],
+        &["delete", "pc/high", "secret/token"],
+    ] {
+        told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
+        for entry in fs::read_dir(laptop.home().join("objects")).unwrap() {
+            let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+    insta::assert_snapshot!(told);
+    for words in [&["get", "cm"][..], &["get", "cm", "-n", "other"]] {
+        assert!(laptop.flexor(words).stderr.contains("No resources found"));
+    }
+    for file in ["events.jsonl", "log"] {
+        let said = fs::read_to_string(laptop.home().join(file)).unwrap_or_default();
+        assert!(!said.contains("hush"));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_changes() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let mut told = String::new();
+    let mut apply = |name: &str, text: &str| {
+        fs::write(laptop.folder.path().join(name), text).unwrap();
+        let ran = laptop.flexor(&["apply", "-f", name]);
+        told.push_str(&format!("$ flexor apply -f {name}\n{}{}exit code {}\n\n", ran.stdout, ran.stderr, ran.code));
+    };
+    apply("good.yaml", &OBJECTS.replace("value: 1000000", "value: 1000000\nglobalDefault: true"));
+    apply("other-value.yaml", &OBJECTS.replace("value: 1000000", "value: 2\nglobalDefault: true"));
+    apply("two-defaults.yaml", &OBJECTS.replace("name: high", "name: other\nglobalDefault: true"));
+    apply("no-string.yaml", &OBJECTS.replace("\"5\"", "5"));
+    apply("no-base64.yaml", &OBJECTS.replace("stringData", "data").replace("hush", "hush!"));
+    apply("built-in.yaml", &OBJECTS.replace("name: high", "name: system-node-critical"));
+    for words in [&["delete", "pc", "system-node-critical"][..], &["get", "pc", "nope"], &["delete", "secret", "nope"]]
+    {
+        let ran = laptop.flexor(words);
+        told.push_str(&format!("$ flexor {}\n{}{}exit code {}\n\n", words.join(" "), ran.stdout, ran.stderr, ran.code));
+    }
+    insta::assert_snapshot!(redacted(&told));
+    let class = laptop.json(&["get", "pc", "high"]);
+    assert_eq!((&class["value"], &class["globalDefault"]), (&1_000_000.into(), &true.into()));
+}
+
+#[test]
+fn a_pod_waits_for_what_it_refers_to_and_starts_when_it_comes() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    fs::write(laptop.folder.path().join("waits.yaml"), with_variable("later")).unwrap();
+    laptop.says(&["apply", "-f", "waits.yaml"]);
+    let waits = laptop.eventually("a pod that waits", || {
+        let table = laptop.flexor(&["get", "pods"]).stdout;
+        (table.matches("CreateContainerConfigError").count() == 2).then_some(table)
+    });
+    assert!(waits.contains("waits-edljob-worker-0"), "{waits}");
+    let described = laptop.says(&["describe", "pod", "waits-edljob-worker-0"]);
+    let told = "variable EPOCHS refers to key epochs of the ConfigMap later, which does not exist";
+    assert!(described.contains(told) && described.contains("ObjectMissing"), "{described}");
+    let config = OBJECTS.split("---").next().unwrap().replace("name: config", "name: later");
+    fs::write(laptop.folder.path().join("config.yaml"), config).unwrap();
+    laptop.says(&["apply", "-f", "config.yaml"]);
+    laptop.await_running(6);
+}

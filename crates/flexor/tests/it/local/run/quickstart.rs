@@ -1,0 +1,118 @@
+//! The quickstart, made smaller or changed otherwise, with a report that tests read.
+
+pub mod training;
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::training::Training;
+use super::cluster::Place;
+use crate::local::launch::launcher::Ended;
+use crate::program::root;
+
+/// How long it may take. A machine under load is slow, not wrong.
+pub const PATIENCE: Duration = Duration::from_secs(170);
+
+/// How much of it there is, and what is different.
+#[derive(Debug, Clone, Copy)]
+pub struct Quickstart<'a> {
+    pub records: u32,
+    /// Of a batch.
+    pub batch: u32,
+    pub servers: u32,
+    /// The chief is one of them.
+    pub workers: u32,
+    /// How often parameters are kept.
+    pub copies: u32,
+    /// What stands behind `checkpoints:`; without it none are made.
+    pub checkpoints: Option<&'a str>,
+    /// More words for the workers, each after a comma.
+    pub words: &'a str,
+}
+
+/// What came of it.
+pub struct Finished {
+    pub stdout: String,
+    /// What its report says of the job.
+    pub job: Value,
+    /// The best AUC that any model could have on its test data.
+    pub best: f64,
+}
+
+impl Default for Quickstart<'_> {
+    fn default() -> Self {
+        Self { records: 160_000, batch: 64, servers: 2, workers: 2, copies: 1, checkpoints: None, words: "" }
+    }
+}
+
+impl Quickstart<'_> {
+    /// Writes its manifest, `job.yaml`.
+    pub fn write(self, place: &Place) {
+        let Self { records, batch, servers, workers, copies, checkpoints, words } = self;
+        let checkpoints = checkpoints.map(|such| format!("    checkpoints: {such}\n")).unwrap_or_default();
+        let mut text = fs::read_to_string(root().join("examples/quickstart.yaml")).unwrap();
+        for (said, instead) in [
+            ("--records=600000, --test-records=100000", format!("--records={records}, --test-records=20000")),
+            ("--test-data=quickstart-test.csv", format!("--test-data=quickstart-test.csv, --batch={batch}{words}")),
+            ("\nspec:\n", format!("\nspec:\n  flexor:\n    psCopies: {copies}\n{checkpoints}")),
+            ("    ps:\n      replicas: 2", format!("    ps:\n      replicas: {servers}")),
+            ("    worker:\n      replicas: 2", format!("    worker:\n      replicas: {workers}")),
+        ] {
+            assert!(text.contains(said), "the manifest says {said:?}");
+            text = text.replacen(said, &instead, 1);
+        }
+        fs::write(place.folder.path().join("job.yaml"), text).unwrap();
+    }
+
+    /// Runs it in a folder, with a report and these words more.
+    pub fn start<'a>(self, place: &'a Place, words: &[&str]) -> Training<'a> {
+        self.write(place);
+        let words = [&["job.yaml", "--report", "report"], words].concat();
+        Training::new(place, place.run(&words).patient(PATIENCE))
+    }
+
+    /// Runs it to its end.
+    pub fn finish(self, place: &Place) -> Finished {
+        self.start(place, &[]).finish()
+    }
+
+    /// So many records, of a part of all.
+    pub fn share(self, part: u32, of: u32) -> u64 {
+        u64::from(self.records) * u64::from(part) / u64::from(of)
+    }
+
+    /// Every record was accounted for, no update was lost or applied twice, and the model has learnt.
+    pub fn assert_all_is_well(self, finished: &Finished) {
+        self.assert_accounted(finished);
+        assert_eq!(finished.job["updates"]["lost"], 0, "{}", finished.stdout);
+    }
+
+    /// Every record was accounted for, no update was applied twice, and the model has learnt.
+    pub fn assert_accounted(self, finished: &Finished) {
+        let Finished { stdout, job, best } = finished;
+        let records = &job["records"];
+        assert_eq!(records["accounted"], self.records, "{stdout}");
+        assert_eq!((&records["lost"], &records["expected"]), (&0.into(), &records["accounted"]), "{stdout}");
+        assert_eq!(job["updates"]["reapplied"], 0, "{stdout}");
+        let found = finished.auc();
+        assert!(found > best - 0.02, "an AUC of {found}, where {best} is possible: {stdout}");
+    }
+}
+
+impl Finished {
+    /// What a run that has ended well has left in its folder.
+    pub fn read(place: &Place, ended: Ended) -> Self {
+        let read = |name: &str| -> Value {
+            serde_json::from_slice(&fs::read(place.folder.path().join(name)).unwrap()).unwrap()
+        };
+        let best = read("quickstart.truth.json")["best_auc"].as_f64().unwrap();
+        Self { stdout: ended.stdout, job: read("report/report.json")["jobs"][0].take(), best }
+    }
+
+    /// How well the model does on other data.
+    pub fn auc(&self) -> f64 {
+        self.job["learning"]["test"]["auc"].as_f64().unwrap_or_else(|| panic!("no AUC in {}", self.job["learning"]))
+    }
+}

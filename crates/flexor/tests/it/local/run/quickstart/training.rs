@@ -1,0 +1,131 @@
+//! A quickstart that runs: what its master says of it, and how far it may go.
+//!
+//! How fast the machine is must not decide what a test sees. So training goes no further than the test wants until
+//! something has happened: the workers are stopped, and go on afterwards.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+
+use super::super::cluster::{Place, SeenPod};
+use super::Finished;
+use crate::local::faults::http;
+use crate::local::faults::process::server;
+use crate::local::launch::launcher::{Ended, Launcher};
+
+/// A quickstart that runs.
+pub struct Training<'a> {
+    place: &'a Place,
+    run: Launcher,
+    master: Cell<Option<SocketAddr>>,
+}
+
+impl<'a> Training<'a> {
+    /// One that was started in a way of its own.
+    pub fn new(place: &'a Place, run: Launcher) -> Self {
+        Self { place, run, master: Cell::new(None) }
+    }
+
+    /// What the master says; nothing while none answers.
+    pub fn status(&self) -> Value {
+        let Some(master) = self.master.get().or_else(|| self.find_master()) else { return Value::Null };
+        let answer = http::try_get(master, "/api/status").ok().filter(|(code, _)| *code == 200);
+        self.master.set(answer.is_some().then_some(master));
+        answer.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
+    }
+
+    fn find_master(&self) -> Option<SocketAddr> {
+        let mut describe = server(&["describe", "elasticjob", "quickstart", "--home", "home"]);
+        let said = describe.current_dir(self.place.folder.path()).output().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        said.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
+    }
+
+    /// The names of the parameter servers, in their order.
+    pub fn servers(&self) -> Vec<String> {
+        names_of_servers(&self.status())
+    }
+
+    /// How many records are accounted for.
+    pub fn accounted(&self) -> u64 {
+        accounted(&self.status())
+    }
+
+    /// Waits until so many records are accounted for.
+    pub fn reaches(&self, records: u64) {
+        self.run.await_or_tell(&format!("{records} records"), || accounted(&self.status()) >= records);
+    }
+
+    /// Lets it go on, but to so many records at most until something is so of what the master says; then it goes on.
+    /// `what` completes "waited for".
+    pub fn no_further_than(&self, records: u64, what: &str, is_so: impl Fn(&Value) -> bool) {
+        self.run.await_or_tell(what, || {
+            let status = self.status();
+            let is_so = is_so(&status);
+            if !is_so && accounted(&status) >= records {
+                self.signal_workers(Signal::SIGSTOP);
+            }
+            is_so
+        });
+        self.signal_workers(Signal::SIGCONT);
+    }
+
+    fn signal_workers(&self, signal: Signal) {
+        let is_worker = |name: &str| name.contains("-worker-") || name.contains("-chief-");
+        for worker in self.place.pods().iter().filter(|pod| is_worker(&pod.name)).filter_map(SeenPod::main_id) {
+            // It may have just ended.
+            let _ = kill(worker, signal);
+        }
+    }
+
+    /// Kills a server without a word.
+    pub fn kill(&self, pod: &str) {
+        let victim = self.place.await_running(pod);
+        kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
+    }
+
+    /// What was printed so far.
+    pub fn stdout(&self) -> String {
+        self.run.stdout()
+    }
+
+    /// Waits for its end, which has to be good.
+    pub fn finish(self) -> Finished {
+        let place = self.place;
+        Finished::read(place, self.ends_with(0))
+    }
+
+    /// Waits for its end with this code.
+    pub fn ends_with(self, code: i32) -> Ended {
+        self.run.wait_for(code)
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub fn interrupt(self) {
+        self.run.signal(Signal::SIGINT);
+        self.run.wait_for(130);
+    }
+}
+
+/// How many records are accounted for, as a master says.
+pub fn accounted(status: &Value) -> u64 {
+    status["datasets"][0]["totals"]["accounted"].as_u64().unwrap_or(0)
+}
+
+/// The names of the servers that a master knows.
+pub fn names_of_servers(status: &Value) -> Vec<String> {
+    let servers = status["servers"]["servers"].as_array().into_iter().flatten();
+    servers.filter_map(|server| server["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// Whether everything is where it should be, as often as it should be kept.
+pub fn is_settled(status: &Value) -> bool {
+    status["servers"]["settled"] == true && status["servers"]["redundant"] == true
+}
+
+/// The number of the latest checkpoint that is whole; 0 where there is none.
+pub fn latest_checkpoint(status: &Value) -> u64 {
+    status["servers"]["checkpoints"]["latest"].as_u64().unwrap_or(0)
+}

@@ -1,0 +1,103 @@
+//! A program on a terminal: a pseudo terminal that the test holds, and what a person would see on it.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::super::faults::waiting::{eventually, eventually_or_tell};
+
+/// A program that runs on a terminal of its own. Killed when dropped.
+pub struct OnTerminal {
+    child: Child,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+    size: (u16, u16),
+}
+
+/// What is to be seen in the end.
+pub struct Seen {
+    /// The exit code.
+    pub code: Option<i32>,
+    /// Everything that was written, with what steers the terminal.
+    pub raw: String,
+    /// The screen, and what has left it at the top.
+    pub text: String,
+    pub cursor_is_hidden: bool,
+}
+
+impl OnTerminal {
+    /// Starts a command on a terminal of so many rows and columns.
+    pub fn start(command: &mut Command, size: (u16, u16)) -> Self {
+        let (ws_row, ws_col) = size;
+        let window = Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&window), None).unwrap();
+        let stream = || pty.slave.try_clone().unwrap();
+        let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
+        // The command holds copies of the terminal, which would never end here.
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        drop(pty.slave);
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&bytes);
+        let mut master = File::from(pty.master);
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            // A terminal that nobody holds any more answers with an error.
+            while let Ok(count @ 1..) = master.read(&mut buffer) {
+                written.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        });
+        Self { child, bytes, reader, size }
+    }
+
+    /// Waits until something stands on the screen.
+    pub fn await_text(&self, text: &str) {
+        let look = || self.seen(None).text.contains(text).then_some(());
+        eventually_or_tell(&format!("{text:?}"), look, || self.seen(None).text);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// What is to be seen when it has ended.
+    pub fn wait(mut self) -> Seen {
+        let ended = || self.reader.is_finished().then_some(());
+        eventually_or_tell("the end of its output", ended, || self.seen(None).text);
+        let code = eventually("its end", || self.child.try_wait().unwrap()).code();
+        self.seen(code)
+    }
+
+    fn seen(&self, code: Option<i32>) -> Seen {
+        let bytes = self.bytes.lock().unwrap().clone();
+        let (rows, columns) = self.size;
+        let mut terminal = vt100::Parser::new(rows, columns, 10_000);
+        terminal.process(&bytes);
+        let cursor_is_hidden = terminal.screen().hide_cursor();
+        let mut text = String::new();
+        terminal.screen_mut().set_scrollback(usize::MAX);
+        for left in (1..=terminal.screen().scrollback()).rev() {
+            terminal.screen_mut().set_scrollback(left);
+            text.extend(terminal.screen().rows(0, columns).next());
+            text.push('\n');
+        }
+        terminal.screen_mut().set_scrollback(0);
+        text.push_str(&terminal.screen().contents());
+        Seen { code, raw: String::from_utf8_lossy(&bytes).into_owned(), text, cursor_is_hidden }
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

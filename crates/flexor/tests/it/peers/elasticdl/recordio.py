@@ -1,0 +1,1 @@
+"""The reader of RecordIO, which this job does not use; only its name is asked for."""

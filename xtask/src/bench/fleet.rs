@@ -1,0 +1,202 @@
+//! A master with its parameter servers, all of them processes, and whoever says how many there should be.
+//!
+//! It stands where the controller of a cluster stands: it starts and ends servers, and feeds the master with what it
+//! wants of them. When a change is done is read off the map that the master tells everybody, as clients do.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::control_client::ControlClient;
+use flexor_wire::master::v1::servers_client::ServersClient;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use super::our_master::{Disk, OurMaster};
+
+/// How long a change may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_MESSAGE: usize = 16 << 20;
+
+/// A master and its servers; ended with their guard.
+pub(super) struct Fleet {
+    program: PathBuf,
+    master: OurMaster,
+    servers: Vec<ServerProcess>,
+    wants: mpsc::Sender<wire::Observed>,
+    map: watch::Receiver<wire::ServerMap>,
+    _heard: JoinSet<()>,
+}
+
+/// One server.
+struct ServerProcess {
+    name: String,
+    process: Child,
+    is_leaving: bool,
+}
+
+impl Fleet {
+    /// Starts a master and so many servers, called `ps-0` and so on; with a folder for checkpoints, if there is one,
+    /// into which nothing is written unless somebody asks for it.
+    pub(super) async fn start(program: &Path, servers: usize, checkpoints: Option<&Path>) -> Result<Self> {
+        let mut more: Vec<&OsStr> = Vec::new();
+        if let Some(folder) = checkpoints {
+            let never = ["--checkpoint-every", "1000000", "--checkpoint-keep", "1", "--checkpoint-folder"];
+            more.extend(never.map(OsStr::new));
+            more.push(folder.as_os_str());
+        }
+        let master = OurMaster::start_with(program, 1, Disk::AsItIs, &more)?;
+        let channel = Channel::from_shared(format!("http://{}", master.grpc()))?.connect().await?;
+        let (wants, wanted) = mpsc::channel(4);
+        let mut heard = JoinSet::new();
+        let mut control = ControlClient::new(channel.clone());
+        heard.spawn(async move {
+            if let Ok(proposals) = control.feed(ReceiverStream::new(wanted)).await {
+                let mut proposals = proposals.into_inner();
+                while let Ok(Some(_)) = proposals.message().await {}
+            }
+        });
+        let (maps, map) = watch::channel(wire::ServerMap::default());
+        let mut follower = ServersClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
+        heard.spawn(async move {
+            if let Ok(told) = follower.follow(wire::FollowServers {}).await {
+                let mut told = told.into_inner();
+                while let Ok(Some(next)) = told.message().await {
+                    maps.send_replace(next);
+                }
+            }
+        });
+        let program = program.to_owned();
+        let mut fleet = Self { program, master, servers: Vec::new(), wants, map, _heard: heard };
+        for number in 0..servers {
+            fleet.launch(&format!("ps-{number}"))?;
+        }
+        fleet.tell().await?;
+        Ok(fleet)
+    }
+
+    /// `HOST:PORT` of the master.
+    pub(super) fn master(&self) -> &str {
+        self.master.grpc()
+    }
+
+    pub(super) fn master_pid(&self) -> u32 {
+        self.master.pid()
+    }
+
+    pub(super) fn server_pids(&self) -> Vec<u32> {
+        self.servers.iter().map(|server| server.process.id()).collect()
+    }
+
+    /// Starts one more server.
+    pub(super) async fn add(&mut self, name: &str) -> Result<()> {
+        self.launch(name)?;
+        self.tell().await
+    }
+
+    /// A server is to give away what it keeps.
+    pub(super) async fn let_leave(&mut self, name: &str) -> Result<()> {
+        self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.is_leaving = true);
+        self.tell().await
+    }
+
+    /// Starts a server that takes the place of another one.
+    pub(super) async fn replace(&mut self, old: &str, new: &str) -> Result<()> {
+        self.launch(new)?;
+        self.let_leave(old).await
+    }
+
+    /// Waits until every partition is with those who stay, and each has its share.
+    pub(super) async fn settled(&mut self) -> Result<()> {
+        let stay: Vec<&str> =
+            self.servers.iter().filter(|server| !server.is_leaving).map(|server| server.name.as_str()).collect();
+        let is_so = |map: &wire::ServerMap| are_spread(map, &stay);
+        let settled = tokio::time::timeout(PATIENCE, self.map.wait_for(is_so)).await;
+        settled.with_context(|| format!("{PATIENCE:?} were not enough for the servers to come to rest"))??;
+        Ok(())
+    }
+
+    /// The number of the map.
+    pub(super) fn epoch(&self) -> u64 {
+        self.map.borrow().epoch
+    }
+
+    /// Ends those who have left.
+    pub(super) async fn dismiss(&mut self) -> Result<()> {
+        self.servers.retain(|server| !server.is_leaving);
+        self.tell().await
+    }
+
+    fn launch(&mut self, name: &str) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.args(["ps", "--master", self.master.grpc(), "--name", name, "--listen", "127.0.0.1:0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
+        self.servers.push(ServerProcess { name: name.to_owned(), process, is_leaving: false });
+        Ok(())
+    }
+
+    /// Says what is wanted, as a controller does: everything, whenever something changes.
+    async fn tell(&self) -> Result<()> {
+        let pod = |server: &ServerProcess| wire::Pod {
+            name: server.name.clone(),
+            uid: server.process.id().to_string(),
+            role: "ps".to_owned(),
+            phase: "Running".to_owned(),
+            deleting: false,
+            leaving: server.is_leaving,
+        };
+        let expected = self.servers.iter().filter(|server| !server.is_leaving).count() as u32;
+        let wanted = wire::Observed {
+            servers: self.servers.iter().map(pod).collect(),
+            expected_servers: Some(expected),
+            ..wire::Observed::default()
+        };
+        self.wants.send(wanted).await.context("the master does not listen any more")
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.process.kill().and_then(|()| self.process.wait());
+    }
+}
+
+/// Whether these have all partitions, and nobody has two more than another.
+fn are_spread(map: &wire::ServerMap, servers: &[&str]) -> bool {
+    let mut has = vec![0_usize; servers.len()];
+    for seat in &map.seats {
+        let owner = seat.owner.and_then(|place| map.servers.get(place as usize));
+        let Some(place) = owner.and_then(|owner| servers.iter().position(|name| *name == owner.name)) else {
+            return false;
+        };
+        has[place] += 1;
+    }
+    let (least, most) = (has.iter().min().copied().unwrap_or(0), has.iter().max().copied().unwrap_or(0));
+    least > 0 && most - least <= 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(owners: &[u32]) -> wire::ServerMap {
+        let server = |name: &str| wire::Server { name: name.to_owned(), ..wire::Server::default() };
+        let seat = |owner: &u32| wire::Seat { owner: Some(*owner), ..wire::Seat::default() };
+        let (servers, seats) = (["a", "b", "c"].map(server).to_vec(), owners.iter().map(seat).collect());
+        wire::ServerMap { servers, seats, ..wire::ServerMap::default() }
+    }
+
+    #[test]
+    fn a_change_is_done_when_those_who_stay_share_all() {
+        assert!(are_spread(&map(&[0, 1, 0]), &["a", "b"]));
+        assert!(!are_spread(&map(&[0, 2, 1]), &["a", "b"]), "one that leaves has something");
+        assert!(!are_spread(&map(&[0, 0, 0, 1]), &["a", "b"]), "one has two more than the other");
+        assert!(!are_spread(&map(&[]), &["a"]), "there is no map yet");
+    }
+}

@@ -1,0 +1,35 @@
+//! The laptop cluster by itself: what it adds to programs, how soon it replaces a pod, and what a thousand pods cost.
+//!
+//! The programs write down when they were started ([`Programs`]), so that nothing is measured through the cluster's own
+//! eyes. There is no peer: nothing else runs these manifests without a container runtime.
+
+mod competing;
+mod crowd;
+mod empty;
+mod programs;
+mod replacing;
+mod run;
+
+use anyhow::Result;
+
+use self::programs::Programs;
+use super::row::Row;
+use crate::compile;
+use crate::tree::project_root;
+
+/// A part of the bench: what has to be in the filter, and how it is run.
+type Part = (&'static str, fn(&std::path::Path, u32) -> Result<Vec<Row>>);
+
+const PARTS: [Part; 4] =
+    [("empty", empty::run), ("replacing", replacing::run), ("crowd", crowd::run), ("competing", competing::run)];
+
+pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
+    let flexor = compile::flexor(&project_root()?, "release")?;
+    let mut rows = Vec::new();
+    for (name, run) in PARTS {
+        if filter.is_none_or(|filter| name.contains(filter)) {
+            rows.extend(run(&flexor, repeats)?);
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,150 @@
+//! Rows of embedding tables, pulled and pushed: ours against ElasticDL's released server and Redis.
+//!
+//! One load for ours and for ElasticDL's server ([`wire_load`]): the same bytes of `proto.Pserver`, made before the clock
+//! runs, by so many clients with one request under way each. Redis is given the same rows as values ([`redis`]), which
+//! is what is left of a parameter server without its optimizer. Our own API is played through our client ([`native`]),
+//! which sorts, sends and reads as a worker does; so its load costs more than the others'.
+//!
+//! A server is new for each repeat. **First touch** asks for rows that nobody has asked for; **pull** and **push** go to
+//! rows that are there. The load has one half of the cores and the servers the other ([`cores`]), one side at a time;
+//! what a server costs is the CPU time per row.
+
+mod case;
+mod cores;
+mod go_server;
+mod keys;
+mod measure;
+mod native;
+mod our_server;
+mod redis;
+mod side;
+mod wire_load;
+
+use anyhow::{Context, Result};
+use tokio::runtime::Runtime;
+
+use self::case::{Case, Optimizer};
+use self::keys::Keys;
+use self::measure::Measured;
+use self::side::{Phase, Programs, Side};
+use super::row::Row;
+
+/// More would take longer and tell nothing else.
+const MOST_REPEATS: u32 = 3;
+
+/// How much faster than ElasticDL's server: where it draws every row anew or has state, and elsewhere.
+const SLOW_THERE: f64 = 5.0;
+const ELSEWHERE: f64 = 2.0;
+/// How much faster than Redis.
+const REDIS: f64 = 2.0;
+
+/// What is measured of one side in one repeat.
+struct Played {
+    first_touch: Measured,
+    pull: Measured,
+    push: Measured,
+}
+
+/// Which of them.
+type What = fn(&Played) -> Measured;
+
+/// A few cases that tell most: minutes.
+pub(super) fn quick(repeats: u32) -> Result<Vec<Row>> {
+    let cases = [
+        Case { dim: 8, optimizer: Optimizer::Sgd, batch: 10_000, clients: 2, keys: Keys::Uniform },
+        Case { dim: 16, optimizer: Optimizer::Adam, batch: 10_000, clients: 2, keys: Keys::Uniform },
+        Case { dim: 64, optimizer: Optimizer::Adagrad, batch: 1_000, clients: 4, keys: Keys::Skewed },
+    ];
+    run(&cases, &[(8, Optimizer::Sgd), (16, Optimizer::Adam)], repeats)
+}
+
+/// All of them: hours.
+pub(super) fn full(repeats: u32) -> Result<Vec<Row>> {
+    let mut cases = Vec::new();
+    for optimizer in [Optimizer::Sgd, Optimizer::Adagrad, Optimizer::Adam] {
+        for dim in [8, 16, 64] {
+            for batch in [1_000, 10_000, 50_000] {
+                for clients in [1, 2, 4, 8] {
+                    for keys in [Keys::Uniform, Keys::Skewed] {
+                        cases.push(Case { dim, optimizer, batch, clients, keys });
+                    }
+                }
+            }
+        }
+    }
+    let optimizers = [Optimizer::Sgd, Optimizer::Adagrad, Optimizer::Adam];
+    let memory: Vec<_> = optimizers.into_iter().flat_map(|of| [8, 16, 64].map(|dim| (dim, of))).collect();
+    run(&cases, &memory, repeats)
+}
+
+fn run(cases: &[Case], memory: &[(u32, Optimizer)], repeats: u32) -> Result<Vec<Row>> {
+    let programs = Programs::ensure()?;
+    let runtime = Runtime::new().context("cannot start tokio")?;
+    let mut rows = Vec::new();
+    for case in cases {
+        let mut played: [Vec<Played>; Side::ALL.len()] = Default::default();
+        for _ in 0..repeats.min(MOST_REPEATS) {
+            for (side, played) in Side::ALL.into_iter().zip(&mut played) {
+                let one = runtime.block_on(play(&programs, side, case))?;
+                eprintln!("{case}, {side}: first touch {}, pull {}, push {}", one.first_touch, one.pull, one.push);
+                played.push(one);
+            }
+        }
+        rows.extend(judged(case, &played)?);
+    }
+    for (dim, optimizer) in memory {
+        rows.push(runtime.block_on(remembered(&programs, *dim, *optimizer))?);
+    }
+    Ok(rows)
+}
+
+async fn play(programs: &Programs, side: Side, case: &Case) -> Result<Played> {
+    let store = side.start(programs, case).await?;
+    let pid = store.pid();
+    let first_touch = measure::until_done(store.lanes(Phase::FirstTouch).await?, pid).await?;
+    measure::until_done(store.lanes(Phase::Fill).await?, pid).await?;
+    let pull = measure::for_a_while(store.lanes(Phase::Pull).await?, pid).await?;
+    let push = measure::for_a_while(store.lanes(Phase::Push).await?, pid).await?;
+    Ok(Played { first_touch, pull, push })
+}
+
+fn judged(case: &Case, played: &[Vec<Played>; Side::ALL.len()]) -> Result<Vec<Row>> {
+    let [ours, native, go, redis] = played;
+    let rates = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).rows_per_second).collect() };
+    let costs = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).cpu_micros).collect() };
+    let push_target = if case.optimizer == Optimizer::Adam { SLOW_THERE } else { ELSEWHERE };
+    let phases: [(&str, What, f64); 3] = [
+        ("first touch", |played| played.first_touch, SLOW_THERE),
+        ("pull", |played| played.pull, ELSEWHERE),
+        ("push", |played| played.push, push_target),
+    ];
+    let mut rows = Vec::new();
+    for (phase, what, target) in phases {
+        let metric = format!("{case}: {phase}");
+        let (peer, unit) = (rates(go, what), "rows/s");
+        rows.push(Row::rate(&metric, unit, &rates(ours, what), go_server::NAME, &peer, target)?);
+        let cpu = format!("{metric}, CPU");
+        rows.push(Row::cost(&cpu, "us/row", &costs(ours, what), go_server::NAME, &costs(go, what), target)?);
+        rows.push(Row::rate(&metric, unit, &rates(ours, what), redis::NAME, &rates(redis, what), REDIS)?);
+        let own = format!("{metric}, our own API");
+        rows.push(Row::rate(&own, unit, &rates(native, what), go_server::NAME, &peer, target)?);
+    }
+    Ok(rows)
+}
+
+/// How many times what it has to hold a server's memory grows: weights, slots and keys.
+async fn remembered(programs: &Programs, dim: u32, optimizer: Optimizer) -> Result<Row> {
+    let case = Case { dim, optimizer, batch: 10_000, clients: 1, keys: Keys::Uniform };
+    let mut grown = Vec::new();
+    for side in [Side::Ours, Side::GoServer] {
+        let store = side.start(programs, &case).await?;
+        let before = super::process_cost::anonymous_mib(store.pid())?;
+        measure::until_done(store.lanes(Phase::Fill).await?, store.pid()).await?;
+        measure::until_done(store.lanes(Phase::PushAll).await?, store.pid()).await?;
+        let bytes = (super::process_cost::anonymous_mib(store.pid())? - before) * 1_048_576.0;
+        grown.push(bytes / (keys::PRESENT as f64 * case.payload()));
+    }
+    let mark = if dim < 16 { 2.5 } else { 2.0 };
+    let metric = format!("dim {dim}, {optimizer}: memory, over weights, slots and keys");
+    Row::cost_within(&metric, "x", &grown[..1], go_server::NAME, &grown[1..], mark)
+}

@@ -1,0 +1,53 @@
+//! A server as a process that ends with its owner, and ours as one.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::case::Case;
+use super::side::Programs;
+
+/// A running server.
+pub(super) struct Running {
+    process: Child,
+    port: u16,
+}
+
+impl Running {
+    /// Starts a program that will serve at this port.
+    pub(super) fn start(command: &mut Command, port: u16) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { process, port })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill().and_then(|()| self.process.wait());
+    }
+}
+
+/// A port that nobody has at the moment: ElasticDL's server takes none that it is not told.
+pub(super) fn free_port() -> Result<u16> {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
+    Ok(socket.local_addr()?.port())
+}
+
+/// Our server, in the place of ElasticDL's.
+pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
+    let (port, (opt_type, opt_args)) = (free_port()?, case.optimizer.arguments());
+    let mut command = programs.cores.command(&programs.flexor);
+    command.args(["ps", "--elasticdl", "--use-async", "--opt-type", opt_type, "--opt-args", opt_args]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    Running::start(&mut command, port)
+}

@@ -1,0 +1,126 @@
+//! Parameter servers that come, go, write checkpoints and hold snapshots while workers pull and push as fast as they can:
+//! what the workers notice of it, against stopping everything for a checkpoint ([`stop_the_world`]).
+//!
+//! Master and servers are processes. Two workers in this one pull and push batches of rows in turn, over a table of about
+//! a gigabyte ([`load`]); keys are uniform, so that nearly every page of a partition is written while it is copied. A
+//! worker's stall is its longest call: nothing is taken off. Nobody has cores of its own, since moving partitions costs
+//! time of a core that the load would have.
+
+mod change;
+mod load;
+mod stop_the_world;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flexor_wire::master::v1 as wire;
+use flexor_worker::ledger::{Ledger, WorkerName};
+use tokio::runtime::Runtime;
+
+use self::change::{Change, Noticed};
+use self::load::{Load, ROW_BYTES};
+use self::stop_the_world::Stopped;
+use super::fleet::Fleet;
+use super::row::Row;
+use crate::compile;
+use crate::tree::project_root;
+
+/// More would take longer and tell nothing else.
+const MOST_REPEATS: u32 = 3;
+/// Bytes of tables, and of a try-out.
+const TABLES: u64 = 1 << 30;
+const SMALL_TABLES: u64 = 64 << 20;
+
+/// The longest stall of a worker, in seconds.
+const STALL: f64 = 0.2;
+/// The least share of the throughput that is left.
+const LEFT: f64 = 0.7;
+
+const PEER: &str = "all stop for a checkpoint";
+const BEFORE: &str = "the same load before it";
+
+/// What happens, in this order: there are two servers at first, and after the last of them.
+const MOVES: [Change; 3] = [Change::Add, Change::Replace, Change::Remove];
+
+/// What happens to the set that the peer has left: what is there is read while it is trained.
+const READINGS: [Change; 2] = [Change::Checkpoint, Change::Snapshot];
+
+/// With tables of a gigabyte.
+pub(super) fn full(repeats: u32) -> Result<Vec<Row>> {
+    run(repeats, TABLES)
+}
+
+/// To try it out.
+pub(super) fn small(repeats: u32) -> Result<Vec<Row>> {
+    run(repeats, SMALL_TABLES)
+}
+
+fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
+    let program = compile::flexor(&project_root()?, "release")?;
+    let runtime = Runtime::new().context("cannot start tokio")?;
+    let mut played: Vec<Played> = Vec::new();
+    for _ in 0..repeats.min(MOST_REPEATS) {
+        played.push(runtime.block_on(play(&program, bytes / ROW_BYTES))?);
+    }
+    let changes: Vec<f64> = played.iter().map(|one| one.stopped.change).collect();
+    let checkpoints: Vec<f64> = played.iter().map(|one| one.stopped.checkpoint).collect();
+    let mut rows = Vec::new();
+    for change in MOVES {
+        rows.extend(judged(change, &played, &changes)?);
+    }
+    for change in READINGS {
+        rows.extend(judged(change, &played, &checkpoints)?);
+    }
+    Ok(rows)
+}
+
+/// What came of one repeat.
+struct Played {
+    noticed: Vec<(Change, Noticed)>,
+    stopped: Stopped,
+}
+
+async fn play(program: &Path, rows: u64) -> Result<Played> {
+    let folder = tempfile::tempdir().context("cannot make a folder for checkpoints")?;
+    let load = Load::of(rows);
+    let mut fleet = Fleet::start(program, 2, Some(folder.path())).await?;
+    load.fill(fleet.master()).await?;
+    let mut noticed = Vec::new();
+    for change in MOVES {
+        noticed.push((change, change.happen(&mut fleet, &load).await?));
+    }
+    finish_data(fleet.master()).await?;
+    let (mut fleet, stopped) = stop_the_world::change(program, fleet, &load, folder.path()).await?;
+    for change in READINGS {
+        noticed.push((change, change.happen(&mut fleet, &load).await?));
+    }
+    Ok(Played { noticed, stopped })
+}
+
+fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>> {
+    let of = |what: fn(&Noticed) -> f64| -> Vec<f64> {
+        let noticed = played.iter().flat_map(|one| &one.noticed).filter(|(happened, _)| *happened == change);
+        noticed.map(|(_, noticed)| what(noticed)).collect()
+    };
+    let metric = |what: &str| format!("{change}: {what}");
+    let (stall, meanwhile) = (metric("longest stall of a worker"), metric("throughput meanwhile"));
+    let (left, before) = (of(|noticed| noticed.meanwhile), of(|noticed| noticed.before));
+    Ok(vec![
+        Row::seconds_within(&stall, &of(|noticed| noticed.stall), PEER, stopped, STALL)?,
+        Row::rate(&meanwhile, "rows/s", &left, BEFORE, &before, LEFT)?,
+        Row::seconds(&metric("how long it takes"), &of(|noticed| noticed.took), PEER, stopped, 0.0)?.only_told(),
+    ])
+}
+
+/// Registers a dataset of one record and goes through it: a master makes a checkpoint that somebody asks for when all
+/// data is learnt.
+async fn finish_data(master: &str) -> Result<()> {
+    let worker = WorkerName { name: "load".to_owned(), incarnation: 1 };
+    let ledger = Ledger::open(master, None, worker)?;
+    let name = "nothing".to_owned();
+    let dataset = wire::Dataset { name, records: 1, batch: 1, epochs: Some(1), ..wire::Dataset::default() };
+    ledger.register(dataset).await?;
+    let lease = ledger.lease("nothing", 1).await?.context("there is one record to learn")?;
+    ledger.acknowledge(lease.held.context("a lease has something")?, true).await?;
+    Ok(())
+}

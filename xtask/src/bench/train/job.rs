@@ -1,0 +1,121 @@
+//! The job: one parameter server and so many workers, as processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench::fleet::Fleet;
+use crate::bench::process_cost::cpu_seconds;
+
+/// Records of a batch.
+pub(super) const BATCH: u32 = 512;
+/// Values of an embedding.
+pub(super) const DIM: usize = 8;
+/// Hidden layers.
+pub(super) const HIDDEN: &str = "64x32";
+
+/// The model, as a worker is told it.
+pub(super) fn model() -> String {
+    format!("deepfm:dim={DIM},hidden={HIDDEN}")
+}
+
+/// What came of training.
+pub(super) struct Trained {
+    /// Of all workers together, by their own reports.
+    pub(super) records_per_second: f64,
+    /// Microseconds of CPU for each record: of all workers, of the server, of the master.
+    pub(super) cpu: [f64; 3],
+    /// The last loss that a worker has told.
+    pub(super) loss: f64,
+}
+
+/// Trains on a file.
+pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u32) -> Result<Trained> {
+    let fleet = Fleet::start(program, 1, None).await?;
+    let (server, master) = (fleet.server_pids()[0], fleet.master_pid());
+    let mut running = Vec::new();
+    for number in 0..workers {
+        let mut command = Command::new(program);
+        command.args(["worker", "--master", fleet.master(), "--name", &format!("worker-{number}")]);
+        command.args(["--model", &model(), "--batch", &BATCH.to_string(), "--epochs", &epochs.to_string()]);
+        command.arg("--data").arg(data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        running.push(Worker(command.spawn().context("cannot start a worker")?));
+    }
+    // One after the other: what a worker says waits in its pipe.
+    let told: Result<Vec<Told>> = running.iter_mut().map(Worker::listen).collect();
+    let told = told?;
+    let records: u64 = told.iter().map(|one| one.records).sum();
+    let longest = told.iter().map(|one| one.seconds).fold(0.0, f64::max);
+    let micros = |seconds: f64| seconds * 1e6 / records as f64;
+    let workers_cpu = told.iter().map(|one| one.cpu_seconds).sum();
+    Ok(Trained {
+        records_per_second: records as f64 / longest,
+        cpu: [micros(workers_cpu), micros(cpu_seconds(server)?), micros(cpu_seconds(master)?)],
+        loss: told.iter().map(|one| one.loss).sum::<f64>() / told.len() as f64,
+    })
+}
+
+/// A worker, ended with its guard.
+struct Worker(Child);
+
+/// What a worker has said, in sum.
+struct Told {
+    records: u64,
+    seconds: f64,
+    loss: f64,
+    cpu_seconds: f64,
+}
+
+impl Worker {
+    /// Hears what it says until it ends.
+    fn listen(&mut self) -> Result<Told> {
+        let mut told = Told { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
+        let stdout = self.0.stdout.take().context("a worker says nothing")?;
+        for line in BufReader::new(stdout).lines() {
+            told.take(&line?);
+        }
+        // It has said everything, and nobody has collected it yet.
+        told.cpu_seconds = cpu_seconds(self.0.id())?;
+        let status = self.0.wait()?;
+        ensure!(status.success() && told.records > 0, "a worker ended with {status} after {} records", told.records);
+        Ok(told)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+impl Told {
+    /// Takes in `step 512, 262144 records, 131072 records/s, loss 0.4498, …`; other lines say something else.
+    fn take(&mut self, line: &str) {
+        let number = |before: &str| line.split(", ").find_map(|part| part.strip_suffix(before)?.parse::<f64>().ok());
+        let loss = line.split(", ").find_map(|part| part.strip_prefix("loss ")?.parse().ok());
+        if let (Some(records), Some(pace), Some(loss)) = (number(" records"), number(" records/s"), loss) {
+            self.seconds += (records - self.records as f64) / pace;
+            (self.records, self.loss) = (records as u64, loss);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_training_is_what_the_reports_add_up_to() {
+        let mut told = Told { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
+        for line in [
+            "step 200, 100000 records, 50000 records/s, loss 0.5000, AUC 0.7878, accuracy 0.7956",
+            "step 300, 150000 records, 25000 records/s, loss 0.4000, AUC 0.7878, accuracy 0.7956",
+            "done: 300 steps, 150000 records accounted for, 0 parts applied before",
+        ] {
+            told.take(line);
+        }
+        assert_eq!((told.records, told.seconds, told.loss), (150_000, 4.0, 0.4));
+    }
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask soak`: jobs under `flexor run --chaos`, one seed after the other, each of which has to end well.
+//!
+//! A job that fails leaves its folder behind, with what was printed, the logs of every pod that ever was, and the list of
+//! acts, so that it can be done again. What must be true of a job is told where it is made ([`program`]).
+
+mod logs;
+mod program;
+mod trial;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use flexor_model::env::BIN;
+use flexor_testbed::Torch;
+
+use self::program::Program;
+use self::trial::Trial;
+use crate::compile;
+use crate::tree::project_root;
+
+/// Where the folders of failed jobs are kept, below the root of the repository.
+const KEPT: &str = "target/soak";
+
+/// Arguments of `cargo xtask soak`.
+#[derive(Args)]
+#[command(after_help = "\
+What it needs: curl; Python 3.11 or newer for the jobs with PyTorch, which are left out where it is
+missing. A seed takes about half a minute. flexor is built first, unless FLEXOR_BIN names one.
+
+Exit code: 0 when every job has ended well, with every record accounted for; else 1, and
+target/soak/NAME-SEED has the logs of those that have not. The last lines say how to do it again.")]
+pub(crate) struct SoakArgs {
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    first: u64,
+    /// Only this program: any-program, dlrover, torchelastic or quickstart; without it every seed has its own of the
+    /// first three
+    #[arg(long, value_name = "NAME")]
+    only: Option<Program>,
+}
+
+/// Runs every seed; fails when a job did.
+pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
+    let root = project_root()?;
+    let torch = if args.only.is_none_or(Program::needs_torch) { torch() } else { None };
+    let flexor = match env::var_os(BIN.name) {
+        Some(built) => PathBuf::from(built),
+        None => compile::flexor(&root, "ci")?,
+    };
+    let mut failed = Vec::new();
+    let mut count = 0;
+    let began = Instant::now();
+    for seed in args.first..args.first.saturating_add(args.seeds) {
+        let program = args.only.unwrap_or_else(|| Program::of_seed(seed));
+        if program.needs_torch() && torch.is_none() {
+            continue;
+        }
+        count += 1;
+        let trial = Trial { seed, program, flexor: &flexor, root: &root, torch: torch.as_ref() };
+        let outcome = trial.run(&root.join(KEPT))?;
+        println!("{outcome}");
+        failed.extend(outcome.kept);
+    }
+    println!("{count} seeds in {:.0} s, {} failed", began.elapsed().as_secs_f64(), failed.len());
+    for folder in &failed {
+        println!("again: {}", trial::again(folder, &flexor));
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// PyTorch, for the jobs that need it.
+fn torch() -> Option<Torch> {
+    Torch::ensure().inspect_err(|error| println!("skipped: the jobs with PyTorch: {error}")).ok()
+}

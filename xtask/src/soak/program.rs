@@ -1,0 +1,184 @@
+//! The jobs that are soaked: examples that users run, made to last, and what must be true when they have ended well.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, ensure};
+use flexor_testbed::Torch;
+use serde_json::Value;
+
+/// The records of the job that is a shell script: 300 batches, each 0.2 s of work, for four processes.
+const RECORDS: u64 = 3000;
+/// One epoch of 6000 digits in batches of 96.
+const STEPS: &str = "63";
+/// How far the AUC of the job with parameter servers may be from the best that there could be.
+const NEAR_THE_BEST: f64 = 0.02;
+
+/// A job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// `examples/any-program`: a shell script that leases records.
+    Shell,
+    /// `examples/torch-mnist/dlrover.yaml`: stock torchrun in a DLRover job.
+    Dlrover,
+    /// `examples/torch-mnist/torchelastic.yaml`: stock torchrun in a TorchElastic job.
+    TorchElastic,
+    /// `examples/quickstart.yaml`: parameter servers, with everything kept twice.
+    Quickstart,
+}
+
+impl Program {
+    const ALL: [Self; 4] = [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart];
+
+    /// Every second seed is a shell script's, the others are PyTorch's in turns.
+    pub(super) fn of_seed(seed: u64) -> Self {
+        match seed % 4 {
+            0 => Program::Dlrover,
+            2 => Program::TorchElastic,
+            _ => Program::Shell,
+        }
+    }
+
+    pub(super) fn needs_torch(self) -> bool {
+        match self {
+            Program::Shell | Program::Quickstart => false,
+            Program::Dlrover | Program::TorchElastic => true,
+        }
+    }
+
+    /// How many acts there are in a second.
+    pub(super) fn rate(self) -> &'static str {
+        match self {
+            Program::Shell | Program::Quickstart => "0.3",
+            // It takes a dozen seconds to start.
+            Program::Dlrover | Program::TorchElastic => "0.2",
+        }
+    }
+
+    /// The manifest: that of the example, but with a job that lasts long enough to be harmed.
+    pub(super) fn manifest(self, examples: &Path) -> Result<String> {
+        let slower = ("--epochs=5", "--epochs=1, --sleep=0.1, --log-every=5");
+        let (file, changes) = match self {
+            Program::Shell => {
+                ("any-program/job.yaml", vec![("out, \"1000\", \"10\", \"0.02\"", "out, \"3000\", \"10\", \"0.2\"")])
+            }
+            Program::Dlrover => ("torch-mnist/dlrover.yaml", vec![slower]),
+            Program::TorchElastic => ("torch-mnist/torchelastic.yaml", vec![slower]),
+            // Small batches, because it is quick.
+            Program::Quickstart => (
+                "quickstart.yaml",
+                vec![
+                    ("\nspec:\n", "\nspec:\n  flexor:\n    psCopies: 2\n"),
+                    ("--test-data=quickstart-test.csv", "--test-data=quickstart-test.csv, --batch=32"),
+                    ("--records=600000, --test-records=100000", "--records=400000, --test-records=50000"),
+                ],
+            ),
+        };
+        let path = examples.join(file);
+        let mut text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for (example, ours) in changes {
+            ensure!(text.contains(example), "{} does not say {example:?} any more", path.display());
+            text = text.replacen(example, ours, 1);
+        }
+        Ok(text)
+    }
+
+    /// What must be true of the folder that a job was run in to a good end.
+    pub(super) fn check(self, folder: &Path, torch: Option<&Torch>) -> Result<()> {
+        match self {
+            Program::Shell => every_record_is_written(&folder.join("out")),
+            Program::Dlrover => every_step_is_learnt(folder, "torch-mnist.pt", torch),
+            Program::TorchElastic => every_step_is_learnt(folder, "digits.pt", torch),
+            Program::Quickstart => the_model_is_good(folder),
+        }
+    }
+}
+
+fn every_record_is_written(out: &Path) -> Result<()> {
+    let mut missing: BTreeSet<u64> = (0..RECORDS).collect();
+    for file in fs::read_dir(out).context("no worker has written anything")? {
+        for line in fs::read_to_string(file?.path())?.lines() {
+            let record: u64 = line.parse().with_context(|| format!("{line:?} is no record"))?;
+            ensure!(record < RECORDS, "there is no record {record}");
+            missing.remove(&record);
+        }
+    }
+    ensure!(missing.is_empty(), "{} records were lost, the first is {:?}", missing.len(), missing.first());
+    Ok(())
+}
+
+fn every_step_is_learnt(folder: &Path, checkpoint: &str, torch: Option<&Torch>) -> Result<()> {
+    let torch = torch.context("torch is not there")?;
+    let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
+    let told = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
+    let steps = String::from_utf8_lossy(&told.stdout);
+    ensure!(steps.trim() == STEPS, "the model has learnt {:?} steps, not {STEPS}", steps.trim());
+    Ok(())
+}
+
+fn the_model_is_good(folder: &Path) -> Result<()> {
+    let read = |name: &str| -> Result<Value> {
+        let text = fs::read(folder.join(name)).with_context(|| format!("no {name}"))?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    let best = read("quickstart.truth.json")?["best_auc"].as_f64().context("nobody knows the best AUC")?;
+    let report = read("report/report.json")?;
+    let job = &report["jobs"][0];
+    let found = job["learning"]["test"]["auc"].as_f64().context("the report has no AUC of the test data")?;
+    ensure!(found > best - NEAR_THE_BEST, "an AUC of {found}, where {best} is possible");
+    let updates = &job["updates"];
+    ensure!(updates["lost"] == 0 && updates["reapplied"] == 0, "updates were lost or applied twice: {updates}");
+    Ok(())
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Program::Shell => "any-program",
+            Program::Dlrover => "dlrover",
+            Program::TorchElastic => "torchelastic",
+            Program::Quickstart => "quickstart",
+        })
+    }
+}
+
+impl FromStr for Program {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = Program::ALL;
+        let named = all.into_iter().find(|program| program.to_string() == name);
+        named.ok_or_else(|| format!("{name} is none of {}", all.map(|program| program.to_string()).join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_record_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        fs::create_dir(&out).unwrap();
+        let lines = |records: std::ops::Range<u64>| records.map(|record| format!("{record}\n")).collect::<String>();
+        fs::write(out.join("0.txt"), lines(0..1500)).unwrap();
+        fs::write(out.join("1.txt"), lines(1400..2999)).unwrap();
+        let lost = Program::Shell.check(folder.path(), None).unwrap_err().to_string();
+        assert_eq!(lost, "1 records were lost, the first is Some(2999)");
+        fs::write(out.join("2.txt"), lines(2999..3000)).unwrap();
+        Program::Shell.check(folder.path(), None).unwrap();
+    }
+
+    #[test]
+    fn the_examples_can_be_made_to_last() {
+        let examples = crate::tree::project_root().unwrap().join("examples");
+        for program in Program::ALL {
+            program.manifest(&examples).unwrap();
+            assert_eq!(program.to_string().parse(), Ok(program));
+        }
+    }
+}
