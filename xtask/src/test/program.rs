@@ -147,7 +147,7 @@ fn tell(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
         }
         Verdict::Passed if tier != Tier::Unit => say(format!("{:<8} {} {seconds:.1} s", tier.name(), outcome.test)),
         Verdict::Skipped(_) if tier != Tier::Unit => say(format!("{:<8} {} skipped", tier.name(), outcome.test)),
-        Verdict::Passed | Verdict::Skipped(_) => {}
+        Verdict::Passed | Verdict::Skipped(_) | Verdict::Unsteady => {}
     }
 }
 

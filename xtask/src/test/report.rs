@@ -18,6 +18,8 @@ pub(super) enum Verdict {
     /// It could not run here, for this reason.
     Skipped(String),
     Failed,
+    /// It failed, and passed when it was run again alone.
+    Unsteady,
 }
 
 /// One test that was run.
@@ -85,7 +87,7 @@ impl Report {
         let mut totals = Totals::default();
         for (_, outcome) in &self.outcomes {
             match outcome.verdict {
-                Verdict::Passed => totals.passed += 1,
+                Verdict::Passed | Verdict::Unsteady => totals.passed += 1,
                 Verdict::Failed => totals.failed += 1,
                 Verdict::Skipped(_) => totals.skipped += 1,
             }
@@ -122,8 +124,12 @@ impl Report {
             "skipped:",
             self.pick(|tier, outcome| match &outcome.verdict {
                 Verdict::Skipped(reason) => Some(format!("{}: {reason}", named(tier, outcome))),
-                Verdict::Passed | Verdict::Failed => None,
+                Verdict::Passed | Verdict::Failed | Verdict::Unsteady => None,
             }),
+        );
+        section(
+            "unsteady, each a defect of the test or of what it tests (failed, and passed when run again alone; the output is above):",
+            self.pick(|tier, outcome| (outcome.verdict == Verdict::Unsteady).then(|| named(tier, outcome))),
         );
         section(
             "failed (the output of each is above):",
@@ -162,6 +168,15 @@ mod tests {
         );
         let line = report.tier_line(Tier::Cluster, before, Duration::from_millis(2500));
         assert_eq!(line, "cluster: 0 passed, 1 failed, 1 skipped in 2.5 s");
+    }
+
+    #[test]
+    fn an_unsteady_test_counts_as_passed_and_is_named() {
+        let mut report = Report::default();
+        report.add(Tier::Unit, vec![outcome("a", Verdict::Unsteady, 1)]);
+        let closing = report.closing();
+        assert!(closing.contains("unsteady") && closing.contains("unit a (flexor it)"), "{closing}");
+        assert!(closing.ends_with("\n1 passed, 0 failed, 0 skipped"), "{closing}");
     }
 
     #[test]

@@ -28,10 +28,10 @@ async fn a_log_that_is_full_is_put_aside() {
         let files = ["", ".1", ".2"].map(|age| notes.text(&format!("{name}{age}")).unwrap());
         assert_eq!(notes.text(&format!("{name}.3")), None);
         assert!(files.iter().all(|file| file.len() <= 1000));
-        let all = [files[2].as_str(), &files[1], &files[0]].concat();
-        let first = 2000 - all.lines().count();
-        let expected: String = (first..2000).map(|number| format!("{word} {number}\n")).collect();
-        assert_eq!(all, expected, "whole lines, the last of them");
+        let kept = [files[2].as_str(), &files[1], &files[0]].concat();
+        let all: String = (1000..2000).map(|number| format!("{word} {number}\n")).collect();
+        // A read may end inside a line, so the oldest file may begin inside one.
+        assert!(all.ends_with(&kept) && kept.len() > 1980, "the last of what was written, with no gap: {kept}");
     }
 }
 

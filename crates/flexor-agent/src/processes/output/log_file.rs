@@ -1,8 +1,9 @@
 //! A log file, and the older ones beside it where it may not grow for ever.
 //!
 //! `log` is written, `log.1` is what it was before, `log.2` what that was before. A file is full when the next line would
-//! not fit; only a line that is longer than a whole file is cut. Whoever reads along sees the file renamed under them
-//! and a new one in its place, never a file that gets shorter.
+//! not fit. A line is written as it comes, so it is cut where its beginning was written and its end does not fit; a line
+//! that comes whole is cut only where it is longer than a whole file. Whoever reads along sees the file renamed under
+//! them and a new one in its place, never a file that gets shorter.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -166,6 +167,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         rotated(&folder, 8, 9).write(b"ab\ncd\nefghij\n0123456789abcdef\n").unwrap();
         assert_eq!(files(&folder), ["ab\ncd\n", "efghij\n", "01234567", "89abcdef", "\n"]);
+    }
+
+    #[test]
+    fn a_line_that_comes_in_pieces_is_cut_where_its_end_does_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = rotated(&folder, 8, 9);
+        for piece in ["one\ntw", "o\nthr", "ee\n"] {
+            log.write(piece.as_bytes()).unwrap();
+        }
+        assert_eq!(files(&folder), ["one\ntwo\n", "three\n"]);
+        log.write(b"f").unwrap();
+        log.write(b"our\n").unwrap();
+        assert_eq!(files(&folder), ["one\ntwo\n", "three\nfo", "ur\n"]);
     }
 
     #[test]
