@@ -89,6 +89,9 @@ pub struct PsMembers {
     /// The map by which everything last went back together.
     #[serde(default)]
     rewound: PsEpoch,
+    /// How often partitions had to begin again, and what was said of it last.
+    #[serde(default)]
+    restorations: (u64, Option<Because>),
     /// How many updates were lost with each beginning of a partition.
     lost: BTreeMap<Partition, BTreeMap<u64, u64>>,
     #[serde(skip)]
@@ -243,6 +246,11 @@ impl PsMembers {
         self.rewound
     }
 
+    /// How often partitions of which no copy was left had to begin again, and what was said of it last.
+    pub fn restorations(&self) -> (u64, Option<&Because>) {
+        (self.restorations.0, self.restorations.1.as_ref())
+    }
+
     /// How updates are applied, as the data says.
     pub fn set_mode(&mut self, mode: Mode) {
         self.settings.mode = mode;
@@ -356,8 +364,11 @@ impl PsMembers {
     fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::Declared { model } => self.model = Some(model.clone()),
-            Fact::Mapped { epoch, seats, .. } => {
+            Fact::Mapped { epoch, seats, because } => {
                 self.map.epoch = *epoch;
+                if because.reason == Reason::PartitionsRestored {
+                    self.restorations = (self.restorations.0 + 1, Some(because.clone()));
+                }
                 for (partition, seat) in seats {
                     match self.map.seat_mut(*partition) {
                         Some(known) => *known = seat.clone(),

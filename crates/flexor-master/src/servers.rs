@@ -121,6 +121,10 @@ pub struct ServersStatus {
     pub servers: Vec<ServerStatus>,
     /// Partitions that nobody keeps at present.
     pub unowned: usize,
+    /// How often partitions of which no copy was left had to begin again.
+    pub restorations: u64,
+    /// Why they last did.
+    pub last_restoration: Option<String>,
     /// Every partition is kept as often as it should be.
     pub redundant: bool,
     /// Every partition is where it should be.
@@ -353,6 +357,8 @@ impl Servers {
             epoch: members.map().epoch,
             servers: servers.into_values().collect(),
             unowned: members.map().seats.iter().filter(|seat| seat.owner.is_none()).count(),
+            restorations: members.restorations().0,
+            last_restoration: members.restorations().1.map(|because| because.detail.clone()),
             redundant: members.is_redundant(),
             settled: members.is_settled(),
             checkpoints: self.checkpoint_status(&state),

@@ -55,7 +55,17 @@ fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
 }
 
 fn servers(status: ServersStatus) -> wire::ServersStanding {
-    let ServersStatus { epoch, servers, unowned, redundant, settled, updates, .. } = status;
+    let ServersStatus {
+        epoch,
+        servers,
+        unowned,
+        restorations,
+        last_restoration,
+        redundant,
+        settled,
+        updates,
+        ..
+    } = status;
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let server = |server: ServerStatus| {
         let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
@@ -82,6 +92,8 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
         settled,
         servers: servers.into_iter().map(server).collect(),
         updates: updates.map(Into::into),
+        restorations,
+        last_restoration: last_restoration.unwrap_or_default(),
     }
 }
 

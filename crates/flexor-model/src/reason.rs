@@ -222,7 +222,7 @@ reasons! {
     ServerReplaced: Warning,
     /// Partitions have moved to where they should be, while training went on.
     PartitionsMoved: Notice,
-    /// Partitions of which no copy was left begin again from the last checkpoint.
+    /// Partitions of which no copy was left begin again: from the last checkpoint, or from nothing where there is none.
     PartitionsRestored: Warning,
     /// A checkpoint could not be made; the one before is whole, and it is tried again.
     CheckpointFailed: Warning,

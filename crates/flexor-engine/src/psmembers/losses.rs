@@ -1,5 +1,6 @@
 //! What happens when a server is gone: its copies take over, and what had none begins again from a checkpoint.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flexor_model::Reason;
@@ -10,10 +11,20 @@ use super::server::ServerId;
 use super::{Because, PsMembers, balance};
 use crate::natural_order;
 
-/// How long a server that lost its session has to come back, if nobody says that it is gone.
+/// How long a server that lost its session has to come back, if nobody says that it is gone: then copies take over.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long partitions that nobody keeps wait for a server that is still to come before others take them over.
+/// How much longer what only it keeps waits for it: a server that was stopped, or cut off, still has everything. As long
+/// do partitions that nobody keeps wait for a server that is still to come, before others take them over.
 const WAIT_FOR_REPLACEMENT: Duration = Duration::from_secs(5);
+
+/// What becomes of a partition that only lost servers keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    /// They may come back with it.
+    Waits,
+    /// Nobody keeps it any more.
+    Orphaned,
+}
 
 impl PsMembers {
     /// The session of a server broke.
@@ -56,37 +67,49 @@ impl PsMembers {
         self.settle(facts);
     }
 
-    /// Gives up servers that did not come back in time.
+    /// Gives up servers that did not come back in time: first where others have the same, later what only they have.
     pub(super) fn give_up_the_absent(&mut self, facts: &mut Vec<Fact>) {
         let now = self.now;
-        let absent = |present: &super::server::Present| present.away_until.is_some_and(|until| now >= until);
-        let lost: Vec<ServerId> = self
-            .present
-            .iter()
-            .filter(|(_, present)| absent(present))
-            .map(|(name, present)| ServerId { name: name.clone(), incarnation: present.incarnation })
-            .collect();
-        for server in lost {
-            self.present.remove(&server.name);
+        let away = self.present.iter().filter_map(|(name, present)| {
+            Some((ServerId { name: name.clone(), incarnation: present.incarnation }, present.away_until?))
+        });
+        let absent: Vec<(ServerId, Duration)> = away.filter(|(_, until)| now >= *until).collect();
+        for (server, until) in absent {
             let because =
                 Because::new(Reason::ServerLost, format!("{server} lost its connection and did not come back"));
-            self.replace_lost(&because, facts);
+            self.replace(|other| *other != server, Alone::Waits, &because, facts);
+            if now >= until + WAIT_FOR_REPLACEMENT || self.keeps_nothing(&server.name) {
+                self.present.remove(&server.name);
+                self.replace_lost(&because, facts);
+                // It was waited for.
+                self.orphaned_at = self.orphaned_at.map(|since| since.min(until));
+            }
         }
     }
 
     /// Takes servers that are not here out of the map: backups take over at once.
     pub(super) fn replace_lost(&mut self, because: &Because, facts: &mut Vec<Fact>) {
-        let here = |server: &ServerId| self.knows(server);
+        let here: BTreeSet<ServerId> = self.present().collect();
+        self.replace(|server| here.contains(server), Alone::Orphaned, because, facts);
+        let orphans = self.map.seats.iter().any(|seat| seat.owner.is_none());
+        self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.now));
+    }
+
+    /// Takes servers that are not `here` out of the map where somebody who is has the same.
+    fn replace(&mut self, here: impl Fn(&ServerId) -> bool, alone: Alone, because: &Because, facts: &mut Vec<Fact>) {
         let mut seats = Vec::new();
         for (partition, seat) in self.map.iter() {
-            let owner = seat.owner.clone().filter(here);
-            let backup = seat.backup.clone().filter(here);
+            let owner = seat.owner.clone().filter(&here);
+            let backup = seat.backup.clone().filter(&here);
             // What is copied to where it will be owned has everything, once it has caught up.
-            let caught_up = || self.caught_up(partition).filter(here);
+            let caught_up = || self.caught_up(partition).filter(|server| here(server) && self.knows(server));
             let after = match (owner, backup) {
                 (Some(owner), backup) => Seat { owner: Some(owner), backup, ..seat.clone() },
                 (None, Some(backup)) => Seat { owner: Some(backup), backup: None, ..seat.clone() },
-                (None, None) => Seat { owner: caught_up(), backup: None, ..seat.clone() },
+                (None, None) => match (caught_up(), alone) {
+                    (None, Alone::Waits) => continue,
+                    (owner, _) => Seat { owner, backup: None, ..seat.clone() },
+                },
             };
             if after != *seat {
                 seats.push((partition, after));
@@ -95,8 +118,6 @@ impl PsMembers {
         if !seats.is_empty() {
             self.map_anew(seats, because.clone(), facts);
         }
-        let orphans = self.map.seats.iter().any(|seat| seat.owner.is_none());
-        self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.now));
     }
 
     fn caught_up(&self, partition: Partition) -> Option<ServerId> {

@@ -4,6 +4,10 @@
 //! owner freezes, the map is changed, and the copy is the original. Until the map is changed every failure rolls back:
 //! the move is forgotten, the owner hears so in its orders and goes on. Moves are not in the journal for that reason: a
 //! master that is started again has begun none.
+//!
+//! Partitions that get another owner do so as a group: those under way wait for each other, freeze together and are in
+//! one map. A batch has something for nearly every partition, so that training stands still whether one is frozen or
+//! sixteen; together they cost one such pause, one after the other sixteen.
 
 use std::time::Duration;
 
@@ -47,7 +51,7 @@ pub(super) enum Becomes {
 pub(super) enum Phase {
     /// The owner copies, and forwards what it applies.
     Copying,
-    /// The copy has all that the owner has told anybody, and goes on to.
+    /// The copy has all that the owner has told anybody, and goes on to. It waits for the others of its group.
     Synced,
     /// The owner is asked to stop.
     Freezing,
@@ -112,6 +116,11 @@ impl PsMembers {
         balance::aims(&prospect, &servers, self.settings.copies)
     }
 
+    /// The group of those that get another owner.
+    fn new_owners(&self) -> impl Iterator<Item = &Move> {
+        self.moves.values().filter(|step| step.becomes == Becomes::Owner)
+    }
+
     fn own_move(&mut self, from: &ServerId, partition: Partition, number: u64) -> Option<&mut Move> {
         self.moves.get_mut(&partition).filter(|step| step.number == number && step.from == *from)
     }
@@ -129,18 +138,23 @@ impl PsMembers {
         let (map, present) = (&self.map, &self.present);
         self.moves.retain(|partition, step| {
             let limit = match step.phase {
-                Phase::Copying => copy_limit,
-                Phase::Synced | Phase::Freezing | Phase::Frozen => FREEZE_LIMIT,
+                Phase::Copying => Some(copy_limit),
+                Phase::Freezing => Some(FREEZE_LIMIT),
+                // They wait for others, who have limits.
+                Phase::Synced | Phase::Frozen => None,
             };
-            if now >= step.since + limit {
+            if limit.is_some_and(|limit| now >= step.since + limit) {
                 stuck.push(*partition);
                 return false;
             }
             let owns = map.seat(*partition).is_some_and(|seat| seat.owner.as_ref() == Some(&step.from));
-            // One that is away may be gone: nothing is given to it before it is back.
-            let is_here = present
-                .get(&step.to.name)
-                .is_some_and(|here| here.incarnation == step.to.incarnation && here.away_until.is_none());
+            let is_present = |server: &ServerId| {
+                let here = present.get(&server.name).filter(|here| here.incarnation == server.incarnation);
+                here.is_some_and(|here| here.away_until.is_none())
+            };
+            // One that is away may be gone: nothing is given to it before it is back. Nor does anybody wait for what it
+            // has begun to send; what has all of it takes over when it does not come back.
+            let is_here = is_present(&step.to) && (step.phase != Phase::Copying || is_present(&step.from));
             let aim = aims.get(partition.0 as usize);
             let is_wanted = aim.is_some_and(|aim| match step.becomes {
                 Becomes::Owner => aim.owner == step.to,
@@ -161,6 +175,8 @@ impl PsMembers {
         self.resting.retain(|_, until| *until > self.now);
         let aims = self.aims();
         let places = (0..).map(Partition).zip(self.map.seats.iter().zip(&aims));
+        // A group that waits for its last copies gets no new members.
+        let is_closed = self.new_owners().any(|step| step.phase != Phase::Copying);
         let mut begun = Vec::new();
         for (partition, (seat, aim)) in places {
             if self.moves.len() + begun.len() >= AT_ONCE {
@@ -168,6 +184,7 @@ impl PsMembers {
             }
             let busy = self.moves.contains_key(&partition) || self.resting.contains_key(&partition);
             if let Some(step) = next_step(seat, aim).filter(|_| !busy)
+                && !(is_closed && step.2 == Becomes::Owner)
                 && self.is_here(&step.0)
                 && self.is_here(&step.1)
             {
@@ -209,15 +226,21 @@ impl PsMembers {
     /// Takes the next step of every move that is ready for it; those that end give a new map.
     pub(super) fn finish_moves(&mut self, facts: &mut Vec<Fact>) {
         let now = self.now;
+        let has_all_copies = self.new_owners().all(|step| step.phase != Phase::Copying);
+        let has_stopped = self.new_owners().all(|step| step.phase == Phase::Frozen);
         let mut seats = Vec::new();
         for (partition, step) in &mut self.moves {
             let Some(seat) = self.map.seat(*partition) else { continue };
-            match (step.becomes, step.phase) {
-                (Becomes::Owner, Phase::Synced) => (step.phase, step.since) = (Phase::Freezing, now),
-                (Becomes::Owner, Phase::Frozen) | (Becomes::Backup, Phase::Synced) => {
-                    seats.push((*partition, step.done(seat, self.settings.copies)));
+            let is_done = match (step.becomes, step.phase) {
+                (Becomes::Owner, Phase::Synced) if has_all_copies => {
+                    (step.phase, step.since) = (Phase::Freezing, now);
+                    false
                 }
-                (_, Phase::Copying | Phase::Freezing) | (Becomes::Backup, Phase::Frozen) => {}
+                (Becomes::Owner, phase) => phase == Phase::Frozen && has_stopped,
+                (Becomes::Backup, phase) => phase == Phase::Synced,
+            };
+            if is_done {
+                seats.push((*partition, step.done(seat, self.settings.copies)));
             }
         }
         if seats.is_empty() {

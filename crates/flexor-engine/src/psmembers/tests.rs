@@ -316,8 +316,53 @@ fn a_master_that_is_started_again_waits_for_the_servers_it_knows() {
     assert_eq!((again.map(), facts.len()), (story.members.map(), 0));
     again.came(&server("ps-0"), "127.0.0.1:1", Duration::from_secs(14), &mut facts).unwrap();
     again.tick(Duration::from_secs(16), &mut facts);
-    let orphans = again.map().seats.iter().filter(|seat| seat.owner.is_none()).count();
-    assert_eq!(orphans, 6, "the one that did not come is lost");
+    assert_eq!((again.map(), facts.len()), (story.members.map(), 0), "only it has what it keeps");
+    again.tick(Duration::from_secs(21), &mut facts);
+    let begun_again = again.map().seats.iter().filter(|seat| seat.origin.number == 2).count();
+    assert_eq!(begun_again, 6, "the one that did not come is lost");
+}
+
+#[test]
+fn what_only_one_server_has_waits_longer_for_it() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
+    let map = story.members.map().clone();
+    story.members.session_lost(&server("ps-0"), story.now);
+    story.waits(6);
+    assert_eq!(*story.members.map(), map, "it may have been stopped for a while");
+    story.comes("ps-0", 1);
+    story.waits(60);
+    assert_eq!(*story.members.map(), map);
+    story.members.session_lost(&server("ps-0"), story.now);
+    story.waits(8);
+    assert_eq!(story.owned("ps-1"), 12);
+    assert_eq!(story.members.map().seats.iter().filter(|seat| seat.origin.number == 2).count(), 6);
+}
+
+#[test]
+fn partitions_that_get_another_owner_freeze_together() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.wants(2, &[]);
+    story.comes("ps-1", 1);
+    let orders = |story: &Story| story.members.orders(&server("ps-0"));
+    let begun = orders(&story);
+    let (last, others) = begun.split_last().unwrap();
+    let epoch = story.members.map().epoch;
+    for order in others {
+        story.members.synced(&server("ps-0"), order.partition, order.number, story.now, &mut story.facts);
+    }
+    assert!(orders(&story).iter().all(|order| !order.freeze), "one is still copied");
+    story.members.synced(&server("ps-0"), last.partition, last.number, story.now, &mut story.facts);
+    assert!(orders(&story).len() == begun.len() && orders(&story).iter().all(|order| order.freeze));
+    for order in others {
+        story.members.frozen(&server("ps-0"), order.partition, order.number, story.now, &mut story.facts);
+    }
+    assert_eq!(story.members.map().epoch, epoch, "one has not stopped yet");
+    story.waits(3);
+    assert_eq!(story.members.map().epoch.0, epoch.0 + 1, "it is not waited for longer");
+    assert_eq!(story.owned("ps-1"), others.len());
+    story.waits(1);
+    story.obey();
+    assert_eq!((story.owned("ps-0"), story.owned("ps-1")), (6, 6));
 }
 
 #[test]

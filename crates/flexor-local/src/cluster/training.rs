@@ -50,11 +50,17 @@ impl Cluster {
         let Some(record) = state.jobs.get_mut(key) else { return };
         match said.kind {
             Some(wire::proposal::Kind::Standing(said)) => {
-                let failed_before = record.standing.as_ref().map_or(0, |standing| standing.program_failures);
-                record.standing = Some(Standing::after(record.standing.as_ref(), &said, now()));
+                let before = record.standing.as_ref();
+                let failed_before = before.map_or(0, |standing| standing.program_failures);
+                let restored_before =
+                    before.and_then(|standing| standing.servers.as_ref()).map_or(0, |servers| servers.restorations);
+                record.standing = Some(Standing::after(before, &said, now()));
                 if said.program_failures > failed_before {
                     let detail = format!("the program has failed ({} in all)", said.program_failures);
                     state.tell(key, None, Because::new(Reason::ProgramFailed, detail));
+                }
+                if let Some(servers) = said.servers.filter(|servers| servers.restorations > restored_before) {
+                    state.tell(key, None, Because::new(Reason::PartitionsRestored, servers.last_restoration));
                 }
             }
             Some(wire::proposal::Kind::Closed(said)) if said.run == key.name.as_str() => {

@@ -22,6 +22,7 @@ use crate::hosted::Hosted;
 use crate::partition::{Arriving, Partition};
 use crate::piece::Piece;
 use crate::placement::PartitionId;
+use crate::push::CheckedPush;
 
 type Answers = mpsc::UnboundedSender<Result<wire::FromCopy, Status>>;
 
@@ -138,6 +139,12 @@ impl Message {
     }
 }
 
+/// A message that has just come and was checked, once for all of its parts.
+struct Checked<'a> {
+    message: &'a Arc<Message>,
+    push: &'a CheckedPush<'a>,
+}
+
 /// Takes in what an owner sends, until its stream ends. The answers.
 pub(super) fn take_in(
     server: Server,
@@ -224,43 +231,48 @@ impl Server {
         let left = AtomicUsize::new(applied.parts.len() + 1);
         let (without, answers) = (Mutex::default(), answers.clone());
         let message = Arc::new(Message { id: applied.id, push, in_step, based_on, left, without, answers });
-        for part in &applied.parts {
-            let id = PartitionId::of_number(part.partition).ok_or_else(|| refused(&"no such partition"))?;
-            let mut incoming = self.0.copies.0[id.index()].lock();
-            let mut post = self.0.posts.lock(id);
-            let is_behind = part.map > post.map;
-            if part.map < post.owned_since || (post.role == Role::Owner && !is_behind) {
-                message.part_turned(id);
-                continue;
-            }
-            let is_awaited = incoming.has(part.copy);
-            let waiting = Waiting { message: message.clone(), is_awaited, copy: part.copy, map: part.map };
-            if post.role == Role::Owner {
-                // The sender has heard before this server that it is the owner now.
+        message.push.with(|push| -> Result<(), Refused> {
+            let checked = hosted.check(push).map_err(|error| refused(&error))?;
+            let now = Checked { message: &message, push: &checked };
+            for part in &applied.parts {
+                let id = PartitionId::of_number(part.partition).ok_or_else(|| refused(&"no such partition"))?;
+                let mut incoming = self.0.copies.0[id.index()].lock();
+                let mut post = self.0.posts.lock(id);
+                let is_behind = part.map > post.map;
+                if part.map < post.owned_since || (post.role == Role::Owner && !is_behind) {
+                    message.part_turned(id);
+                    continue;
+                }
+                let is_awaited = incoming.has(part.copy);
+                let waiting = Waiting { message: message.clone(), is_awaited, copy: part.copy, map: part.map };
+                if post.role == Role::Owner {
+                    // The sender has heard before this server that it is the owner now.
+                    if !is_awaited {
+                        message.part_done();
+                    }
+                    incoming.waiting.insert((part.origin, part.number), waiting);
+                    continue;
+                }
+                // What is for a copy that is still to come says nothing about what is here: that may be of an owner before.
+                let is_old = part.origin < post.origin
+                    || (is_awaited && part.origin == post.origin && part.number <= post.number);
+                let is_for_nobody = match part.copy {
+                    Some(copy) => copy <= incoming.dropped,
+                    // It was a backup, and is none any more.
+                    None => post.role == Role::Away && !is_behind,
+                };
+                if is_old || is_for_nobody {
+                    message.part_done();
+                    continue;
+                }
                 if !is_awaited {
                     message.part_done();
                 }
                 incoming.waiting.insert((part.origin, part.number), waiting);
-                continue;
+                catch_up(hosted, id, &mut post, &mut incoming, Some(&now)).map_err(|error| refused(&error))?;
             }
-            // What is for a copy that is still to come says nothing about what is here: that may be of an owner before.
-            let is_old =
-                part.origin < post.origin || (is_awaited && part.origin == post.origin && part.number <= post.number);
-            let is_for_nobody = match part.copy {
-                Some(copy) => copy <= incoming.dropped,
-                // It was a backup, and is none any more.
-                None => post.role == Role::Away && !is_behind,
-            };
-            if is_old || is_for_nobody {
-                message.part_done();
-                continue;
-            }
-            if !is_awaited {
-                message.part_done();
-            }
-            incoming.waiting.insert((part.origin, part.number), waiting);
-            catch_up(hosted, id, &mut post, &mut incoming).map_err(|error| refused(&error))?;
-        }
+            Ok(())
+        })?;
         message.part_done();
         Ok(())
     }
@@ -331,7 +343,7 @@ impl Server {
             }
             !is_old
         });
-        if let Err(error) = catch_up(hosted, id, &mut post, &mut incoming) {
+        if let Err(error) = catch_up(hosted, id, &mut post, &mut incoming, None) {
             tracing::error!(partition = %id, error, "a change cannot be applied to a copy");
         }
     }
@@ -353,13 +365,19 @@ fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mu
     hosted.install(partition);
     (post.origin, post.number) = (origin, number);
     incoming.whole = Some(copy);
-    catch_up(hosted, id, post, incoming)?;
+    catch_up(hosted, id, post, incoming, None)?;
     say(&answers, wire::from_copy::Message::Whole(wire::CopyWhole { partition: id.number(), copy }));
     Ok(())
 }
 
-/// Carries out what waits and whose turn has come.
-fn catch_up(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mut Incoming) -> Result<(), String> {
+/// Carries out what waits and whose turn has come; `now` is likely to be the next of it.
+fn catch_up(
+    hosted: &Hosted,
+    id: PartitionId,
+    post: &mut Post,
+    incoming: &mut Incoming,
+    now: Option<&Checked<'_>>,
+) -> Result<(), String> {
     if incoming.arriving.is_some() || incoming.ready.is_some() || !hosted.holds(id) {
         return Ok(());
     }
@@ -370,14 +388,15 @@ fn catch_up(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mut In
         }
         let Some(waiting) = incoming.waiting.remove(&next) else { return Ok(()) };
         let message = &waiting.message;
-        let applied = message.push.with(|push| {
-            let checked = hosted.check(push).map_err(|error| error.to_string())?;
+        let take_over = |push: &CheckedPush<'_>| {
             let based_on = message.based_on.version(id, post.origin);
-            let pushed =
-                hosted.with(id, |partition| partition.take_over(&checked, message.in_step, based_on)).flatten();
+            let pushed = hosted.with(id, |partition| partition.take_over(push, message.in_step, based_on)).flatten();
             pushed.map_err(|turned| turned.to_string())
-        });
-        applied?;
+        };
+        match now.filter(|now| Arc::ptr_eq(now.message, message)) {
+            Some(now) => take_over(now.push),
+            None => message.push.with(|push| take_over(&hosted.check(push).map_err(|error| error.to_string())?)),
+        }?;
         post.number += 1;
         waiting.done();
     }

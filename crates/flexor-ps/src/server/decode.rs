@@ -112,6 +112,39 @@ impl DecodedPush {
             non_finite: self.non_finite,
         })
     }
+
+    /// The same push with only what it has for these partitions, for who keeps copies of them alone. `push` is what this
+    /// was made of.
+    pub(super) fn only(&self, layout: &Layout, push: &wire::Push, partitions: &[PartitionId]) -> wire::Push {
+        let rows = self.rows.iter().zip(&push.rows).filter_map(|((of, _), rows)| {
+            let width = rows.gradients.len().checked_div(of.keys.len())?;
+            let positions = || partitions.iter().flat_map(|id| of.buckets.positions(*id)).map(|place| *place as usize);
+            let count = positions().count();
+            if count == of.keys.len() {
+                return Some(rows.clone());
+            }
+            let (mut keys, mut gradients) = (Vec::with_capacity(count * 8), Vec::with_capacity(count * width));
+            for place in positions() {
+                keys.extend_from_slice(&rows.keys[place * 8..][..8]);
+                gradients.extend_from_slice(&rows.gradients[place * width..][..width]);
+            }
+            (count > 0).then(|| wire::RowGradients {
+                table: rows.table,
+                keys: keys.into(),
+                gradients: gradients.into(),
+            })
+        });
+        let is_theirs = |slice: &SliceId| layout.partition_of(*slice).is_some_and(|id| partitions.contains(&id));
+        let slices = self.slices.iter().zip(&push.slices).filter(|((slice, ..), _)| is_theirs(slice));
+        let based_on = push.based_on.iter().filter(|of| partitions.iter().any(|id| id.number() == of.partition));
+        wire::Push {
+            batch: push.batch,
+            rows: rows.collect(),
+            slices: slices.map(|(_, slice)| slice.clone()).collect(),
+            based_on: based_on.copied().collect(),
+            ..*push
+        }
+    }
 }
 
 pub(super) fn batch_of(batch: &wire::Batch) -> BatchId {

@@ -68,8 +68,8 @@ impl Link {
     }
 
     /// Sends what was applied.
-    pub(super) fn send(&self, id: u64, parts: Vec<wire::AppliedPart>, push: &Arc<wire::Push>) {
-        let applied = wire::Applied { id, parts, push: Some((**push).clone()) };
+    pub(super) fn send(&self, id: u64, parts: Vec<wire::AppliedPart>, push: wire::Push) {
+        let applied = wire::Applied { id, parts, push: Some(push) };
         self.say(wire::from_owner::Message::Applied(applied));
     }
 

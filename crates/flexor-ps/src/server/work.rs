@@ -154,12 +154,20 @@ impl Server {
             None if pull.peek => Reading::Peek,
             None => Reading::Train,
         };
+        // All of it before any of it is read: a pull makes rows, and one that is refused makes none.
+        let of_rows = pull.rows.iter().map(|rows| DecodedKeys::of(&layout, rows.table, &rows.keys));
+        let of_rows = of_rows.collect::<Result<Vec<_>, DecodeError>>()?;
+        let of_slices = pull.slices.iter().map(|wanted| {
+            let slice = slice_of(wanted.slice.as_ref().ok_or(DecodeError::NoSlice)?);
+            let id = layout.partition_of(slice).ok_or(crate::push::BadRequest::UnknownSlice(slice))?;
+            Ok((slice, id, wanted.known))
+        });
+        let of_slices = of_slices.collect::<Result<Vec<_>, DecodeError>>()?;
         let mut pulled = wire::Pulled::default();
         let mut elsewhere = Elsewhere::default();
         let mut versions = Versions::default();
         let mut values = Vec::new();
-        for rows in &pull.rows {
-            let keys = DecodedKeys::of(&layout, rows.table, &rows.keys)?;
+        for keys in &of_rows {
             let wanted = keys.wanted();
             elsewhere.extend(wanted.buckets.partitions().filter(|id| self.0.posts.lock(*id).role != Role::Owner));
             if pull.versions {
@@ -170,13 +178,9 @@ impl Server {
             elsewhere.extend(turned.iter().map(Turned::partition));
             pulled.rows.push(to_bytes(&values));
         }
-        let mut known = Vec::with_capacity(pull.slices.len());
+        let mut known = Vec::with_capacity(of_slices.len());
         let mut origins = BTreeMap::new();
-        for wanted in &pull.slices {
-            let slice = slice_of(wanted.slice.as_ref().ok_or(DecodeError::NoSlice)?);
-            let Some(id) = layout.partition_of(slice) else {
-                return Err(DecodeError::from(crate::push::BadRequest::UnknownSlice(slice)).into());
-            };
+        for (slice, id, seen) in of_slices {
             let post = self.0.posts.lock(id);
             if post.role != Role::Owner {
                 elsewhere.extend([id]);
@@ -186,7 +190,7 @@ impl Server {
             if pull.versions {
                 versions.add_of(hosted, id, post.origin);
             }
-            let is_same = wanted.known.filter(|known| known.origin == post.origin);
+            let is_same = seen.filter(|seen| seen.origin == post.origin);
             known.push(KnownSlice { slice, known: is_same.map(|known| known.version) });
         }
         hosted.pull_dense(&known, reading, |slice, answer| match answer {
@@ -264,9 +268,10 @@ impl Server {
             }
             Ok(())
         })?;
-        let push = Arc::new(push);
         for (link, number, parts) in sends {
-            link.send(number, parts, &push);
+            let theirs = PartitionId::all().filter(|id| parts.iter().any(|part| part.partition == id.number()));
+            let theirs = decoded.only(&layout, &push, &theirs.collect::<Vec<_>>());
+            link.send(number, parts, theirs);
         }
         if let Some(wrong) = wrong {
             return Err(DecodeError::Turned(wrong));

@@ -12,6 +12,8 @@ pub struct ServersStanding {
     pub epoch: u64,
     /// Partitions that nobody keeps at present.
     pub unowned: u32,
+    /// How often partitions of which no copy was left had to begin again.
+    pub restorations: u64,
     /// Every partition is kept as often as it should be.
     pub redundant: bool,
     /// Every partition is where it should be.
@@ -81,6 +83,7 @@ impl ServersStanding {
         Some(Self {
             epoch: said.epoch,
             unowned: said.unowned,
+            restorations: said.restorations,
             redundant: said.redundant,
             settled: said.settled,
             each: said.servers.iter().map(ServerStanding::from).collect(),

@@ -71,6 +71,7 @@ fn with_one_copy_a_server_that_is_killed_every_ten_seconds_costs_what_it_had_lea
     quickstart.assert_accounted(&finished);
     let lost = finished.job["updates"]["lost"].as_u64().unwrap();
     assert!(lost > 0 && finished.stdout.contains(&format!("0 applied twice, {lost} lost")), "{}", finished.stdout);
+    assert!(finished.stdout.contains("PartitionsRestored"), "{}", finished.stdout);
 }
 
 #[test]
