@@ -18,6 +18,7 @@ mod summing;
 mod table_file;
 #[cfg(test)]
 mod tests;
+mod whose;
 mod write;
 
 use std::fmt;
@@ -35,12 +36,13 @@ pub use saved_model::SavedModel;
 pub use storage::Storage;
 pub use summing::CHECKSUM_EVERY;
 pub use table_file::{TableFile, TableFileError};
+pub(crate) use whose::Acquaintance;
 pub use write::{Moment, Part, write_manifest, write_part};
+pub(crate) use write::{put_manifest, put_part};
 
 use crate::partition::ArrivalError;
 use crate::placement::PartitionId;
 use crate::snapshot::SnapshotLost;
-use crate::spec::Fingerprint;
 
 /// The number of a checkpoint; later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,14 +99,25 @@ pub enum CheckpointError {
         why: String,
     },
     /// A checkpoint of another model.
-    #[error("checkpoint {id} is of model {found}, this job trains model {wanted}; it can only continue with its own")]
+    #[error(
+        "checkpoint {id} is of another model: {why}; go on with the model that it was made of, or in another folder"
+    )]
     OtherModel {
         /// The checkpoint.
         id: CheckpointId,
-        /// The job's model.
-        wanted: Fingerprint,
-        /// The checkpoint's.
-        found: Fingerprint,
+        /// What is different.
+        why: String,
+    },
+    /// A checkpoint that nobody of this job has written.
+    #[error(
+        "checkpoint {id} is not written: another job writes into the same folder, checkpoint {other} is none of this \
+         job's; give each job a folder of its own"
+    )]
+    OtherJob {
+        /// The one that was to be written.
+        id: CheckpointId,
+        /// The one that is in the way.
+        other: CheckpointId,
     },
     /// Partitions that are in no file, or in two.
     #[error("checkpoint {id} has partition {partition} in {files} files and not in one; a server's part is missing")]
@@ -164,6 +177,11 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
+    /// Whether the place refuses that would take the checkpoint, or what is made of it.
+    pub fn is_about_writing(&self) -> bool {
+        matches!(self, Self::Storage { doing: "write" | "delete", .. })
+    }
+
     fn storage(doing: &'static str, file: &str) -> impl FnOnce(io::Error) -> Self {
         let file = file.to_owned();
         move |error| Self::Storage { doing, file, error }

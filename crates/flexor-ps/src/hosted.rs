@@ -21,6 +21,7 @@ pub use load::Load;
 pub use reading::{DenseAnswer, KnownSlice, PullError, Reading};
 
 use crate::batch::{BatchId, Pass};
+use crate::checkpoint::Acquaintance;
 use crate::layout::Layout;
 use crate::partition::{Buffered, Committed, Divisors, Partition, Pushed, Terms, Turned};
 use crate::placement::PartitionId;
@@ -36,6 +37,8 @@ pub struct Hosted {
     counters: Counters,
     snapshots: Mutex<BTreeMap<SnapshotId, Arc<Budget>>>,
     last_snapshot: AtomicU64,
+    /// What this server knows of the folder for checkpoints.
+    acquaintance: Mutex<Acquaintance>,
 }
 
 /// A model that cannot take the place of the one that is there.
@@ -61,7 +64,13 @@ impl Hosted {
             counters: Counters::default(),
             snapshots: Mutex::new(BTreeMap::new()),
             last_snapshot: AtomicU64::new(0),
+            acquaintance: Mutex::default(),
         }
+    }
+
+    /// Does something with what this server knows of the folder for checkpoints.
+    pub(crate) fn with_acquaintance<T>(&self, work: impl FnOnce(&mut Acquaintance) -> T) -> T {
+        work(&mut self.acquaintance.lock())
     }
 
     /// The model.

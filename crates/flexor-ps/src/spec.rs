@@ -7,6 +7,7 @@
 //! It is *not* for how a model computes: servers never know what a variable is for.
 
 mod check;
+mod differences;
 mod elasticdl_arguments;
 mod fingerprint;
 mod initializer;
@@ -77,6 +78,12 @@ impl ModelSpec {
     /// other numbers of the optimizer. The bytes that are hashed stand in `docs/reference/formats.md`.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(self)
+    }
+
+    /// What makes this another model than `other`, in words; nothing where they have the same number. `theirs` is how the
+    /// other one is called, as in "the checkpoint".
+    pub fn differences(&self, other: &Self, theirs: &str) -> Option<String> {
+        differences::differences(self, other, theirs)
     }
 
     /// Whether this is `older` with perhaps more variables and tables behind those of `older`.

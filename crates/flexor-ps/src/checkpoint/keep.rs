@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::manifest::Manifest;
+use super::restore::Checkpoint;
 use super::storage::Storage;
 use super::{CheckpointError, CheckpointId, MANIFEST};
 
@@ -17,6 +19,10 @@ pub fn latest(storage: &dyn Storage) -> Result<Option<CheckpointId>, CheckpointE
 
 /// Deletes all but the last `count` checkpoints and those from `known` on, and what was begun before the latest and never
 /// finished. With 0 all are kept. Gives those that were deleted.
+///
+/// A checkpoint in which nothing was learnt takes the place of the one before it, not of the oldest: a job that waits, or
+/// that is refused, does not push out what was learnt before. And where checkpoints have appeared behind `known` beside
+/// the latest, nothing is deleted: they may be another job's.
 pub fn keep_last(
     storage: &dyn Storage,
     count: usize,
@@ -26,7 +32,13 @@ pub fn keep_last(
         return Ok(Vec::new());
     }
     let Folders { whole, begun } = folders(storage)?;
-    let old = whole.iter().rev().skip(count).copied().filter(|id| known.is_none_or(|known| *id < known));
+    let unknown = |id: &CheckpointId| known.is_some_and(|known| *id > known);
+    if whole.iter().rev().skip(1).any(unknown) {
+        return Ok(Vec::new());
+    }
+    let (repeated, distinct) = by_contents(storage, &whole);
+    let old = distinct.into_iter().rev().skip(count).chain(repeated);
+    let old = old.filter(|id| known.is_none_or(|known| *id < known));
     let abandoned = begun.into_iter().filter(|id| whole.last().is_some_and(|latest| id < latest));
     let doomed: BTreeSet<CheckpointId> = old.chain(abandoned).collect();
     for id in &doomed {
@@ -39,6 +51,26 @@ pub fn keep_last(
 pub fn delete_unfinished(storage: &dyn Storage, before: CheckpointId) -> Result<(), CheckpointError> {
     let begun = folders(storage)?.begun;
     begun.into_iter().filter(|id| *id < before).try_for_each(|id| delete(storage, id))
+}
+
+/// The checkpoints that a later one repeats, and the others.
+fn by_contents(
+    storage: &dyn Storage,
+    whole: &BTreeSet<CheckpointId>,
+) -> (BTreeSet<CheckpointId>, BTreeSet<CheckpointId>) {
+    let contents = |id: &CheckpointId| {
+        let checkpoint = Checkpoint::open(storage, *id).ok()?;
+        let Manifest { fingerprint, versions, .. } = checkpoint.manifest().clone();
+        Some((fingerprint, versions))
+    };
+    let all: Vec<_> = whole.iter().map(|id| (*id, contents(id))).collect();
+    let is_repeated = |place: usize| {
+        let next = all.get(place + 1).and_then(|(_, contents)| contents.as_ref());
+        next.is_some() && next == all[place].1.as_ref()
+    };
+    let (repeated, distinct): (Vec<_>, Vec<_>) = (0..all.len()).partition(|place| is_repeated(*place));
+    let ids = |places: Vec<usize>| places.into_iter().map(|place| all[place].0).collect();
+    (ids(repeated), ids(distinct))
 }
 
 fn delete(storage: &dyn Storage, id: CheckpointId) -> Result<(), CheckpointError> {

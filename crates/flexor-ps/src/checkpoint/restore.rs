@@ -40,9 +40,9 @@ impl<'a> Checkpoint<'a> {
 
     /// Reads partitions; each is whole, or there is an error.
     pub fn restore(&self, layout: &Arc<Layout>, partitions: &[PartitionId]) -> Result<Vec<Partition>, CheckpointError> {
-        let (wanted, found) = (layout.fingerprint(), self.manifest.fingerprint);
-        if wanted != found {
-            return Err(CheckpointError::OtherModel { id: self.manifest.id, wanted, found });
+        if layout.fingerprint() != self.manifest.fingerprint {
+            let why = layout.spec().differences(&self.manifest.model, "the checkpoint").unwrap_or_default();
+            return Err(CheckpointError::OtherModel { id: self.manifest.id, why });
         }
         for partition in partitions {
             let has = |entry: &&FileEntry| entry.contents == Contents::Tables && entry.partitions.contains(partition);

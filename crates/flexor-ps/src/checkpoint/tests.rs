@@ -180,8 +180,10 @@ fn the_wrong_model_is_refused() {
     save(&storage, 1, &servers(&trained, 1)).unwrap();
     let other = layout(Optimizer::adam(0.1));
     let error = restore(&storage, CheckpointId(1), &other, 1).unwrap_err().to_string();
-    let (wanted, found) = (other.fingerprint(), trained.fingerprint());
-    assert!(error.contains(&format!("is of model {found}, this job trains model {wanted}")), "{error}");
+    assert!(
+        error.contains("checkpoint 1 is of another model: optimizer: Adam here, SGD in the checkpoint; go"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -199,7 +201,11 @@ fn a_server_that_did_not_write_leaves_no_checkpoint() {
 fn as_many_are_kept_as_asked_and_none_means_all() {
     let layout = layout(Optimizer::sgd(0.1));
     let (storage, training) = (InMemory::default(), servers(&layout, 1));
-    (1..=5).for_each(|id| drop(save(&storage, id, &training).unwrap()));
+    let mut naive = Naive::new(&layout);
+    for id in 1..=5 {
+        train(&training, &mut naive, id..id + 1);
+        save(&storage, id, &training).unwrap();
+    }
     write_part(&storage, CheckpointId(3_000), "0-of-1", &training[0], Moment::OneByOne).unwrap();
     storage.delete(&CheckpointId(2).manifest()).unwrap();
     assert_eq!(keep_last(&storage, 0, None).unwrap(), []);
@@ -215,6 +221,86 @@ fn as_many_are_kept_as_asked_and_none_means_all() {
     delete_unfinished(&storage, CheckpointId(3001)).unwrap();
     assert!(!storage.files().keys().any(|name| name.starts_with("checkpoint-000000003000/")));
     assert_eq!(list(&storage).unwrap(), [4, 5].map(CheckpointId));
+}
+
+#[test]
+fn what_was_learnt_is_not_pushed_out_by_a_job_that_learns_nothing() {
+    let layout = layout(Optimizer::sgd(0.1));
+    let (storage, training) = (InMemory::default(), servers(&layout, 1));
+    let mut naive = Naive::new(&layout);
+    for id in 1..=3 {
+        train(&training, &mut naive, id..id + 1);
+        save(&storage, id, &training).unwrap();
+    }
+    for id in 4..=9 {
+        save(&storage, id, &training).unwrap();
+        keep_last(&storage, 3, Some(CheckpointId(id - 1))).unwrap();
+    }
+    assert_eq!(list(&storage).unwrap(), [1, 2, 8, 9].map(CheckpointId), "the last one is known by then");
+    train(&training, &mut naive, 4..5);
+    save(&storage, 10, &training).unwrap();
+    assert_eq!(keep_last(&storage, 3, Some(CheckpointId(9))).unwrap(), [1, 8].map(CheckpointId));
+}
+
+#[test]
+fn of_two_jobs_in_one_folder_the_later_one_writes_nothing() {
+    let layout = layout(Optimizer::sgd(0.1));
+    let storage = InMemory::default();
+    let (first, second) = (servers(&layout, 2), servers(&layout, 2));
+    let mut naive = Naive::new(&layout);
+    train(&first, &mut naive, 0..1);
+    save(&storage, 1, &first).unwrap();
+    // Both have found the first one.
+    train(&first, &mut naive, 1..2);
+    save(&storage, 2, &first).unwrap();
+    let written = storage.files();
+    let refused = save(&storage, 2, &second).unwrap_err().to_string();
+    assert!(
+        refused.contains("another job writes into the same folder, checkpoint 2 is none of this job's"),
+        "{refused}"
+    );
+    // With the next number it is the same, because it was not this job that has written the last.
+    let refused = save(&storage, 3, &second).unwrap_err();
+    assert!(matches!(refused, CheckpointError::OtherJob { other: CheckpointId(2), .. }), "{refused}");
+    assert_eq!(storage.files(), written, "nothing was written and nothing deleted");
+    train(&first, &mut naive, 2..3);
+    save(&storage, 3, &first).unwrap();
+}
+
+#[test]
+fn a_later_run_of_a_job_goes_on_in_its_folder_and_so_does_one_whose_servers_change() {
+    let layout = layout(Optimizer::sgd(0.1));
+    let storage = InMemory::default();
+    let mut naive = Naive::new(&layout);
+    let first = servers(&layout, 2);
+    train(&first, &mut naive, 0..1);
+    save(&storage, 1, &first).unwrap();
+    let next = restore(&storage, CheckpointId(1), &layout, 1).unwrap();
+    save(&storage, 2, &next).unwrap();
+    save(&storage, 3, &next).unwrap();
+    // A server that had no part in some of them.
+    save(&storage, 4, &restore(&storage, CheckpointId(3), &layout, 3).unwrap()).unwrap();
+    save(&storage, 5, &next).unwrap();
+    // One that was given up, and became whole all the same.
+    let part = |id| write_part(&storage, CheckpointId(id), "0-of-1", &next[0], Moment::OneByOne).unwrap();
+    let (late, in_time) = (part(6), part(7));
+    write_manifest(&storage, CheckpointId(6), layout.spec(), vec![late], LEDGER.to_vec()).unwrap();
+    write_manifest(&storage, CheckpointId(7), layout.spec(), vec![in_time], LEDGER.to_vec()).unwrap();
+    save(&storage, 8, &next).unwrap();
+}
+
+#[test]
+fn nothing_is_deleted_where_another_job_may_have_written() {
+    let layout = layout(Optimizer::sgd(0.1));
+    let storage = InMemory::default();
+    let mut naive = Naive::new(&layout);
+    for id in 1..=4 {
+        let training = servers(&layout, 1);
+        train(&training, &mut naive, 0..id);
+        save(&storage, id, &training).unwrap();
+    }
+    assert_eq!(keep_last(&storage, 1, Some(CheckpointId(2))).unwrap(), []);
+    assert_eq!(keep_last(&storage, 1, Some(CheckpointId(3))).unwrap(), [1, 2].map(CheckpointId));
 }
 
 #[test]
@@ -303,6 +389,7 @@ fn files_in_a_folder_do_the_same() {
     let training = servers(&layout, 2);
     train(&training, &mut naive, 0..3);
     save(&storage, 1, &training).unwrap();
+    train(&training, &mut naive, 3..4);
     save(&storage, 2, &training).unwrap();
     assert_eq!(keep_last(&storage, 1, None).unwrap(), [CheckpointId(1)]);
     let newest = latest(&storage).unwrap().unwrap();

@@ -10,6 +10,7 @@ use super::manifest::{Contents, FileEntry, Manifest, PartitionVersion};
 use super::storage::Storage;
 use super::summing::sums_of;
 use super::table_file::TableFileWriter;
+use super::whose::refuse_later;
 use super::{CheckpointError, CheckpointId};
 use crate::hosted::Hosted;
 use crate::partition::PartitionCopy;
@@ -63,8 +64,26 @@ impl Moment {
     }
 }
 
-/// Writes a server's partitions into a checkpoint. `server` names it in the files, such as `0-of-3`.
+/// Writes a server's partitions into a checkpoint. `server` names it in the files, such as `0-of-3`. Numbers go up from
+/// one checkpoint of a job to the next; where there is one of another job, nothing is written.
 pub fn write_part(
+    storage: &dyn Storage,
+    id: CheckpointId,
+    server: &str,
+    hosted: &Hosted,
+    moment: Moment,
+) -> Result<Part, CheckpointError> {
+    if let Err(error) = hosted.with_acquaintance(|folder| folder.look(storage, id)) {
+        moment.release(hosted);
+        return Err(error);
+    }
+    let part = put_part(storage, id, server, hosted, moment)?;
+    hosted.with_acquaintance(|folder| folder.wrote(id, &part));
+    Ok(part)
+}
+
+/// The same, whatever lies there.
+pub(crate) fn put_part(
     storage: &dyn Storage,
     id: CheckpointId,
     server: &str,
@@ -90,8 +109,21 @@ pub fn write_part(
     Ok(part)
 }
 
-/// Writes the manifest, which makes the parts a checkpoint. `ledger` is where the data stood when it was begun.
+/// Writes the manifest, which makes the parts a checkpoint. `ledger` is where the data stood when it was begun. Not where
+/// another job has come to this number meanwhile.
 pub fn write_manifest(
+    storage: &dyn Storage,
+    id: CheckpointId,
+    model: &ModelSpec,
+    parts: Vec<Part>,
+    ledger: Vec<u8>,
+) -> Result<Manifest, CheckpointError> {
+    refuse_later(storage, id)?;
+    put_manifest(storage, id, model, parts, ledger)
+}
+
+/// The same, whatever lies there.
+pub(crate) fn put_manifest(
     storage: &dyn Storage,
     id: CheckpointId,
     model: &ModelSpec,

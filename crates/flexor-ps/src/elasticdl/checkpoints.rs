@@ -88,10 +88,10 @@ impl Checkpoints {
         let id = CheckpointId(version.unsigned_abs().into());
         let model = parameters.hosted().layout().spec().clone();
         let name = format!("{}-of-{}", self.server, self.servers);
-        let part = checkpoint::write_part(&storage, id, &name, parameters.hosted(), moment)?;
+        let part = checkpoint::put_part(&storage, id, &name, parameters.hosted(), moment)?;
         let about = PartOf { version: at, server: self.server, servers: self.servers.get() };
         let about = serde_json::to_vec(&about).unwrap_or_default();
-        checkpoint::write_manifest(&storage, id, &model, vec![part], about)?;
+        checkpoint::put_manifest(&storage, id, &model, vec![part], about)?;
         if let Err(error) = self.delete_old() {
             tracing::warn!(folder = %self.folder.display(), %error, "old checkpoints are left");
         }

@@ -13,7 +13,7 @@ pub fn convert(kept: Kept, folder: &Path) -> Result<Manifest, KeptError> {
     let id = CheckpointId(kept.version().unsigned_abs().into());
     let hosted = kept.for_another_job()?;
     let storage = Folder::new(folder);
-    let part = checkpoint::write_part(&storage, id, "0-of-1", &hosted, Moment::OneByOne)?;
+    let part = checkpoint::put_part(&storage, id, "0-of-1", &hosted, Moment::OneByOne)?;
     let model = hosted.layout().spec().clone();
-    Ok(checkpoint::write_manifest(&storage, id, &model, vec![part], Vec::new())?)
+    Ok(checkpoint::put_manifest(&storage, id, &model, vec![part], Vec::new())?)
 }

@@ -130,6 +130,8 @@ pub(super) fn read_native(root: &Path, id: CheckpointId) -> Result<Kept, KeptErr
     let partitions = checkpoint.restore(&layout, &all)?;
     let version = match serde_json::from_slice::<PartOf>(&manifest.ledger) {
         Ok(part) => part.version,
+        // It was converted before, under the number of its version, and counts updates from there.
+        Err(_) if manifest.ledger.is_empty() => i32::try_from(id.0).unwrap_or(i32::MAX),
         // Native servers count updates by partition.
         Err(_) => i32::try_from(partitions.iter().map(Partition::version).max().unwrap_or(0)).unwrap_or(i32::MAX),
     };
