@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use flexor_ps::checkpoint::{Checkpoint, Folder, Storage, latest};
+use flexor_ps::checkpoint::{Checkpoint, Folder, latest};
 use flexor_ps::client::{ClientError, PullFor};
 
 use crate::cluster::{Cluster, counting};
@@ -24,20 +23,6 @@ async fn counts(cluster: &Cluster) -> Vec<u64> {
 fn files_of(folder: &Path, number: u64) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.join(format!("checkpoint-{number:012}"))).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
-}
-
-/// Waits until nobody writes any more: threads of servers that were killed still finish what they were at.
-async fn rest(folder: &Path) {
-    let files = || -> Vec<String> { Storage::list(&Folder::new(folder)).unwrap() };
-    for _ in 0..100 {
-        let before = files();
-        // That nothing happens any more can only be seen by looking twice.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        if files() == before {
-            return;
-        }
-    }
-    panic!("somebody still writes: {:?}", files());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,16 +59,14 @@ async fn a_job_goes_on_elsewhere_from_its_checkpoint() {
     pushing.more(20).await;
     let pushed = pushing.end().await;
     first.saved().await;
-    drop(first);
-    rest(folder.path()).await;
+    first.end().await;
     for servers in [1, 2, 5] {
         let mut next = Cluster::saving(1, folder.path());
         (0..servers).for_each(|number| next.add(&format!("ps-{number}")));
         next.want(servers, &[]);
         assert_eq!(counts(&next).await, vec![pushed; KEYS as usize], "with {servers} servers");
         next.saved().await;
-        drop(next);
-        rest(folder.path()).await;
+        next.end().await;
     }
 }
 
@@ -97,8 +80,7 @@ async fn a_damaged_checkpoint_is_not_loaded_and_one_of_another_model_refused() {
     pushing.more(5).await;
     let pushed = pushing.end().await;
     cluster.saved().await;
-    drop(cluster);
-    rest(folder.path()).await;
+    cluster.end().await;
     let whole = latest(&Folder::new(folder.path())).unwrap().unwrap();
     let tables =
         files_of(folder.path(), whole.0).into_iter().find(|path| path.extension().is_some_and(|it| it == "flx"));

@@ -147,6 +147,14 @@ impl Cluster {
         }
     }
 
+    /// Kills all that is left, and waits until no thread of a server runs any more: one that writes a file finishes what it
+    /// is at.
+    pub(crate) async fn end(mut self) {
+        let servers: Vec<Runtime> = self.servers.iter_mut().filter_map(|server| server.runtime.take()).collect();
+        let ended = tokio::task::spawn_blocking(move || drop(servers));
+        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("its threads end").unwrap();
+    }
+
     /// The controller wants so many servers, without these.
     pub(crate) fn want(&self, expected: u32, leaving: &[&str]) {
         let names: Vec<&str> = self.servers.iter().filter(|one| one.runtime.is_some()).map(|one| &*one.name).collect();
