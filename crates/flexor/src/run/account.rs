@@ -1,5 +1,6 @@
 //! How a job went, in numbers: what the summary prints and the report writes. Pure, from what was seen.
 
+mod pace;
 mod servers;
 
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub struct Account {
     pub seconds: f64,
     /// What it did with that time.
     pub time: Time,
-    /// How often places of it were filled again.
+    /// How often pods of it were started again, also in places that are not there any more.
     pub relaunches: u32,
     /// Why pods of it were started again, the most frequent first.
     pub started_again: Vec<StartedAgain>,
@@ -123,34 +124,29 @@ pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: Durat
     };
     let end = job.status.finished_at.unwrap_or(now);
     let split = job.timeline.split(end);
-    let seats = job.status.roles.values().flat_map(|role| role.seats.values());
     let standing = job.standing.as_ref();
+    let started_again = started_again(job, events);
     let records = standing.and_then(|standing| standing.records);
-    let training = split.training.as_secs_f64();
     Account {
         key: job.key.clone(),
         dialect: job.dialect.clone(),
         outcome,
         because: job.status.because.clone().filter(|_| outcome != Outcome::Interrupted),
         seconds: end.saturating_sub(job.created_at).as_secs_f64(),
-        time: Time { training, waiting: split.waiting.as_secs_f64(), recovering: split.recovering.as_secs_f64() },
-        relaunches: seats.map(|seat| seat.relaunches).sum(),
-        started_again: started_again(job, events),
+        time: Time {
+            training: split.training.as_secs_f64(),
+            waiting: split.waiting.as_secs_f64(),
+            recovering: split.recovering.as_secs_f64(),
+        },
+        relaunches: started_again.iter().map(|again| again.count).sum(),
+        started_again,
         records: records.map(|records| counts(records, outcome)),
-        pace: records
-            .filter(|_| training > 0.0)
-            .map(|records| pace(records, standing.and_then(|it| it.step), training)),
+        pace: pace::of(job, samples, end),
         learning: standing.and_then(|standing| standing.learning),
         evaluations: standing.and_then(|standing| standing.evaluations.clone()),
         updates: standing.and_then(|standing| standing.servers.as_ref()?.updates),
         servers: standing.map(|standing| servers::of(standing, samples)).unwrap_or_default(),
     }
-}
-
-fn pace(records: Records, step: Option<f64>, seconds: f64) -> Pace {
-    #[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
-    let accounted = records.accounted as f64;
-    Pace { records_per_second: accounted / seconds, steps_per_second: step.map(|step| step / seconds) }
 }
 
 /// Every end that is followed by another life is told as an event, with its reason.
@@ -205,9 +201,9 @@ mod tests {
 
     use super::*;
 
-    const BEGAN: Duration = Duration::from_secs(100);
+    pub const BEGAN: Duration = Duration::from_secs(100);
 
-    fn job(phase: Phase) -> JobView {
+    pub fn job(phase: Phase) -> JobView {
         let at = |seconds| BEGAN + Duration::from_secs(seconds);
         let span = |from, to: Option<u64>, activity| Span { from: at(from), to: to.map(at), activity, nodes: 2 };
         let mut timeline = Timeline::default();
@@ -270,17 +266,10 @@ mod tests {
             lost(108, Reason::ProgramSucceeded),
             lost(109, Reason::RetriesExhausted),
         ];
-        let again = of(&job(Phase::Failed), &events, &[], BEGAN).started_again;
-        let told: Vec<(&str, u32)> = again.iter().map(|again| (again.words, again.count)).collect();
+        let account = of(&job(Phase::Failed), &events, &[], BEGAN);
+        let told: Vec<(&str, u32)> = account.started_again.iter().map(|again| (again.words, again.count)).collect();
         assert_eq!(told, [("killed", 2), ("out of memory", 1)], "the first was of a job before this one");
-    }
-
-    #[test]
-    fn the_pace_is_that_of_the_time_in_which_it_trained() {
-        let mut job = job(Phase::Succeeded);
-        job.standing.get_or_insert_default().step = Some(14.0);
-        let pace = of(&job, &[], &[], BEGAN).pace.unwrap();
-        assert_eq!((pace.records_per_second, pace.steps_per_second), (900.0 / 7.0, Some(2.0)));
+        assert_eq!(account.relaunches, 3, "as many in all, whether or not there are still places for them");
     }
 
     #[test]

@@ -4,7 +4,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::super::data::report::Written;
-use super::cluster::{Place, SeenPod};
+use super::super::faults::waiting::eventually;
+use super::super::launch::folder::WAIT;
+use super::cluster::{Place, SeenPod, job_of};
 use super::endings::ANY_PROGRAM;
 
 const WORKER: &str = "any-program-worker-0";
@@ -55,6 +57,26 @@ fn all_of_them_are_killed_one_after_the_other() {
     assert_eq!(written.records(), 1000);
     assert!(written.repeats() <= 4 * AT_WORK, "{} again", written.repeats());
     place.assert_nothing_is_left_of(&[]);
+}
+
+#[test]
+fn a_pod_that_was_started_again_is_told_of_although_its_place_was_given_up_meanwhile() {
+    let place = Place::new();
+    let run = place.run(&[&place.manifest(&job_of("job", 2, WAIT))]);
+    let victim = place.await_running("job-worker-1");
+    kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
+    eventually("another life", || {
+        (place.await_running("job-worker-1").status.parent != victim.status.parent).then_some(())
+    });
+    place.says(&["scale", "job", "--worker", "1"]);
+    let is_it = |pod: &SeenPod| pod.name == "job-worker-1";
+    eventually("its place to be given up", || (!place.pods().iter().any(is_it)).then_some(()));
+    place.says(&["scale", "job", "--worker", "2"]);
+    place.await_running("job-worker-1");
+    place.folder.let_go();
+    let ended = run.wait_for(0);
+    assert!(ended.stdout.contains("\n  started again   1 killed\n"), "{}", ended.stdout);
+    assert!(ended.stdout.trim_end().ends_with("pods started again: 1"), "{}", ended.stdout);
 }
 
 fn nothing_is_lost_without(pod: &str, process: impl FnOnce(&SeenPod) -> Pid) {

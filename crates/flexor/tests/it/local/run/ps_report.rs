@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::cluster::Place;
 use super::quickstart::{Finished, Quickstart};
+use super::steps;
 
 #[test]
 fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
@@ -57,4 +58,14 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     assert_eq!(read("servers.csv").lines().count(), 1 + samples.iter().map(of_each).sum::<usize>());
     assert!(read("training.csv").lines().next().unwrap().contains("records_per_s,loss,auc,accuracy"));
     assert!(read("timeline.svg").contains(">loss</text>"));
+}
+
+/// What a checkpoint has brought was not done by the run that goes on from it.
+#[test]
+fn a_run_that_finds_everything_done_has_no_pace() {
+    let place = Place::new();
+    let job = steps::job(1, 1);
+    assert!(job.start(&place, &[]).ends_with(0).stdout.contains("\n  pace            "));
+    let again = job.start(&place, &[]).ends_with(0).stdout;
+    assert!(again.contains("40050 expected, 40050 accounted for") && !again.contains("\n  pace "), "{again}");
 }

@@ -1,0 +1,97 @@
+//! How fast a job went in this run. What a checkpoint or a run before this one had done already was there when records
+//! were counted first, so that it does not count.
+
+use std::time::Duration;
+
+use flexor_local::cluster::{JobView, Records, Standing};
+
+use super::Pace;
+use crate::run::history::Sample;
+
+/// The pace from when records were first counted to the end, over the time that was trained meanwhile; none where nothing
+/// was done.
+pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
+    let counted = samples.iter().position(|sample| sample.standing.records.is_some())?;
+    let samples = &samples[counted..];
+    let trained = |until: Duration| job.timeline.split(until).training;
+    let seconds = trained(end).saturating_sub(trained(samples[0].at)).as_secs_f64();
+    let standings = || samples.iter().map(|sample| &sample.standing).chain(&job.standing);
+    let records = growth(standings().filter_map(|standing| standing.records.map(gone_through)));
+    let has_steps = standings().any(|standing| standing.step.is_some());
+    let steps = growth(standings().filter_map(step));
+    (records > 0.0 && seconds > 0.0)
+        .then(|| Pace { records_per_second: records / seconds, steps_per_second: has_steps.then_some(steps / seconds) })
+}
+
+/// What is opened again is gone through twice.
+#[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
+fn gone_through(records: Records) -> f64 {
+    (records.accounted + records.rewound) as f64
+}
+
+fn step(standing: &Standing) -> Option<f64> {
+    standing.step
+}
+
+/// By how much a count has grown in all; one that was set back grows from there.
+fn growth(counts: impl Iterator<Item = f64>) -> f64 {
+    let mut last = None;
+    let mut grown = 0.0;
+    for count in counts {
+        grown += last.map_or(0.0, |last| f64::max(count - last, 0.0));
+        last = Some(count);
+    }
+    grown
+}
+
+#[cfg(test)]
+mod tests {
+    use flexor_engine::controller::Phase;
+
+    use super::super::tests::{BEGAN, job};
+    use super::*;
+
+    fn standing(accounted: u64, rewound: u64, step: f64) -> Standing {
+        let mut standing = Standing::default();
+        standing.records = Some(Records { accounted, rewound, ..Records::default() });
+        standing.step = Some(step);
+        standing
+    }
+
+    fn sample(seconds: u64, standing: Standing) -> Sample {
+        Sample { at: BEGAN + Duration::from_secs(seconds), standing }
+    }
+
+    /// Of a job that trains from 1 s to 4 s and from 6 s to 10 s.
+    fn pace(samples: &[Sample], last: Standing) -> Option<(f64, Option<f64>)> {
+        let mut job = job(Phase::Succeeded);
+        job.standing = Some(last);
+        let pace = of(&job, samples, BEGAN + Duration::from_secs(10))?;
+        Some((pace.records_per_second, pace.steps_per_second))
+    }
+
+    #[test]
+    fn the_pace_is_that_of_the_time_in_which_it_trained() {
+        let samples = [sample(1, Standing::default()), sample(2, standing(0, 0, 0.0)), sample(5, standing(60, 0, 6.0))];
+        assert_eq!(pace(&samples, standing(900, 0, 12.0)), Some((150.0, Some(2.0))), "six seconds from the second on");
+    }
+
+    #[test]
+    fn what_was_done_before_this_run_does_not_count() {
+        let samples = [sample(1, standing(860, 0, 86.0)), sample(5, standing(880, 0, 88.0))];
+        assert_eq!(pace(&samples, standing(930, 0, 93.0)), Some((10.0, Some(1.0))));
+        assert_eq!(pace(&samples[..1], standing(860, 0, 86.0)), None, "all was done");
+    }
+
+    #[test]
+    fn what_is_gone_through_again_counts_again() {
+        let samples =
+            [sample(1, standing(0, 0, 0.0)), sample(5, standing(300, 0, 30.0)), sample(7, standing(100, 200, 10.0))];
+        assert_eq!(pace(&samples, standing(500, 200, 50.0)), Some((100.0, Some(10.0))));
+    }
+
+    #[test]
+    fn nobody_knows_the_pace_of_what_was_not_seen() {
+        assert_eq!(pace(&[], standing(500, 0, 50.0)), None);
+    }
+}
