@@ -46,9 +46,9 @@ fn a_model_is_measured_while_it_is_trained() {
     assert!(done >= 1 && count(&finished, "skipped") == 0, "{}", finished.job["evaluations"]);
     assert_eq!(told.len() as u64, done, "{told:#?}");
     for line in &told {
-        // What is trained meanwhile moves no measure of it by much.
+        // After how many records is the machine's affair; it has learnt something from the first of them on.
         let auc: f64 = line.split("AUC ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
-        assert!(line.contains(": 20000 records, loss ") && auc > 0.7, "{line}");
+        assert!(line.contains(": 20000 records, loss ") && auc > 0.55 && auc < finished.best + 0.02, "{line}");
     }
     assert!(finished.stdout.contains("\n  evaluated       "), "{}", finished.stdout);
     let training = fs::read_to_string(place.folder.path().join("report/training.csv")).unwrap();

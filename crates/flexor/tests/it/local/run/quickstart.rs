@@ -1,5 +1,6 @@
 //! The quickstart, made smaller or changed otherwise, with a report that tests read.
 
+mod as_it_is;
 pub mod training;
 
 use std::fs;

@@ -72,6 +72,14 @@ impl<'a> Training<'a> {
         self.signal_workers(Signal::SIGCONT);
     }
 
+    /// Lets it go on only as harm is done to it, so that of its records some are left after each of so many acts.
+    pub fn suffers(&self, count: u32, records: u32) {
+        for nth in 1..=count {
+            let part = u64::from(records) * u64::from(nth) / u64::from(count + 1);
+            self.no_further_than(part, &format!("act {nth}"), |_| acts(&self.stdout()) >= nth as usize);
+        }
+    }
+
     fn signal_workers(&self, signal: Signal) {
         let is_worker = |name: &str| name.contains("-worker-") || name.contains("-chief-");
         for worker in self.place.pods().iter().filter(|pod| is_worker(&pod.name)).filter_map(SeenPod::main_id) {
@@ -107,6 +115,11 @@ impl<'a> Training<'a> {
         self.run.signal(Signal::SIGINT);
         self.run.wait_for(130);
     }
+}
+
+/// How many acts of `--chaos` were done, of those that are told.
+pub fn acts(stdout: &str) -> usize {
+    stdout.lines().filter(|line| line.contains("ChaosAct: ") && !line.contains(": missed, ")).count()
 }
 
 /// How many records are accounted for, as a master says.

@@ -1,0 +1,61 @@
+//! The first command of the README: the manifest as it is, in a folder in which nothing was before. Plain, and under harm.
+//! It keeps its parameters once and makes no checkpoints, so that harm spares its servers but for a short stop.
+
+use super::super::cluster::Place;
+use super::training::{Training, acts};
+use super::{Finished, PATIENCE};
+
+const RECORDS: u32 = 600_000;
+
+fn started<'a>(place: &'a Place, words: &[&str]) -> Training<'a> {
+    let words = [&["examples/quickstart.yaml", "--report", "report"], words].concat();
+    Training::new(place, place.run(&words).patient(PATIENCE))
+}
+
+/// Every record was accounted for, and no update was lost or applied twice. How much is missing of the best AUC that any
+/// model could have.
+fn missing(finished: &Finished) -> f64 {
+    let Finished { stdout, job, best } = finished;
+    assert_eq!(job["outcome"], "Succeeded", "{stdout}");
+    let records = &job["records"];
+    assert_eq!([&records["expected"], &records["accounted"]], [RECORDS, RECORDS], "{stdout}");
+    assert_eq!(records["lost"], 0, "{stdout}");
+    let updates = &job["updates"];
+    assert_eq!([&updates["reapplied"], &updates["lost"]], [0, 0], "{stdout}");
+    println!("an AUC of {}, where {best} is possible; {updates}", finished.auc());
+    best - finished.auc()
+}
+
+#[test]
+fn it_learns_almost_all_that_can_be_learnt() {
+    let place = Place::new();
+    let finished = started(&place, &[]).finish();
+    assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
+    assert!(finished.stdout.trim_end().ends_with("pods started again: 0"), "{}", finished.stdout);
+    place.assert_nothing_is_left_of(&[]);
+}
+
+#[test]
+fn it_ends_well_under_seed_1() {
+    ends_well_under(1);
+}
+
+#[test]
+fn it_ends_well_under_seed_2() {
+    ends_well_under(2);
+}
+
+#[test]
+fn it_ends_well_under_seed_3() {
+    ends_well_under(3);
+}
+
+fn ends_well_under(seed: u64) {
+    let place = Place::new();
+    let training = started(&place, &["--chaos", &format!("{seed},0.5")]);
+    training.suffers(3, RECORDS);
+    let finished = training.finish();
+    println!("seed {seed}: {} acts", acts(&finished.stdout));
+    assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
+    place.assert_nothing_is_left_of(&[]);
+}
