@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::keep::list;
+use super::keep::{latest, list};
 use super::manifest::FileEntry;
 use super::restore::Checkpoint;
 use super::storage::Storage;
@@ -30,7 +30,9 @@ pub(crate) struct Acquaintance {
 impl Acquaintance {
     /// A checkpoint is to be written: is there one that nobody of this job has written?
     pub(super) fn look(&mut self, storage: &dyn Storage, id: CheckpointId) -> Result<(), CheckpointError> {
-        let mut whole: BTreeSet<CheckpointId> = list(storage)?.into_iter().collect();
+        // Where nothing can be listed, writing says what is wrong with the place.
+        let Ok(listed) = list(storage) else { return Ok(()) };
+        let mut whole: BTreeSet<CheckpointId> = listed.into_iter().collect();
         let later = whole.split_off(&id);
         if self.last.is_none_or(|last| last.0 + 1 != id.0) {
             // It had no part in those between, which are this job's as far as it knows.
@@ -62,7 +64,7 @@ impl Acquaintance {
 
 /// Refuses a number that another job has come to: it is new in this one.
 pub(super) fn refuse_later(storage: &dyn Storage, id: CheckpointId) -> Result<(), CheckpointError> {
-    match list(storage)?.last().copied().filter(|last| *last >= id) {
+    match latest(storage)?.filter(|last| *last >= id) {
         Some(other) => Err(CheckpointError::OtherJob { id, other }),
         None => Ok(()),
     }
