@@ -1,6 +1,7 @@
 //! Pods as data: what one is to run, with everything in it a literal, and what has become of it.
 
 pub mod addresses;
+pub mod checkpoint_folder;
 pub mod environment;
 pub mod expansion;
 pub mod folder;

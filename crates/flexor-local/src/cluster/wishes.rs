@@ -86,7 +86,8 @@ impl Cluster {
         let key = JobKey::of(&job);
         // Whether a manifest names its namespace or is given one makes no difference.
         job.namespace = Some(key.namespace.clone());
-        let obstacles = obstacles::to(&job);
+        let mut obstacles = obstacles::to(&job);
+        obstacles.extend(obstacles::here(&job, &self.0.options.folder));
         let mut state = self.lock();
         let (taken, record) = match state.jobs.get(&key) {
             Some(known) if known.deleting => return Err(WishError::BeingDeleted(key)),

@@ -2,10 +2,13 @@
 //!
 //! Only what no object and no file can change later stands here; a ConfigMap that is not there yet is waited for.
 
+use std::path::Path;
+
 use flexor_model::{Job, MOST_REPLICAS, Program, Role};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::checkpoint_folder::{self, NoFolder};
 use super::volumes::{self, VolumeError};
 
 /// Why a job cannot run here.
@@ -48,9 +51,17 @@ pub enum Obstacle {
         /// Why not.
         source: VolumeError,
     },
+    /// Checkpoints cannot be written.
+    #[error(transparent)]
+    NoFolder(#[from] NoFolder),
 }
 
-/// All obstacles to a job.
+/// What this machine has in the way of a job whose programs run in this folder.
+pub fn here(job: &Job, folder: &Path) -> Vec<Obstacle> {
+    checkpoint_folder::look(job, folder).err().map(Obstacle::NoFolder).into_iter().collect()
+}
+
+/// All obstacles to a job that are in its manifest.
 pub fn to(job: &Job) -> Vec<Obstacle> {
     let unserved = not_served(job);
     if !unserved.is_empty() {
