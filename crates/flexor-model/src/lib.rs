@@ -33,7 +33,7 @@ pub use plan::{CreatePod, MigratePod, Plan, PlanOrigin, RoleChange};
 pub use pod_template::{MainContainer, PodTemplate, PodTemplateError};
 pub use priority::{PrioritySplit, RolePriority, Rounding, SplitOrder};
 pub use quantity::{Quantity, QuantityError};
-pub use range::{MOST_REPLICAS, RangeError, ReplicaRange};
+pub use range::{MOST_REPLICAS, PARTITIONS, RangeError, ReplicaRange};
 pub use reason::{Reason, Severity};
 pub use resources::{Resources, is_accelerator};
 pub use role::{CriticalNodes, FailureBudget, Program, Role, RoleKind};

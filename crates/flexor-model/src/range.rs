@@ -8,6 +8,9 @@ use thiserror::Error;
 /// The most replicas of a role that are ever run: as many nodes as a world can have.
 pub const MOST_REPLICAS: u32 = 4096;
 
+/// Into how many parts the parameters of a model are divided: more parameter servers than that have nothing to keep.
+pub const PARTITIONS: u32 = 256;
+
 /// `min..=max` replicas with `min <= max`, or everything from `min` upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Bounds")]

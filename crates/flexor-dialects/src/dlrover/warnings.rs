@@ -1,6 +1,6 @@
 //! What DLRover accepts in an `ElasticJob` and nothing uses, and what is hardly meant.
 
-use flexor_model::Reason;
+use flexor_model::{PARTITIONS, Reason};
 
 use super::{DistributionStrategy, ElasticJobSpec, OptimizeMode, ReplicaSpec, naming};
 use crate::{Finding, FlexorOptions, finding::quoted, resource_hints::field_of, suggest};
@@ -106,6 +106,9 @@ fn of_size(name: &str, replica: &ReplicaSpec, spec: &ElasticJobSpec) -> Vec<Find
         findings.push(finding.help("leave it out"));
     }
     let servers = matches!(spec.distribution_strategy, None | Some(DistributionStrategy::ParameterServer));
+    if servers && name == "ps" {
+        findings.extend(of_servers(&path, replica));
+    }
     let scaled = servers && matches!(name, "worker" | "ps") && spec.optimize_mode != Some(OptimizeMode::Manual);
     if replica.auto_scale == Some(true) && !scaled {
         let finding =
@@ -113,6 +116,32 @@ fn of_size(name: &str, replica: &ReplicaSpec, spec: &ElasticJobSpec) -> Vec<Find
         findings.push(finding.help("only ps and worker of parameter-server jobs are, unless optimizeMode is manual"));
     }
     findings
+}
+
+/// Servers that are too few to train with, or too many to have something to keep.
+fn of_servers(path: &str, replica: &ReplicaSpec) -> Option<Finding> {
+    let field = format!("{path}.replicas");
+    let most = i64::from(PARTITIONS);
+    let containers = replica.template.iter().flat_map(|template| &template.spec.containers);
+    let is_ours = containers.into_iter().any(|container| {
+        let words = container.command.iter().chain(&container.args).flatten();
+        words.take(2).map(String::as_str).eq(["flexor", "ps"])
+    });
+    match i64::from(replica.replicas.unwrap_or(1)) {
+        0 => Some(
+            Finding::new(Reason::MissingRole, field, "the job has no parameter server: workers wait until it has one")
+                .help("write at least 1, or give it one with `flexor scale JOB --ps 1` when it runs"),
+        ),
+        many if many > most && is_ours => Some(
+            Finding::new(
+                Reason::SuspiciousQuantity,
+                field,
+                format!("parameters lie in {most} parts, so that {} of the servers keep nothing", many - most),
+            )
+            .help(format!("write at most {most}")),
+        ),
+        _ => None,
+    }
 }
 
 fn of_replica(path: &str, replica: &ReplicaSpec) -> Vec<Finding> {

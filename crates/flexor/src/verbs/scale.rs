@@ -1,6 +1,7 @@
 //! `flexor scale`: a number in the job's description where its kind has one, as `kubectl scale` does it; else a plan.
 
 use flexor_local::api::Client;
+use flexor_model::PARTITIONS;
 use serde_json::{Value, json};
 
 use super::args::ScaleArgs;
@@ -12,6 +13,8 @@ use crate::output;
 const USUAL_ROLE: &str = "worker";
 /// The role of parameter servers.
 const SERVERS: &str = "ps";
+/// What the dialects warn of is what servers do.
+const _: () = assert!(PARTITIONS as usize == flexor_ps::placement::PARTITIONS);
 
 pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
     let namespace = args.place.namespace.as_str();
@@ -22,6 +25,12 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
         if let Some(range) = outside(&job, role, *replicas) {
             return refuse(format!("{name} may have {range} replicas of {role}, not {replicas}; its manifest says so"));
         }
+    }
+    if let Some(replicas) = too_many_servers(&job, &sizes) {
+        let most = format!("the parameters of a job lie in {PARTITIONS} parts");
+        return refuse(format!(
+            "{most}: more servers than that keep nothing; ask for at most {PARTITIONS}, not {replicas}"
+        ));
     }
     let job = as_written(&job);
     match (&kind.scale, &sizes[..]) {
@@ -72,6 +81,18 @@ fn outside(job: &Value, role: &str, replicas: u32) -> Option<String> {
     (is_below || is_above).then(|| explain::allowed(target))
 }
 
+/// How many servers of ours are asked for, where that is more than there are parts to keep. How many a program of the
+/// user's own can use nobody knows.
+fn too_many_servers(job: &Value, sizes: &[(String, u32)]) -> Option<u32> {
+    let containers = job["spec"]["replicaSpecs"][SERVERS]["template"]["spec"]["containers"].as_array()?;
+    let is_ours = |container: &Value| {
+        let words = container["command"].as_array().into_iter().chain(container["args"].as_array()).flatten();
+        words.take(2).map(Value::as_str).eq([Some("flexor"), Some("ps")])
+    };
+    let asked = sizes.iter().find(|(role, replicas)| role == SERVERS && *replicas > PARTITIONS)?;
+    containers.iter().any(is_ours).then_some(asked.1)
+}
+
 /// A job as its user wrote it, without what the cluster added.
 fn as_written(job: &Value) -> Value {
     let mut job = job.clone();
@@ -93,6 +114,20 @@ fn with_number(mut object: Value, path: &str, number: u32) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_of_ours_are_no_more_than_there_are_parts() {
+        let job = |command: &Value| {
+            let template = json!({ "spec": { "containers": [{ "name": "main", "command": command }] } });
+            json!({ "spec": { "replicaSpecs": { "ps": { "replicas": 2, "template": template } } } })
+        };
+        let asked = |replicas: u32| [("worker".to_owned(), 1000), ("ps".to_owned(), replicas)];
+        let ours = job(&json!(["flexor", "ps"]));
+        assert_eq!(too_many_servers(&ours, &asked(PARTITIONS)), None);
+        assert_eq!(too_many_servers(&ours, &asked(1000)), Some(1000));
+        assert_eq!(too_many_servers(&job(&json!(["python", "ps.py"])), &asked(1000)), None);
+        assert_eq!(too_many_servers(&json!({ "spec": {} }), &asked(1000)), None);
+    }
 
     #[test]
     fn the_number_is_put_where_the_definition_says() {
