@@ -58,6 +58,10 @@ impl Output {
         if existing == Existing::Keep && target.exists() {
             return Err(OutputError::Exists(target.to_owned()));
         }
+        // A file takes the place of what is there; a device or a folder is not to be replaced by one.
+        if target.metadata().is_ok_and(|there| !there.is_file()) {
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is there, and no file")));
+        }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(refused)?;
         let file = tempfile::Builder::new()
@@ -124,6 +128,15 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
         write(&path, Existing::Replace, "third").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "third");
+    }
+
+    #[test]
+    fn a_folder_or_a_device_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path(), Path::new("/dev/null")] {
+            let refused = write(path, Existing::Replace, "text").unwrap_err().to_string();
+            assert!(refused.ends_with("it is there, and no file"), "{refused}");
+        }
     }
 
     #[test]

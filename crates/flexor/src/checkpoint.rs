@@ -3,17 +3,16 @@
 
 mod convert;
 
-use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use flexor_ps::checkpoint::{Checkpoint, CheckpointId, Folder, export_plain, list};
+use flexor_data::output::{Existing, Output};
+use flexor_ps::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, export_plain, list};
 use serde::Serialize;
 
 use self::convert::ConvertArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Refused};
 use crate::output::{self, Format};
 use crate::verbs::Table;
 
@@ -94,7 +93,8 @@ pub fn run(command: &CheckpointCommand) -> anyhow::Result<Exit> {
 
 fn tell(args: &ListArgs) -> anyhow::Result<Exit> {
     let folder = open(&args.folder)?;
-    let listed: Vec<Listed> = list(&folder)?.into_iter().map(|id| look(&folder, id, args.verify)).collect();
+    let whole = list(&folder).map_err(judged)?;
+    let listed: Vec<Listed> = whole.into_iter().map(|id| look(&folder, id, args.verify)).collect();
     match args.output {
         Format::Json => output::json(&listed)?,
         Format::Text if listed.is_empty() => output::text("no checkpoint is whole\n")?,
@@ -132,7 +132,7 @@ fn look(folder: &Folder, id: CheckpointId, verify: bool) -> Listed {
 
 fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     let folder = open(&args.folder)?;
-    let whole = list(&folder)?;
+    let whole = list(&folder).map_err(judged)?;
     let id = match args.number {
         None => whole.last().copied(),
         Some(number) => whole.into_iter().find(|id| id.0 == number),
@@ -140,32 +140,36 @@ fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     let Some(id) = id else {
         let shown = args.folder.display();
         match args.number {
-            None => bail!("{shown} has no checkpoint that is whole"),
-            Some(number) => bail!("{shown} has no checkpoint {number}; `flexor checkpoint list {shown}` tells which"),
+            None => return refuse(format!("{shown} has no checkpoint that is whole")),
+            Some(number) => {
+                let which = format!("`flexor checkpoint list {shown}` tells which it has");
+                return refuse(format!("{shown} has no checkpoint {number}; {which}"));
+            }
         }
     };
-    let half = args.out.with_extension("half");
-    let written = write(&folder, id, &half);
-    if written.is_err() {
-        let _ = fs::remove_file(&half);
-    }
-    written?;
-    fs::rename(&half, &args.out).with_context(|| format!("cannot write {}", args.out.display()))?;
+    let checkpoint = Checkpoint::open(&folder, id).map_err(judged)?;
+    let mut file = Output::create(&args.out, Existing::Replace)?;
+    export_plain(&checkpoint, &mut file).map_err(judged)?;
+    file.commit()?;
     output::text(&format!("wrote {} of checkpoint {}\n", args.out.display(), id.0))?;
     Ok(Exit::Success)
 }
 
-fn write(folder: &Folder, id: CheckpointId, out: &Path) -> anyhow::Result<()> {
-    let checkpoint = Checkpoint::open(folder, id)?;
-    let mut file = fs::File::create(out).with_context(|| format!("cannot write {}", out.display()))?;
-    export_plain(&checkpoint, &mut file)?;
-    file.flush()?;
-    file.sync_all().with_context(|| format!("cannot write {}", out.display()))
+fn open(folder: &Path) -> anyhow::Result<Folder> {
+    match folder.is_dir() {
+        true => Ok(Folder::new(folder)),
+        false => refuse(format!("{} is no folder; give the one of spec.flexor.checkpoints.folder", folder.display())),
+    }
 }
 
-fn open(folder: &Path) -> anyhow::Result<Folder> {
-    if !folder.is_dir() {
-        bail!("{} is no folder; give the one of spec.flexor.checkpoints.folder", folder.display());
+fn refuse<T>(why: String) -> anyhow::Result<T> {
+    Err(Refused(anyhow!(why)).into())
+}
+
+/// What cannot be read is a bad input; a place that takes nothing is not.
+fn judged(error: CheckpointError) -> anyhow::Error {
+    match error.is_about_writing() {
+        true => error.into(),
+        false => Refused(error.into()).into(),
     }
-    Ok(Folder::new(folder))
 }

@@ -11,10 +11,11 @@ use std::path::Path;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flexor_data::recordio::{Compressor, DEFAULT_CHUNK_LIMIT, MOST_CHUNK_LIMIT, WriterOptions};
-use flexor_data::{CsvHeader, DataError, Options, output::Existing};
+use flexor_data::{CsvHeader, DataError, OnDamage, Options, output::Existing};
 
 pub use self::{convert::ConvertArgs, generate::GenCommand, inspect::InspectArgs};
-use crate::{exit::Exit, output};
+use crate::exit::{Exit, Refused};
+use crate::output;
 
 /// What can be done with data files.
 #[derive(Debug, Subcommand)]
@@ -59,15 +60,28 @@ pub fn run(command: &DataCommand) -> anyhow::Result<Exit> {
         if !is_input {
             return Err(error);
         }
-        output::note(&format!("error: {error:#}"));
+        output::note(&format!("error: {}", output::with_causes(&error)));
         Ok(Exit::Failure)
     })
 }
 
-/// Something was asked for that is not done.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct Refused(anyhow::Error);
+/// What becomes of damaged records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Damaged {
+    /// Nothing is done with the data
+    Fail,
+    /// They are left out and counted
+    Skip,
+}
+
+impl From<Damaged> for OnDamage {
+    fn from(damaged: Damaged) -> Self {
+        match damaged {
+            Damaged::Fail => Self::Fail,
+            Damaged::Skip => Self::Skip,
+        }
+    }
+}
 
 /// How data is to be read.
 #[derive(Debug, Clone, Args)]

@@ -11,6 +11,16 @@ Exit codes:
   3    infrastructure: a network or a cluster failed, or the output could not be written
   130  interrupted";
 
+/// An input that is refused or cannot be read, which says nothing against what the command needs.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Refused(pub anyhow::Error);
+
+/// A word of the command line that is wrong, as no table of options can say.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Misused(pub anyhow::Error);
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -24,6 +34,17 @@ pub enum Exit {
     Infrastructure,
     /// Ctrl-C ended it before it was done.
     Interrupted,
+}
+
+impl Exit {
+    /// The code of an error: infrastructure, unless it says otherwise.
+    pub fn of(error: &anyhow::Error) -> Self {
+        match (error.is::<Refused>(), error.is::<Misused>()) {
+            (true, _) => Self::Failure,
+            (false, true) => Self::Usage,
+            (false, false) => Self::Infrastructure,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -101,13 +101,13 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     let signals = signals(&options.signals)?;
     let token_file = std::env::var_os(env::TOKEN_FILE.name).map(PathBuf::from);
     if let Some(Err(error)) = token_file.as_deref().map(read_token) {
-        output::note(&format!("error: {}: {error:#}", env::TOKEN_FILE.name));
+        output::note(&format!("error: {}: {}", env::TOKEN_FILE.name, output::with_causes(&error)));
         return Ok(Exit::Infrastructure);
     }
     let Meeting { address, run, mut own, node } = match meeting(&options, token_file.as_deref()).await {
         Ok(meeting) => meeting,
         Err(error) => {
-            output::note(&format!("error: {error:#}"));
+            output::note(&format!("error: {}", output::with_causes(&error)));
             return Ok(Exit::Infrastructure);
         }
     };
@@ -147,7 +147,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     let over = tokio::select! {
         over = launch.run(signals) => over,
         error = master_ends(&mut own) => {
-            output::note(&format!("error: the master of this launch has ended: {error:#}"));
+            output::note(&format!("error: the master of this launch has ended: {}", output::with_causes(&error)));
             return Ok(Exit::Infrastructure);
         }
     };

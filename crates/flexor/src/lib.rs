@@ -46,8 +46,8 @@ pub fn main() -> ExitCode {
     match Cli::of_this_process().command.run() {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::note(&format!("error: {error:#}"));
-            Exit::Infrastructure.into()
+            output::note(&format!("error: {}", output::with_causes(&error)));
+            Exit::of(&error).into()
         }
     }
 }

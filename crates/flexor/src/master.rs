@@ -36,7 +36,7 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
     let config = match config(args) {
         Ok(config) => config,
         Err(error) => {
-            output::note(&format!("error: {error:#}"));
+            output::note(&format!("error: {}", output::with_causes(&error)));
             return Ok(Exit::Failure);
         }
     };

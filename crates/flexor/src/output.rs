@@ -35,6 +35,17 @@ pub fn raw(bytes: &[u8]) -> anyhow::Result<bool> {
     }
 }
 
+/// An error with what has caused it. A cause that the error tells itself is not told again.
+pub fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        match (told.is_empty(), told.contains(&cause)) {
+            (true, _) => cause,
+            (false, true) => told,
+            (false, false) => format!("{told}: {cause}"),
+        }
+    })
+}
+
 /// A text from outside as it may be shown: it can neither break the line nor steer the terminal.
 pub fn on_one_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
@@ -55,4 +66,26 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 /// Writes a line to standard error. Nobody can be told that this failed.
 pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read a.csv: {source}; look again")]
+    struct Telling {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let missing = || io::Error::from_raw_os_error(2);
+        let told = "cannot read a.csv: No such file or directory (os error 2); look again";
+        assert_eq!(with_causes(&Telling { source: missing() }.into()), told);
+        let behind = anyhow::Error::new(Telling { source: missing() }).context("--data");
+        assert_eq!(with_causes(&behind), format!("--data: {told}"));
+        let silent = anyhow::Error::new(missing()).context("cannot read a.csv");
+        assert_eq!(with_causes(&silent), "cannot read a.csv: No such file or directory (os error 2)");
+    }
 }

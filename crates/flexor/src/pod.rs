@@ -12,6 +12,7 @@ use flexor_local::parent::{self, ParentOptions};
 use listenfd::ListenFd;
 
 use crate::launch::SHIM;
+use crate::output;
 
 /// What leads here.
 pub const WORD: &str = "pod";
@@ -21,7 +22,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::output::note(&format!("error: {error:#}"));
+            output::note(&format!("error: {}", output::with_causes(&error)));
             ExitCode::from(3)
         }
     }

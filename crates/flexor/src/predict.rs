@@ -1,11 +1,10 @@
 //! `flexor predict`: what a trained model says of records, out of a checkpoint.
 
-use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
+use flexor_data::output::{Existing, Output};
 use flexor_worker::features::Schema;
 use flexor_worker::models::Architecture;
 use flexor_worker::predicting::{Plan, Predicted, PredictionError, predict};
@@ -30,7 +29,8 @@ pub struct PredictArgs {
     /// The data: files, or folders of files
     #[arg(long, required = true, value_name = "PATH")]
     pub data: Vec<PathBuf>,
-    /// What a record means: clicks, census or digits; found out for tables with a header
+    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories), census or digits; found out
+    /// for tables with a header
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
     /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
@@ -84,13 +84,9 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
         output::note(&line(&predicted));
         return Ok(());
     }
-    let half = args.out.with_extension("half");
-    let written = write(&half, |file| Ok(runtime.block_on(predict(plan, file))?));
-    if written.is_err() {
-        let _ = fs::remove_file(&half);
-    }
-    let predicted = written?;
-    fs::rename(&half, &args.out).with_context(|| format!("cannot write {}", args.out.display()))?;
+    let mut file = Output::create(&args.out, Existing::Replace)?;
+    let predicted = runtime.block_on(predict(plan, &mut file))?;
+    file.commit()?;
     match args.output {
         Format::Json => {
             let Predicted { checkpoint, fit } = predicted;
@@ -100,14 +96,6 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
         Format::Text => output::text(&format!("{}\n", line(&predicted)))?,
     }
     Ok(())
-}
-
-fn write<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let file = fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut file = BufWriter::new(file);
-    let filled = fill(&mut file)?;
-    file.flush().with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(filled)
 }
 
 fn line(Predicted { checkpoint, fit }: &Predicted) -> String {

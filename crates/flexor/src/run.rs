@@ -60,7 +60,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let report = match args.report.as_deref().map(Report::prepare).transpose() {
         Ok(report) => report,
         Err(error) => {
-            output::note(&format!("error: {error:#}"));
+            output::note(&format!("error: {}", output::with_causes(&error)));
             return Ok(Exit::Failure);
         }
     };

@@ -64,7 +64,7 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
 
 /// Tells why something was not done. How the process then ends.
 pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
-    output::note(&format!("error: {error:#}"));
+    output::note(&format!("error: {}", output::with_causes(&error)));
     let is_refusal = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Refused(_) | ClientError::Exists(_)) => true,
         Some(ClientError::NoCluster(_) | ClientError::Lost(_)) => false,

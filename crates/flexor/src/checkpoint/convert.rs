@@ -1,14 +1,15 @@
 //! `flexor checkpoint convert`: any checkpoint that can be read, as native servers read it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use clap::Args;
 use flexor_ps::checkpoint::{Folder, list};
-use flexor_ps::elasticdl::{Kept, convert};
+use flexor_ps::elasticdl::{Kept, KeptError, convert};
 use flexor_ps::spec::Optimizer;
 
-use crate::exit::Exit;
+use super::{judged, refuse};
+use crate::exit::{Exit, Misused, Refused};
 use crate::output;
 
 /// What `flexor checkpoint convert` takes.
@@ -36,17 +37,38 @@ pub struct ConvertArgs {
 pub fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     let ConvertArgs { from, to, opt_type, opt_args, seed } = args;
     let optimizer = opt_type.as_deref().zip(opt_args.as_deref()).map(|(kind, numbers)| {
-        Optimizer::from_elasticdl(kind, numbers)
-            .with_context(|| format!("--opt-type {kind} --opt-args '{numbers}' cannot be"))
+        let read = Optimizer::from_elasticdl(kind, numbers);
+        read.map_err(|error| Misused(anyhow!("--opt-type {kind} --opt-args '{numbers}' cannot be: {error}")))
     });
-    let kept = Kept::read(from, optimizer.transpose()?, *seed)?;
+    let optimizer = optimizer.transpose()?;
+    if is_same_folder(from, to) {
+        let shown = from.display();
+        return refuse(format!("{shown} lies where the new one is to be written; name another folder to write into"));
+    }
+    let kept = Kept::read(from, optimizer, *seed).map_err(|error| Refused(error.into()))?;
     let number = u64::from(kept.version().unsigned_abs());
     // A job begins with the latest one of its folder.
-    if let Some(later) = list(&Folder::new(to))?.into_iter().find(|known| known.0 >= number) {
-        bail!("{} has checkpoint {later} already, and this is number {number}; name another folder", to.display());
+    let known = list(&Folder::new(to)).map_err(judged)?;
+    if let Some(later) = known.into_iter().find(|known| known.0 >= number) {
+        let shown = to.display();
+        return refuse(format!(
+            "{shown} has checkpoint {later} already, and this is number {number}; name another folder"
+        ));
     }
-    let manifest = convert(kept, to).with_context(|| format!("cannot write into {}", to.display()))?;
+    let manifest = convert(kept, to).map_err(|error| match error {
+        KeptError::Checkpoint(error) => judged(error).context(format!("cannot write into {}", to.display())),
+        other => Refused(other.into()).into(),
+    })?;
     let told = "a job that begins with it goes through its data from the beginning";
     output::text(&format!("wrote checkpoint {} to {}; {told}\n", manifest.id, to.display()))?;
     Ok(Exit::Success)
+}
+
+/// Whether a checkpoint would be written beside what it is made of: into the folder that is read, by whatever name, or
+/// into the one that the checkpoint lies in. A job of that folder would then begin with it.
+fn is_same_folder(from: &Path, to: &Path) -> bool {
+    let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize()) else { return false };
+    let name = from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_one = ["checkpoint-", "version-"].iter().any(|prefix| name.starts_with(prefix));
+    from == to || is_one && from.parent() == Some(&to)
 }

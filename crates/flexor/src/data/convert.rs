@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use flexor_data::convert::{self, Conversion, ConvertError, Target};
 use flexor_data::output::OutputError;
-use flexor_data::{Dataset, OnDamage, Options};
+use flexor_data::{Dataset, Options};
 
 use super::progress::Progress;
-use super::{ForceArg, RecordIoArgs, Refused, SourceArgs, has_extension, shown};
-use crate::exit::Exit;
+use super::{Damaged, ForceArg, RecordIoArgs, SourceArgs, has_extension, shown};
+use crate::exit::{Exit, Refused};
 use crate::output;
 
 /// What `flexor data convert` takes.
@@ -49,21 +49,9 @@ pub enum TargetFormat {
     Text,
 }
 
-/// What becomes of damaged records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Damaged {
-    /// Nothing is written
-    Fail,
-    /// They are left out and counted
-    Skip,
-}
-
 pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
-    let on_damage = match args.damaged {
-        Damaged::Fail => OnDamage::Fail,
-        Damaged::Skip => OnDamage::Skip,
-    };
-    let dataset = Dataset::open(std::slice::from_ref(&args.from), &Options { on_damage, ..args.source.options() })?;
+    let options = Options { on_damage: args.damaged.into(), ..args.source.options() };
+    let dataset = Dataset::open(std::slice::from_ref(&args.from), &options)?;
     let record_io = Target::RecordIo(args.record_io.options());
     let target = match args.into {
         Some(TargetFormat::Recordio) => record_io,

@@ -56,7 +56,7 @@ pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
             }
             () = tokio::time::sleep(LOOK_AT_LOG) => {
                 if let Err(error) = log.turn_page() {
-                    tracing::warn!("the log cannot be put aside: {error:#}");
+                    tracing::warn!("the log cannot be put aside: {}", output::with_causes(&error));
                 }
             }
             _ = termination.wait() => break,

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow};
 use clap::Args;
-use flexor_ps::elasticdl::{Checkpoints, Keeper, Kept, Mode, Options, Parameters, Server};
+use flexor_ps::elasticdl::{Checkpoints, Keeper, Kept, KeptError, Mode, Options, Parameters, Server};
 use flexor_ps::spec::Optimizer;
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Misused, Refused};
 use crate::signals::Termination;
 
 /// What a server in the place of ElasticDL's takes.
@@ -80,7 +80,7 @@ impl ElasticdlArgs {
     fn optimizer(&self) -> anyhow::Result<Option<Optimizer>> {
         let (Some(opt_type), Some(opt_args)) = (&self.opt_type, &self.opt_args) else { return Ok(None) };
         let optimizer = Optimizer::from_elasticdl(opt_type, opt_args);
-        Ok(Some(optimizer.with_context(|| format!("--opt-type {opt_type} --opt-args '{opt_args}'"))?))
+        Ok(Some(optimizer.map_err(|error| misused(format!("--opt-type {opt_type} --opt-args '{opt_args}': {error}")))?))
     }
 
     fn mode(&self) -> Mode {
@@ -93,20 +93,23 @@ impl ElasticdlArgs {
     /// The server as it begins: new, or from a checkpoint.
     fn server(&self) -> anyhow::Result<Server> {
         let (server, servers) = (self.ps_id, self.num_ps_pods);
-        ensure!(server < servers.get(), "--ps-id {server}: the job has {servers} servers, numbered from 0");
+        if server >= servers.get() {
+            return Err(misused(format!("--ps-id {server}: the job has {servers} servers, numbered from 0")));
+        }
         if self.lr_staleness_modulation && !self.use_async {
             tracing::warn!("--lr-staleness-modulation does nothing without --use-async");
         }
         let Some(optimizer) = self.optimizer()? else {
-            bail!("--elasticdl needs --opt-type and --opt-args; the worker does not say how the model is trained");
+            let why = "--elasticdl needs --opt-type and --opt-args; the worker does not say how the model is trained";
+            return Err(misused(why.to_owned()));
         };
         let options = Options { optimizer, mode: self.mode(), seed: self.seed };
         let parameters = match &self.checkpoint_dir_for_init {
-            None => Parameters::new(options)?,
+            None => Parameters::new(options).map_err(|error| misused(format!("--opt-args: {error}")))?,
             Some(folder) => {
-                let kept = Kept::read(folder, Some(optimizer), self.seed).with_context(|| init_from(folder))?;
-                let parameters =
-                    kept.go_on(options, Keeper::Server { server, servers }).with_context(|| init_from(folder))?;
+                let refused = |error: KeptError| Refused(anyhow::Error::new(error).context(init_from(folder)));
+                let kept = Kept::read(folder, Some(optimizer), self.seed).map_err(refused)?;
+                let parameters = kept.go_on(options, Keeper::Server { server, servers }).map_err(refused)?;
                 tracing::info!(
                     version = parameters.version(),
                     rows = parameters.load().rows,
@@ -117,10 +120,27 @@ impl ElasticdlArgs {
         };
         let every = NonZeroU32::new(self.checkpoint_steps);
         let folder = self.checkpoint_dir.as_ref().zip(every);
+        if let Some((folder, _)) = folder {
+            writable(folder)?;
+        }
         let checkpoints =
             folder.map(|(folder, every)| Checkpoints::new(folder, server, servers, every, self.keep_checkpoint_max));
         Ok(Server::new(parameters, checkpoints))
     }
+}
+
+fn misused(why: String) -> anyhow::Error {
+    Misused(anyhow!(why)).into()
+}
+
+/// Makes the folder for checkpoints and writes into it: better to know now that it takes nothing than when the first one
+/// is due.
+fn writable(folder: &Path) -> anyhow::Result<()> {
+    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    tried.map(drop).map_err(|error| {
+        let shown = folder.display();
+        Refused(anyhow!("--checkpoint-dir {shown} cannot be written: {error}; name a folder that can")).into()
+    })
 }
 
 fn init_from(folder: &Path) -> String {

@@ -58,7 +58,7 @@ impl Teller {
             Self::View(_) | Self::Silent => Ok(()),
         };
         if let Err(error) = told {
-            output::note(&format!("warning: {error:#}; the jobs go on"));
+            output::note(&format!("warning: {}; the jobs go on", output::with_causes(&error)));
             *self = Self::Silent;
         }
     }

@@ -1,6 +1,7 @@
 //! The program by itself, on this machine.
 
 mod background;
+mod checkpoint;
 mod completion;
 mod crd;
 pub mod data;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flexor_local::cluster::Cluster;
 
+use crate::output;
+
 /// Copies the logs of all containers to `POD/CONTAINER.log`; pods of other namespaces than the usual are in a folder of
 /// their namespace.
 pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
@@ -38,7 +40,7 @@ pub fn keep_last(cluster: &Cluster) -> Option<PathBuf> {
     match keep(cluster, &folder) {
         Ok(()) => Some(folder),
         Err(error) => {
-            tracing::warn!("the logs cannot be kept: {error:#}");
+            tracing::warn!("the logs cannot be kept: {}", output::with_causes(&error));
             None
         }
     }

@@ -19,7 +19,7 @@ mod objects;
 mod plans;
 mod pod;
 mod ps_report;
-mod quickstart;
+pub mod quickstart;
 mod refused;
 mod report;
 mod resume;
