@@ -188,6 +188,12 @@ impl Dataset {
         Ok(progress)
     }
 
+    /// Where a record begins in its file, of files of lines.
+    pub(crate) fn place(&self, number: u64) -> Result<Option<u64>, DataError> {
+        let at = self.files.partition_point(|member| member.first + member.source.records() <= number);
+        self.files.get(at).map_or(Ok(None), |member| member.source.place(number - member.first))
+    }
+
     fn read_file(
         &self,
         at: usize,

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::csv;
 use crate::damage::{Damage, OnDamage};
-use crate::dataset::{Dataset, Options};
+use crate::dataset::{Content, Dataset, Options, Record};
 use crate::error::DataError;
 use crate::format::Format;
 
@@ -69,16 +70,18 @@ pub fn inspect(
     told: &mut dyn FnMut(u64, u64),
 ) -> Result<(Dataset, Inspection), DataError> {
     let dataset = Dataset::open(paths, &Options { on_damage: OnDamage::Skip, ..*options })?;
+    let mut ragged = Ragged::of(&dataset);
     if depth == Depth::Everything {
         let mut next = 0;
         while next < dataset.len() {
             let end = dataset.len().min(next + AT_ONCE);
-            dataset.read(next..end, &mut |_| {})?;
+            dataset.read(next..end, &mut |record| ragged.look(record))?;
             told(end, dataset.len());
             next = end;
         }
     }
-    let damage = dataset.damage();
+    let mut damage = dataset.damage();
+    damage.extend(ragged.found(&dataset)?);
     let damaged_records = damage.iter().filter_map(|damage| damage.records.as_ref()).map(|r| r.end - r.start).sum();
     let files = dataset.files().map(|file| {
         let mut compressors = BTreeMap::new();
@@ -97,4 +100,59 @@ pub fn inspect(
         damage,
     };
     Ok((dataset, inspection))
+}
+
+/// Rows of a table that have not as many fields as it has columns, as the last row of a file that was cut.
+#[derive(Default)]
+struct Ragged {
+    is_table: bool,
+    /// As its header says, or its first row.
+    columns: Option<usize>,
+    runs: Vec<Run>,
+}
+
+/// Such rows, one after the other in one file.
+struct Run {
+    file: PathBuf,
+    /// In the dataset, and in the file.
+    first: u64,
+    in_file: u64,
+    count: u64,
+    /// Of the first of them.
+    fields: usize,
+}
+
+impl Ragged {
+    fn of(dataset: &Dataset) -> Self {
+        let columns = dataset.columns().map(<[_]>::len);
+        Self { is_table: dataset.format() == Format::Csv, columns, runs: Vec::new() }
+    }
+
+    fn look(&mut self, record: Record<'_>) {
+        let (true, Content::Whole(bytes)) = (self.is_table, record.content) else { return };
+        let fields = csv::fields(bytes).count();
+        if fields == *self.columns.get_or_insert(fields) {
+            return;
+        }
+        match self.runs.last_mut() {
+            Some(run) if run.in_file + run.count == record.in_file && run.file == record.file => run.count += 1,
+            Some(_) | None => {
+                let (file, first, in_file) = (record.file.to_owned(), record.number, record.in_file);
+                self.runs.push(Run { file, first, in_file, count: 1, fields });
+            }
+        }
+    }
+
+    fn found(self, dataset: &Dataset) -> Result<Vec<Damage>, DataError> {
+        let columns = self.columns.unwrap_or_default();
+        let mut found = Vec::with_capacity(self.runs.len());
+        for Run { file, first, in_file, count, fields } in self.runs {
+            let offset = dataset.place(first)?.unwrap_or_default();
+            let last = dataset.files().any(|one| one.path == file && one.records == in_file + count);
+            let cut = if last && fields < columns { "; was the file cut?" } else { "" };
+            let flaw = format!("a row has {fields} of {columns} fields{cut}");
+            found.push(Damage { file, offset, records: Some(in_file..in_file + count), flaw });
+        }
+        Ok(found)
+    }
 }

@@ -102,6 +102,13 @@ impl Source {
         chunks.chain(lost).collect()
     }
 
+    /// Where a record of a file of lines begins.
+    pub(super) fn place(&self, record: u64) -> Result<Option<u64>, DataError> {
+        let Self::Lines { file, index } = self else { return Ok(None) };
+        let place = index.place(&file.again()?, record).map_err(|error| of_lines(file.path(), error))?;
+        Ok(Some(place))
+    }
+
     /// Hands on a range of records, each with its number in the file.
     pub(super) fn read(
         &self,

@@ -54,6 +54,19 @@ impl LineIndex {
         self.header.as_deref()
     }
 
+    /// Where a record begins.
+    pub(crate) fn place(&self, source: &dyn ReadAt, wanted: u64) -> Result<u64, LinesError> {
+        let nearest = wanted / STRIDE;
+        let (mut record, mut place) = (nearest * STRIDE, self.end);
+        let start = self.places.get(nearest as usize).copied().unwrap_or(self.end);
+        walk(source, self.lines, (start, self.end), RANGE, &mut |offset, _| {
+            place = offset;
+            record += 1;
+            if record <= wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(place)
+    }
+
     /// Hands on a range of records, each with its number.
     pub(crate) fn read(
         &self,

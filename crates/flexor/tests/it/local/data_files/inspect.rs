@@ -69,3 +69,25 @@ fn tables_show_their_columns_and_first_records() {
     let shown = folder.done(&["inspect", "a.csv", "--head", "9"]);
     insta::assert_snapshot!(shown);
 }
+
+#[test]
+fn a_row_of_a_table_that_is_too_short_is_damage() {
+    let folder = Folder::new();
+    // The last row was cut in the middle of its third field; another one has a field too many.
+    std::fs::write(folder.path("cut.csv"), "a,b,c,d\n1,2,3,4\n1,2,3,4,5\n\"1,1\",2,3,4\n1,2,3").unwrap();
+    let told = folder.json(&["inspect", "-o", "json", "cut.csv"]);
+    assert_eq!((&told["records"], &told["damaged_records"]), (&4.into(), &2.into()), "{told}");
+    let ran = folder.data(&["inspect", "cut.csv"]);
+    assert_eq!(ran.code, 1, "damage is a failure");
+    let expected = [
+        "  cut.csv: damaged at byte 16, records 1 to 1: a row has 5 of 4 fields",
+        "  cut.csv: damaged at byte 38, records 3 to 3: a row has 3 of 4 fields; was the file cut?",
+    ];
+    let lines: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("damaged at")).collect();
+    assert_eq!(lines, expected);
+    // Without a header the first row says how many there are; a file of text has no fields.
+    std::fs::write(folder.path("bare.csv"), "1,2\n1,2\n").unwrap();
+    folder.done(&["inspect", "bare.csv", "--no-header"]);
+    std::fs::write(folder.path("lines.txt"), "1,2\n1\n").unwrap();
+    folder.done(&["inspect", "lines.txt"]);
+}
