@@ -64,7 +64,7 @@ pub enum DataError {
         now: u64,
     },
     /// A part of a file is damaged.
-    #[error("{0}; restore the file, or choose to skip damaged records")]
+    #[error("{0}; restore the file, or leave such records out with --damaged skip")]
     Damaged(Damage),
     /// An IDX file that contradicts itself or its other half.
     #[error("{}: {why}", path.display())]

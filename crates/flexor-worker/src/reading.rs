@@ -19,19 +19,20 @@ pub enum ReadError {
     Record(#[from] BadRecord),
 }
 
-/// Reads records into a batch. A record that lies in a damaged part of a file is left out.
+/// Reads records into a batch. Records that lie in a damaged part of a file are left out, where that is not an error; how
+/// many they are.
 pub(crate) fn read(
     dataset: &Dataset,
     features: &mut Features,
     range: Range<u64>,
     batch: &mut Batch,
-) -> Result<(), ReadError> {
+) -> Result<u64, ReadError> {
     batch.clear();
     let mut bad = None;
-    dataset.read(range, &mut |record| {
+    let read = dataset.read(range, &mut |record| {
         if let (Content::Whole(bytes), None) = (record.content, &bad) {
             bad = features.add(record.number, bytes, batch).err();
         }
     })?;
-    bad.map_or(Ok(()), |bad| Err(bad.into()))
+    bad.map_or(Ok(read.damaged), |bad| Err(bad.into()))
 }

@@ -72,7 +72,7 @@ impl Scorer {
 
     /// Whether the first record means something: better to know before anything is trained.
     pub(crate) fn try_first(&mut self) -> Result<(), ReadError> {
-        read(&self.dataset, &mut self.features, 0..self.dataset.len().min(1), &mut self.batch)
+        read(&self.dataset, &mut self.features, 0..self.dataset.len().min(1), &mut self.batch).map(|_| ())
     }
 
     /// What the scores mean.
@@ -98,6 +98,9 @@ impl Scorer {
             let (dataset, features, batch) = (&self.dataset, &mut self.features, &mut self.batch);
             let range = first..(first + self.size).min(end);
             tokio::task::block_in_place(|| read(dataset, features, range, batch))?;
+            if self.batch.is_empty() {
+                continue;
+            }
             self.model.look_up(&self.batch, &mut self.lookup);
             values.pull(&self.lookup, &mut self.rows, &mut variables).await?;
             let (lookup, rows) = (&self.lookup, &self.rows);

@@ -5,6 +5,7 @@
 //! have applied it.
 
 mod evaluating;
+mod other_model;
 mod preparing;
 mod telling;
 
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flexor_data::{Dataset, Options};
+use flexor_data::{Dataset, OnDamage, Options};
 use flexor_ps::client::Gradients as Pushed;
 use flexor_ps::client::{Client, ClientError};
 use flexor_ps::layout::TableId;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub test_data: Vec<PathBuf>,
     /// What a record means; found out where nothing is said.
     pub schema: Option<Schema>,
+    /// What becomes of records that cannot be read.
+    pub on_damage: OnDamage,
     /// Records of a batch.
     pub batch: u32,
     /// How often the data is gone through.
@@ -106,6 +109,15 @@ pub enum TrainingError {
     /// The records do not fit the model.
     #[error(transparent)]
     Inputs(#[from] UnfitInputs),
+    /// The job trains another model.
+    #[error(
+        "ModelDiffers: the job trains another model: {differences}; go on with the model that it has, or begin another job \
+         in another folder for checkpoints"
+    )]
+    OtherModel {
+        /// What is different.
+        differences: String,
+    },
     /// The parameter servers refuse something.
     #[error(transparent)]
     Servers(#[from] ClientError),
@@ -151,6 +163,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Records of this worker that were accounted for.
     pub records: u64,
+    /// How many of these are damaged, and were left out of their batches.
+    pub damaged: u64,
     /// Parts of updates that were on a server before, from a batch that was computed again.
     pub applied_before: u64,
     /// How well the model does on other data, where some was given.
@@ -181,11 +195,12 @@ pub enum Told<'a> {
 
 /// Trains until all data is learnt. `tell` hears how it stands, now and then.
 pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -> Result<Outcome, TrainingError> {
-    let dataset = Arc::new(Dataset::open(&plan.data, &Options::default()).map_err(ReadError::from)?);
+    let options = Options { on_damage: plan.on_damage, ..Options::default() };
+    let dataset = Arc::new(Dataset::open(&plan.data, &options).map_err(ReadError::from)?);
     // Better to know now that it cannot be read than when everything is learnt.
     let test = match &plan.test_data[..] {
         [] => None,
-        paths => Some(Arc::new(Dataset::open(paths, &Options::default()).map_err(ReadError::from)?)),
+        paths => Some(Arc::new(Dataset::open(paths, &options).map_err(ReadError::from)?)),
     };
     let schema = schema_of(plan, &dataset)?;
     let features = Features::new(&schema);
@@ -199,7 +214,10 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     let ledger = Arc::new(Ledger::open(&place.master, place.token.clone(), place.worker.clone())?);
     let registered = ledger.register(registration(plan, &dataset)).await;
     registered.map_err(|why| TrainingError::OtherData { data: named(&plan.data), why })?;
-    let puller = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+    let puller = match Client::connect(&place.master, place.token.clone(), spec.clone()).await {
+        Ok(puller) => puller,
+        Err(declined) => return Err(other_model::explained(declined, place, &spec).await),
+    };
     let mut pusher = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
     // One thread computes, whatever for.
     let permits = Arc::new(Semaphore::new(1));
@@ -214,14 +232,21 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
 
     let (looker, inputs) = (plan.architecture.build(features.inputs())?, features.inputs());
     let (batch, size, steps, by_version) = (Batch::new(inputs), plan.batch, plan.steps, plan.by_staleness);
-    let reading = preparing::Reading { dataset, features, looker, batch, size, steps, by_version };
+    let reading = preparing::Reading { dataset: dataset.clone(), features, looker, batch, size, steps, by_version };
     let mut prepared = prepare(reading, puller, ledger.clone());
     let mut gradients = Gradients::default();
     let mut progress = Progress::new(model.as_ref());
-    let mut outcome = Outcome { steps: 0, records: 0, applied_before: 0, test: None };
+    let mut outcome = Outcome { steps: 0, records: 0, damaged: 0, applied_before: 0, test: None };
     let mut last = None;
     while let Some(next) = prepared.recv().await {
-        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound } = next?;
+        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound, damaged } = next?;
+        outcome.damaged += damaged;
+        if batch.is_empty() {
+            // Nothing of it can be learnt, and it is accounted for all the same.
+            outcome.records += ledger.acknowledge(held, false).await?;
+            last = Some(held);
+            continue;
+        }
         let step = Step { batch: &batch, lookup: &lookup, variables: &variables, rows: &rows };
         {
             // It is never closed.
@@ -256,6 +281,9 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         if let Some(evaluated) = evaluating.as_mut().and_then(Running::news) {
             tell(Told::Evaluated(&evaluated));
         }
+    }
+    for damage in dataset.damage() {
+        tracing::warn!(%damage, "records are left out");
     }
     if let Some(last) = last {
         // What was acknowledged must be safe before the worker ends.

@@ -16,6 +16,7 @@ use flexor_worker::training::{
     Evaluated, Evaluations, Outcome, Place, Plan, Standing, Steps, TestResult, Told, TrainingError, train,
 };
 
+use crate::data::Damaged;
 use crate::exit::Exit;
 use crate::verbs::amount;
 use crate::{logging, master, output, ps, signals};
@@ -35,6 +36,9 @@ pub struct WorkerArgs {
     /// What a record means: clicks, census or digits; found out for tables with a header
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
+    /// What becomes of damaged records: the worker fails, or they are left out of their batches and counted
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    pub damaged: Damaged,
     /// How it learns, as in sgd:learning_rate=0.1; by default what does well for the model
     #[arg(long, value_name = "OPTIMIZER", value_parser = read_optimizer)]
     pub optimizer: Option<Optimizer>,
@@ -100,6 +104,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         data: args.data.clone(),
         test_data: args.test_data.clone(),
         schema: args.schema.clone(),
+        on_damage: args.damaged.into(),
         batch: args.batch,
         epochs: args.epochs,
         evaluations: args.evaluate_every.map(|every| Evaluations {
@@ -140,6 +145,7 @@ fn exit_of(error: &TrainingError) -> Exit {
         | TrainingError::Inputs(_)
         | TrainingError::NoSchema(_)
         | TrainingError::OtherData { .. }
+        | TrainingError::OtherModel { .. }
         | TrainingError::Servers(_) => Exit::Failure,
         TrainingError::Ledger(_) => Exit::Infrastructure,
     }
@@ -170,8 +176,11 @@ fn tell_standing(standing: &Standing) {
 }
 
 fn tell_end(outcome: &Outcome) -> anyhow::Result<()> {
-    let Outcome { steps, records, applied_before, test } = outcome;
-    let done = format!("done: {steps} steps, {records} records accounted for, {applied_before} parts applied before\n");
+    let Outcome { steps, records, damaged, applied_before, test } = outcome;
+    let damaged = if *damaged > 0 { format!(", {damaged} of them damaged and left out") } else { String::new() };
+    let done = format!(
+        "done: {steps} steps, {records} records accounted for{damaged}, {applied_before} parts applied before\n"
+    );
     output::text(&done)?;
     if let Some(TestResult { records, loss, auc, accuracy }) = test {
         output::text(&format!("test: {records} records{}\n", measured(*loss, *auc, *accuracy)))?;

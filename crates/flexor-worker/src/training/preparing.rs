@@ -38,6 +38,8 @@ pub(super) struct Prepared {
     pub(super) versions: Versions,
     /// The map by which all servers had last gone back when it was leased.
     pub(super) rewound: u64,
+    /// How many of its records are damaged, and left out.
+    pub(super) damaged: u64,
 }
 
 /// What records are read with.
@@ -99,7 +101,7 @@ impl Reading {
     ) -> Result<Option<Prepared>, TrainingError> {
         let (dataset, features) = (self.dataset.clone(), &mut self.features);
         let batch = &mut self.batch;
-        tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
+        let damaged = tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
         let mut lookup = Lookup::default();
         self.looker.look_up(&self.batch, &mut lookup);
         let mut rows = Vec::new();
@@ -134,6 +136,7 @@ impl Reading {
             rows,
             versions,
             rewound: lease.rewound,
+            damaged,
         }))
     }
 }

@@ -4,6 +4,7 @@ mod background;
 mod checkpoint;
 mod completion;
 mod crd;
+mod damaged_data;
 pub mod data;
 mod data_files;
 mod documents;

@@ -123,6 +123,7 @@ fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
     fs::write(place.folder.path().join("job.yaml"), once).unwrap();
     let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
     assert!(ended.stdout.contains("the job trains another model"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("table 'embedding': width 5 here, width 9 in the job"), "{}", ended.stdout);
     assert!(ended.stdout.contains("CriticalNodeFailed"), "{}", ended.stdout);
     assert_eq!(checkpoint(&place, &["list", "kept", "-o", "json"]).stdout, before);
 }

@@ -1,0 +1,54 @@
+//! Training on files of which a part cannot be read, by choice without that part.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::run::cluster::Place;
+use super::run::quickstart::Quickstart;
+use crate::local::faults::process::server;
+use crate::program::Ran;
+
+/// All files in a folder, and in those below it.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_in(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn damaged_records_are_left_out_by_choice_and_every_record_is_accounted_for() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let data =
+        |words: &[&str]| -> Ran { server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into() };
+    for words in [
+        &["gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"][..],
+        &["convert", "quickstart.csv", "quickstart.recordio", "--compressor", "none", "--chunk-limit", "100000"],
+    ] {
+        let done = data(words);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    }
+    let file = folder.join("quickstart.recordio");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let told: Value = serde_json::from_str(&data(&["inspect", "-o", "json", "quickstart.recordio"]).stdout).unwrap();
+    let damaged = told["damaged_records"].as_u64().unwrap();
+    assert!(damaged > 64, "whole batches are damaged: {damaged} records");
+
+    let words = ", --schema=clicks, --damaged=skip";
+    let quickstart = Quickstart { records: 20_000, words, ..Quickstart::default() };
+    quickstart.write(&place);
+    let manifest = fs::read_to_string(folder.join("job.yaml")).unwrap();
+    let other = manifest.replace("--data=quickstart.csv", "--data=quickstart.recordio");
+    fs::write(folder.join("job.yaml"), other).unwrap();
+    let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
+    assert!(ended.stdout.contains("20000 expected, 20000 accounted for"), "{}", ended.stdout);
+    let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
+    let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and left out").unwrap();
+    let counted: u64 = left_out.captures_iter(&logs).map(|one| one[1].parse::<u64>().unwrap()).sum();
+    assert_eq!(counted, damaged, "each is left out once");
+    assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the place is told");
+}
