@@ -55,17 +55,8 @@ fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
 }
 
 fn servers(status: ServersStatus) -> wire::ServersStanding {
-    let ServersStatus {
-        epoch,
-        servers,
-        unowned,
-        restorations,
-        last_restoration,
-        redundant,
-        settled,
-        updates,
-        ..
-    } = status;
+    let ServersStatus { epoch, servers, unowned, restorations, last_restoration, redundant, settled, updates, .. } =
+        status;
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let server = |server: ServerStatus| {
         let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
@@ -83,6 +74,7 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
             pulls_per_second: load.pulls_per_second,
             pushes_per_second: load.pushes_per_second,
             cpus: load.cpus,
+            longest_freeze_seconds: load.longest_freeze_seconds,
         }
     };
     wire::ServersStanding {

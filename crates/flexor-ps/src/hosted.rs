@@ -202,6 +202,12 @@ impl Hosted {
         SnapshotId(self.last_snapshot.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
+    /// How many pulls and pushes there were so far.
+    pub(crate) fn answered(&self) -> u64 {
+        let so_far = self.counters.so_far();
+        so_far.pulls + so_far.pushes
+    }
+
     /// What the server holds and has done.
     pub fn load(&self) -> Load {
         let mut load = self.counters.so_far();

@@ -19,6 +19,7 @@ pub mod layout;
 pub mod legacy_placement;
 mod little_endian;
 mod optimizer;
+mod pace;
 pub mod partition;
 pub mod piece;
 pub mod placement;

@@ -93,6 +93,8 @@ struct Inner {
     copies: Copies,
     /// The number of the map that it goes by.
     epoch: AtomicU64,
+    /// The longest that a partition took nothing while it was handed over.
+    longest_freeze_us: AtomicU64,
     /// Where checkpoints lie, once the master has said so.
     checkpoints: Mutex<Option<Arc<Path>>>,
     has_looked: AtomicBool,
@@ -132,6 +134,7 @@ impl Server {
             links: Links::default(),
             copies: Copies::default(),
             epoch: AtomicU64::new(0),
+            longest_freeze_us: AtomicU64::new(0),
             checkpoints: Mutex::new(None),
             has_looked: AtomicBool::new(false),
             steps: Mutex::default(),
@@ -182,6 +185,7 @@ impl Server {
             pushed_rows: load.rows_pushed,
             cpu_us: cpu_us(),
             left_out: load.left_out,
+            longest_freeze_us: self.0.longest_freeze_us.load(Ordering::Relaxed),
         }
     }
 

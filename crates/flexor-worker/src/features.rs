@@ -16,7 +16,7 @@ mod tests;
 use columns::Columns;
 use digits::Digits;
 pub use key::{crossed, key};
-pub use schema::{Scale, Schema};
+pub use schema::{Scale, Schema, SchemaError};
 
 use crate::{Batch, Inputs};
 

@@ -11,7 +11,7 @@ use flexor_ps::checkpoint::{CheckpointError, CheckpointId, SavedModel};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-use crate::features::Schema;
+use crate::features::{Schema, SchemaError};
 use crate::kernels::{probability, softmax};
 use crate::metrics::{Metrics, highest};
 use crate::models::{Architecture, Task, UnfitInputs};
@@ -52,8 +52,8 @@ pub enum PredictionError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Nobody knows what the records mean.
-    #[error("it is not clear what the records of {0} mean: say so with --schema (clicks, census or digits)")]
-    NoSchema(String),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// The records do not fit the model.
     #[error(transparent)]
     Inputs(#[from] UnfitInputs),
@@ -81,9 +81,8 @@ pub enum PredictionError {
 /// Predicts all records, and writes a line of CSV for each.
 pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
     let dataset = Dataset::open(&plan.data, &Options::default()).map_err(ReadError::from)?;
-    let found = || dataset.columns().and_then(Schema::of_columns);
-    let named = || plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
-    let schema = plan.schema.clone().or_else(found).ok_or_else(|| PredictionError::NoSchema(named()))?;
+    let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let schema = Schema::of_data(plan.schema.as_ref(), dataset.columns(), &named)?;
     let mut scorer = Scorer::new(Arc::new(dataset), &schema, &plan.architecture, plan.batch)?;
     let saved = SavedModel::open(&plan.checkpoints, plan.number.map(CheckpointId), u64::MAX)?;
     check_model(&scorer, &saved)?;

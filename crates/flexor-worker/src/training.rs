@@ -28,7 +28,7 @@ pub use self::evaluating::{Evaluated, Evaluations};
 use self::evaluating::{Evaluator, Running, measure};
 use self::preparing::{Prepared, prepare};
 use crate::Batch;
-use crate::features::{Features, Schema};
+use crate::features::{Features, Schema, SchemaError};
 use crate::ledger::{Ledger, LedgerError, WorkerName};
 use crate::metrics::Metrics;
 use crate::models::{Architecture, Gradients, Model, Step, UnfitInputs};
@@ -133,8 +133,8 @@ pub enum TrainingError {
         why: LedgerError,
     },
     /// Nobody knows what the records mean.
-    #[error("it is not clear what the records of {0} mean: say so with --schema (clicks, census or digits)")]
-    NoSchema(String),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
 }
 
 /// How training stands.
@@ -309,8 +309,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
 }
 
 fn schema_of(plan: &Plan, dataset: &Dataset) -> Result<Schema, TrainingError> {
-    let found = || dataset.columns().and_then(Schema::of_columns);
-    plan.schema.clone().or_else(found).ok_or_else(|| TrainingError::NoSchema(named(&plan.data)))
+    Ok(Schema::of_data(plan.schema.as_ref(), dataset.columns(), &named(&plan.data))?)
 }
 
 /// Data, in a word.

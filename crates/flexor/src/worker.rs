@@ -33,7 +33,8 @@ pub struct WorkerArgs {
     /// Data to measure the model on when all is learnt
     #[arg(long, value_name = "PATH")]
     pub test_data: Vec<PathBuf>,
-    /// What a record means: clicks, census or digits; found out for tables with a header
+    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories), census or digits; found out
+    /// for tables with a header
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
     /// What becomes of damaged records: the worker fails, or they are left out of their batches and counted
@@ -143,7 +144,7 @@ fn exit_of(error: &TrainingError) -> Exit {
         | TrainingError::TestData { .. }
         | TrainingError::Scoring(_)
         | TrainingError::Inputs(_)
-        | TrainingError::NoSchema(_)
+        | TrainingError::Schema(_)
         | TrainingError::OtherData { .. }
         | TrainingError::OtherModel { .. }
         | TrainingError::Servers(_) => Exit::Failure,

@@ -30,6 +30,8 @@ pub(super) struct Fleet {
     servers: Vec<ServerProcess>,
     wants: mpsc::Sender<wire::Observed>,
     map: watch::Receiver<wire::ServerMap>,
+    /// The longest that any partition took nothing while it was handed over, in seconds.
+    longest_freeze: watch::Receiver<f64>,
     _heard: JoinSet<()>,
 }
 
@@ -55,10 +57,17 @@ impl Fleet {
         let (wants, wanted) = mpsc::channel(4);
         let mut heard = JoinSet::new();
         let mut control = ControlClient::new(channel.clone());
+        let (freezes, longest_freeze) = watch::channel(0.0_f64);
         heard.spawn(async move {
             if let Ok(proposals) = control.feed(ReceiverStream::new(wanted)).await {
                 let mut proposals = proposals.into_inner();
-                while let Ok(Some(_)) = proposals.message().await {}
+                while let Ok(Some(said)) = proposals.message().await {
+                    if let Some(wire::proposal::Kind::Standing(standing)) = said.kind {
+                        let servers = standing.servers.into_iter().flat_map(|servers| servers.servers);
+                        let freeze = servers.filter_map(|server| server.longest_freeze_seconds).fold(0.0, f64::max);
+                        freezes.send_modify(|longest| *longest = longest.max(freeze));
+                    }
+                }
             }
         });
         let (maps, map) = watch::channel(wire::ServerMap::default());
@@ -72,7 +81,7 @@ impl Fleet {
             }
         });
         let program = program.to_owned();
-        let mut fleet = Self { program, master, servers: Vec::new(), wants, map, _heard: heard };
+        let mut fleet = Self { program, master, servers: Vec::new(), wants, map, longest_freeze, _heard: heard };
         for number in 0..servers {
             fleet.launch(&format!("ps-{number}"))?;
         }
@@ -124,6 +133,11 @@ impl Fleet {
     /// The number of the map.
     pub(super) fn epoch(&self) -> u64 {
         self.map.borrow().epoch
+    }
+
+    /// The longest that any partition took nothing while it was handed over, in seconds, as servers say once a second.
+    pub(super) fn longest_freeze(&self) -> f64 {
+        *self.longest_freeze.borrow()
     }
 
     /// Ends those who have left.

@@ -33,6 +33,8 @@ const SMALL_TABLES: u64 = 64 << 20;
 
 /// The longest stall of a worker, in seconds.
 const STALL: f64 = 0.2;
+/// The longest that a group of partitions may be frozen, in seconds.
+const FREEZE: f64 = 0.05;
 /// The least share of the throughput that is left.
 const LEFT: f64 = 0.7;
 
@@ -64,7 +66,9 @@ fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
     }
     let changes: Vec<f64> = played.iter().map(|one| one.stopped.change).collect();
     let checkpoints: Vec<f64> = played.iter().map(|one| one.stopped.checkpoint).collect();
-    let mut rows = Vec::new();
+    let freezes: Vec<f64> = played.iter().map(|one| one.freeze).collect();
+    let mut rows =
+        vec![Row::seconds_within("longest freeze of a group of partitions", &freezes, PEER, &changes, FREEZE)?];
     for change in MOVES {
         rows.extend(judged(change, &played, &changes)?);
     }
@@ -77,6 +81,8 @@ fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
 /// What came of one repeat.
 struct Played {
     noticed: Vec<(Change, Noticed)>,
+    /// The longest that any partition took nothing while it was handed over, in seconds.
+    freeze: f64,
     stopped: Stopped,
 }
 
@@ -89,12 +95,13 @@ async fn play(program: &Path, rows: u64) -> Result<Played> {
     for change in MOVES {
         noticed.push((change, change.happen(&mut fleet, &load).await?));
     }
+    let freeze = fleet.longest_freeze();
     finish_data(fleet.master()).await?;
     let (mut fleet, stopped) = stop_the_world::change(program, fleet, &load, folder.path()).await?;
     for change in READINGS {
         noticed.push((change, change.happen(&mut fleet, &load).await?));
     }
-    Ok(Played { noticed, stopped })
+    Ok(Played { noticed, freeze, stopped })
 }
 
 fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>> {

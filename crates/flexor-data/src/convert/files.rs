@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::{Conversion, ConvertError, Target};
-use crate::output::Output;
+use crate::output::{Existing, Output};
 use crate::recordio::{WriteError, Writer};
 
 /// The files that are written.
@@ -46,13 +46,29 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Puts the last file in place. No records at all are one empty file.
+    /// Puts the last file in place. No records at all are one empty file. Where a folder of files is replaced, those that
+    /// stood behind the last one go: their records would count as well.
     pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, ConvertError> {
         if self.whole.is_empty() {
             self.open()?;
         }
         self.close()?;
+        if self.conversion.existing == Existing::Replace && self.conversion.records_per_file.is_some() {
+            for path in (self.whole.len()..).map(|number| self.path(number)).take_while(|path| path.is_file()) {
+                let removed = std::fs::remove_file(&path);
+                removed.map_err(|error| ConvertError::Write { path, source: error.into() })?;
+            }
+        }
         Ok(self.whole)
+    }
+
+    /// Where the file with this number is written.
+    fn path(&self, number: usize) -> PathBuf {
+        let Conversion { target, to, records_per_file, .. } = self.conversion;
+        match records_per_file {
+            Some(_) => to.join(format!("data-{number:05}{}", target.extension())),
+            None => to.clone(),
+        }
     }
 
     fn open(&mut self) -> Result<&mut File, ConvertError> {
@@ -64,11 +80,8 @@ impl<'a> Files<'a> {
     }
 
     fn begin(&self) -> Result<File, ConvertError> {
-        let Conversion { target, to, records_per_file, existing } = self.conversion;
-        let path = match records_per_file {
-            Some(_) => to.join(format!("data-{:05}{}", self.whole.len(), target.extension())),
-            None => to.clone(),
-        };
+        let Conversion { target, existing, .. } = self.conversion;
+        let path = self.path(self.whole.len());
         let mut output = Output::create(&path, *existing)?;
         let format = match target {
             Target::RecordIo(options) => InFormat::RecordIo(Box::new(Writer::new(output, *options))),

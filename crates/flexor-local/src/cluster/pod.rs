@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::JobKey;
 use crate::home::Home;
-use crate::pods::status::{self, ContainerState, PodStatus};
+use crate::pods::status::{self, ContainerState, ContainerStatus, PodStatus};
 use crate::proc::PodProcess;
 use crate::whole_file;
 
@@ -155,18 +155,28 @@ impl PodRecord {
 
     /// What the controller sees.
     pub(super) fn seen(&self) -> PodSeen {
-        let main = self.status.iter().flat_map(|status| &status.containers).find(|one| one.name == self.meta.main);
+        let containers = || self.status.iter().flat_map(|status| &status.containers);
+        let main = containers().find(|one| one.name == self.meta.main);
+        // Where one of those that come first has failed, the program was never started.
+        let failed_first = containers().find(|one| one.init && self.phase() == PodPhase::Failed && has_failed(one));
         let mut end = Observed::default();
         let (mut started_at, mut finished_at) = (None, None);
-        match main.map(|main| &main.state) {
-            Some(ContainerState::Terminated { exit_code, reason, message, started_at: start, finished_at: finish }) => {
+        match failed_first.filter(|_| !main.is_some_and(has_ended)).or(main).map(|one| (one, &one.state)) {
+            Some((
+                one,
+                ContainerState::Terminated { exit_code, reason, message, started_at: start, finished_at: finish },
+            )) => {
                 end.exit = Some(ProgramExit::Code(*exit_code));
                 end.container_reason = Some(reason.clone());
-                end.error.clone_from(message);
+                end.error = match (one.init, message) {
+                    (true, Some(message)) => Some(format!("init container {}: {message}", one.name)),
+                    (true, None) => Some(format!("init container {}", one.name)),
+                    (false, message) => message.clone(),
+                };
                 (started_at, finished_at) = (start.map(since_epoch), Some(since_epoch(*finish)));
             }
-            Some(ContainerState::Running { started_at: start, .. }) => started_at = Some(since_epoch(*start)),
-            Some(ContainerState::Waiting(_)) | None => {}
+            Some((_, ContainerState::Running { started_at: start, .. })) => started_at = Some(since_epoch(*start)),
+            Some((_, ContainerState::Waiting(_))) | None => {}
         }
         end.pod_reason = self.status.as_ref().and_then(|status| status.reason.clone());
         if self.lost_its_sidecar() {
@@ -268,6 +278,14 @@ pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
         home.pod(&pod.meta.uid).remove()?;
     }
     Ok(pods)
+}
+
+fn has_ended(container: &ContainerStatus) -> bool {
+    matches!(container.state, ContainerState::Terminated { .. })
+}
+
+fn has_failed(container: &ContainerStatus) -> bool {
+    matches!(container.state, ContainerState::Terminated { exit_code, .. } if exit_code != 0)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Why a program failed, in its own words: what it left in its error file, else the last line that it printed.
+//! Why a program failed, in its own words: what it left in its error file, else the last line that it printed; of one that
+//! prints `error: …` and advice behind it, that line.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -25,7 +26,9 @@ pub(super) fn of_log(path: &Path, began: u64) -> Option<String> {
     let first = if length < began { 0 } else { began };
     file.seek(SeekFrom::Start(first.max(length.saturating_sub(LINE)))).ok()?;
     let text = text(file.take(LINE))?;
-    text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let told = lines.clone().rfind(|line| line.starts_with("error: "));
+    told.or_else(|| lines.next_back()).map(str::to_owned)
 }
 
 fn text(mut from: impl Read) -> Option<String> {
@@ -54,6 +57,8 @@ mod tests {
         assert_eq!(last(b"one\ntwo\n", 8), None, "both are of an earlier life");
         assert_eq!(last(b"one\n", 100).as_deref(), Some("one"), "the log was put aside since");
         assert_eq!(last(b" \n\n", 0), None);
+        let usage = b"begins\nerror: unexpected argument '--bacth'\n\n  tip: a similar one exists\n\nTry '--help'.\n";
+        assert_eq!(last(usage, 0).as_deref(), Some("error: unexpected argument '--bacth'"));
         assert_eq!(last(&[b"x".repeat(9000), b"\xff end\n".to_vec()].concat(), 0).map(|line| line.len()), Some(2049));
     }
 

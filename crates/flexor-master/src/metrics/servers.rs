@@ -50,6 +50,8 @@ fn register_servers(registry: &mut Registry, job: &Job, status: &ServersStatus) 
     let keeps = gauge(registry, "server_keeps", "Rows and bytes that a parameter server keeps");
     let calls = gauge(registry, "server_calls", "Pulls and pushes that a parameter server was sent");
     let cpu = fractions(registry, "server_cpu_seconds", "Processor time of a parameter server");
+    let help = "The longest that a partition took nothing while a parameter server handed it over";
+    let freeze = fractions(registry, "server_longest_freeze_seconds", help);
     for server in &status.servers {
         let of = |kind: &str| vec![("server", server.name.clone()), ("kind", kind.to_owned())];
         set(&partitions, job, of("owned"), server.partitions as u64);
@@ -66,6 +68,7 @@ fn register_servers(registry: &mut Registry, job: &Job, status: &ServersStatus) 
             }
         }
         set_known(&cpu, job, vec![("server", server.name.clone())], load.cpu_seconds);
+        set_known(&freeze, job, vec![("server", server.name.clone())], load.longest_freeze_seconds);
     }
     if let Some(UpdatesStatus { applied, repeats, reapplied, lost }) = status.updates {
         let updates = gauge(registry, "updates", "Updates of partitions, by what has become of them");

@@ -42,6 +42,8 @@ pub struct LoadStatus {
     pub pushes: Option<u64>,
     /// Rows and slices whose gradients were left out because they were not finite.
     pub left_out: Option<u64>,
+    /// The longest that a partition of it took nothing while it was handed over.
+    pub longest_freeze_seconds: Option<f64>,
     /// Processor time so far.
     pub cpu_seconds: Option<f64>,
     /// How often it is asked for values.
@@ -70,6 +72,7 @@ impl Loads {
             pulls: Some(load.pulls),
             pushes: Some(load.pushes),
             left_out: Some(load.left_out),
+            longest_freeze_seconds: Some(Duration::from_micros(load.longest_freeze_us).as_secs_f64()),
             cpu_seconds: Some(Duration::from_micros(load.cpu_us).as_secs_f64()),
             pulls_per_second: paces.map(|paces| paces.pulls),
             pushes_per_second: paces.map(|paces| paces.pushes),

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,7 @@ use super::table_file::TableFileWriter;
 use super::whose::refuse_later;
 use super::{CheckpointError, CheckpointId};
 use crate::hosted::Hosted;
+use crate::pace::{Pace, TURN};
 use crate::partition::PartitionCopy;
 use crate::piece::Part as PiecePart;
 use crate::placement::PartitionId;
@@ -155,6 +158,9 @@ struct Copies<'a> {
     begun: Vec<PartitionCopy>,
     to_begin: Vec<PartitionId>,
     versions: Vec<PartitionVersion>,
+    pace: Pace,
+    /// When the turn began, and how many bytes were written in it.
+    turn: (Instant, usize),
 }
 
 impl<'a> Copies<'a> {
@@ -166,7 +172,8 @@ impl<'a> Copies<'a> {
         };
         // Taken from the end.
         let (begun, to_begin) = (begun.into_iter().rev().collect(), to_begin.into_iter().rev().collect());
-        Self { hosted, begun, to_begin, versions: Vec::new() }
+        let (pace, turn) = (Pace::new(hosted), (Instant::now(), 0));
+        Self { hosted, begun, to_begin, versions: Vec::new(), pace, turn }
     }
 
     fn write_tables(
@@ -218,7 +225,7 @@ impl<'a> Copies<'a> {
     }
 
     fn write_one(
-        &self,
+        &mut self,
         writer: &mut TableFileWriter<&mut dyn Write>,
         copy: &mut PartitionCopy,
         slices: &mut Vec<SliceValues>,
@@ -226,12 +233,20 @@ impl<'a> Copies<'a> {
         let id = copy.partition();
         writer.begin(id);
         loop {
+            if self.turn.1 >= TURN {
+                thread::sleep(self.pace.rest_after(self.turn.0.elapsed(), self.hosted));
+                self.turn = (Instant::now(), 0);
+            }
             let piece = self.hosted.with(id, |partition| partition.next_piece(copy));
             let Some(piece) = piece.map_err(|_| Interrupted::Snapshot(SnapshotLost::Unknown))?? else { return Ok(()) };
             match piece.0 {
                 PiecePart::Slice { slice, values, .. } => slices.push(SliceValues { slice, values }),
                 PiecePart::WaitingRows { .. } | PiecePart::WaitingSlice { .. } => {}
-                PiecePart::Head(_) | PiecePart::Rows { .. } | PiecePart::End(_) => writer.add(&piece)?,
+                PiecePart::Rows { ref words, .. } => {
+                    self.turn.1 += size_of_val(words.as_slice());
+                    writer.add(&piece)?;
+                }
+                PiecePart::Head(_) | PiecePart::End(_) => writer.add(&piece)?,
             }
         }
     }

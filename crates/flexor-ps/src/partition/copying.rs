@@ -13,6 +13,9 @@ use crate::piece::{Head, Part, Piece, SliceHead, Totals};
 use crate::placement::PartitionId;
 use crate::snapshot::SnapshotLost;
 
+/// Rows go together until they have so many bytes.
+const PIECE: usize = 64 << 10;
+
 /// How far a copy of a partition is.
 #[derive(Debug)]
 pub struct PartitionCopy {
@@ -87,9 +90,9 @@ impl Partition {
                 Next::Page { table, .. } if table as usize == self.tables.len() => {
                     (None, Next::Waiting { batch: 0, part: 0 })
                 }
-                Next::Page { table, page } => match self.page_piece(copy, table, page)? {
+                Next::Page { table, page } => match self.rows_piece(copy, table, page)? {
                     None => (None, Next::Page { table: table + 1, page: 0 }),
-                    piece => (piece, Next::Page { table, page: page + 1 }),
+                    Some((piece, page)) => (Some(piece), Next::Page { table, page }),
                 },
                 Next::Waiting { batch, .. } if batch == copy.waiting.len() => (None, Next::End),
                 Next::Waiting { batch, part } => match waiting_piece(&copy.waiting[batch], part) {
@@ -119,16 +122,21 @@ impl Partition {
         Ok(Some(Part::Slice { slice, steps, version, values: kept.values().to_vec() }))
     }
 
-    fn page_piece(&self, copy: &PartitionCopy, number: u32, page: u32) -> Result<Option<Part>, SnapshotLost> {
+    /// Rows of as many pages as make a piece, and the page behind them.
+    fn rows_piece(&self, copy: &PartitionCopy, number: u32, first: u32) -> Result<Option<(Part, u32)>, SnapshotLost> {
         let table = &self.tables[number as usize];
         let rows = self.snapshots.rows(copy.snapshot, number)?;
-        if page >= table.pages().pages_of(rows) {
-            return Ok(None);
+        let end = table.pages().pages_of(rows);
+        let (mut count, mut words, mut page) = (0, Vec::new(), first);
+        while page < end && (page == first || size_of_val(words.as_slice()) < PIECE) {
+            let on_it = table.pages().rows_on(page, rows);
+            words.extend_from_slice(
+                &self.snapshots.page(copy.snapshot, number, table, page)?[..on_it * table.shape().words()],
+            );
+            count += on_it as u32;
+            page += 1;
         }
-        let count = table.pages().rows_on(page, rows);
-        let words = self.snapshots.page(copy.snapshot, number, table, page)?;
-        let words = words[..count * table.shape().words()].to_vec();
-        Ok(Some(Part::Rows { table: TableId(number), count: count as u32, words }))
+        Ok((page > first).then_some((Part::Rows { table: TableId(number), count, words }, page)))
     }
 }
 

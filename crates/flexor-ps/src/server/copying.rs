@@ -1,26 +1,27 @@
 //! Making copies: the owner's side.
 //!
 //! A copy is the partition as it was when copying began, sent piece by piece while training goes on; what is applied
-//! meanwhile follows on the same link. When the other end has all of it, nobody is answered any more before the copy has
+//! meanwhile follows on the same link. Copies on one link take turns, and rest between them while training goes on. When the other end has all of it, nobody is answered any more before the copy has
 //! the same, and the master hears that it is whole. When the master asks, the partition is frozen.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
+use tokio::time::Instant;
 
 use super::Server;
 use super::links::Link;
 use super::post::{Follower, Post};
 use crate::hosted::Hosted;
+use crate::pace::{Pace, TURN};
 use crate::partition::PartitionCopy;
 use crate::placement::PartitionId;
 use crate::snapshot::Budget;
 
 /// What training may change of a partition while it is copied, in bytes put aside: over it the copy begins again.
 const BUDGET: usize = 256 << 20;
-/// The master hears of progress once in so many pieces.
-const TOLD_EVERY: u32 = 8;
 
 impl Server {
     /// Begins a copy, with the post in hand.
@@ -165,28 +166,45 @@ impl Sending {
     }
 
     async fn send(&self, copy: &mut PartitionCopy) -> Result<(), String> {
-        let mut count = 0_u32;
+        let mut pace = Pace::new(&self.hosted);
         loop {
+            let _turn = self.link.turn().await;
+            let began = Instant::now();
+            let more = self.send_some(copy).await?;
+            if more.is_continue() {
+                self.server.report_copy(self.id, self.number, master::copy_report::State::Copying, String::new());
+            }
+            // What the other end does with it is part of the turn.
+            self.link.all_taken().await;
+            tokio::time::sleep(pace.rest_after(began.elapsed(), &self.hosted)).await;
+            if more.is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends as much as is sent in a turn, or all that is left.
+    async fn send_some(&self, copy: &mut PartitionCopy) -> Result<ControlFlow<()>, String> {
+        let mut sent = 0;
+        while sent < TURN {
             let is_wanted = |one: &Follower| one.copy == Some(self.number);
             if !self.server.0.posts.lock(self.id).followers.iter().any(is_wanted) {
-                return Ok(());
+                return Ok(ControlFlow::Break(()));
             }
             let next = self.hosted.with(self.id, |partition| partition.next_piece(copy));
             let next = next.map_err(|turned| turned.to_string())?.map_err(|lost| lost.to_string())?;
             let last = next.is_none();
             let piece = next.map(|piece| piece.to_bytes()).unwrap_or_default();
+            sent += piece.len();
             let (partition, copy, origin, number) = (self.id.number(), self.number, self.origin, self.change);
             let piece = wire::CopyPiece { partition, copy, origin, number, piece: piece.into(), last, map: self.map };
             if !self.link.piece(piece).await {
                 return Err("the other end is out of reach".to_owned());
             }
             if last {
-                return Ok(());
-            }
-            count += 1;
-            if count.is_multiple_of(TOLD_EVERY) {
-                self.server.report_copy(self.id, self.number, master::copy_report::State::Copying, String::new());
+                return Ok(ControlFlow::Break(()));
             }
         }
+        Ok(ControlFlow::Continue(()))
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Link {
     /// Something was answered, or whoever waits should look again.
     moved: Notify,
     pieces: tokio::sync::Semaphore,
+    /// Whoever sends pieces now.
+    turn: tokio::sync::Mutex<()>,
     is_broken: AtomicBool,
 }
 
@@ -89,6 +91,17 @@ impl Link {
         !self.is_broken()
     }
 
+    /// Waits until nobody else sends pieces. In the order in which they asked.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Waits until the other end has dealt with all pieces, or the link is broken.
+    pub(super) async fn all_taken(&self) {
+        // Given back at once.
+        let _ = self.pieces.acquire_many(PIECES as u32).await;
+    }
+
     /// Waits until everything up to a message was applied there too, or until nobody has to wait for that any more.
     /// `look` says whether somebody has to, and whether the copy has missed something meanwhile.
     pub(super) async fn reached(&self, number: u64, look: impl Fn() -> Option<Missed>) {
@@ -141,6 +154,7 @@ impl Server {
             numbers: Mutex::default(),
             moved: Notify::new(),
             pieces: tokio::sync::Semaphore::new(PIECES),
+            turn: tokio::sync::Mutex::default(),
             is_broken: AtomicBool::new(false),
         });
         link.say(wire::from_owner::Message::Owner(owner));

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use flexor_wire::master::v1 as master;
 use flexor_wire::master::v1::Seat;
 use thiserror::Error;
+use tokio::time::Instant;
 
 use super::post::{Follower, Post, Role};
 use super::restoring::Beginnings;
@@ -66,7 +67,13 @@ impl Server {
             let (owner, backup) = (server(seat.owner), server(seat.backup));
             let Seat { origin, checkpoint, since, .. } = *seat;
             let place = Place { owner, backup, origin, checkpoint, since, map: map.epoch };
+            let frozen_since = self.0.posts.lock(id).frozen_since;
             self.take_place(hosted, id, &place, orders.get(&id.number()).copied(), &mut beginnings);
+            if let Some(since) = frozen_since
+                && self.0.posts.lock(id).frozen_since.is_none()
+            {
+                self.0.longest_freeze_us.fetch_max(since.elapsed().as_micros() as u64, Ordering::Relaxed);
+            }
             self.settle_waiting(id);
         }
         self.begin(hosted, beginnings);
@@ -115,7 +122,7 @@ impl Server {
         if role == Role::Backup {
             // What it sent before as the owner is sent by another now.
             dismiss(&mut post, |_| false);
-            post.is_frozen = false;
+            post.frozen_since = None;
             drop(post);
             self.catch_up(hosted, id);
             return;
@@ -158,7 +165,7 @@ impl Server {
         }
         match order {
             Some(order) => self.follow_order(hosted, id, post, order),
-            None => post.is_frozen = false,
+            None => post.frozen_since = None,
         }
         // The master may not have heard of it: what was said when a session broke is lost.
         let lost = |one: &&Follower| one.is_whole && one.is_out_of_reach();
@@ -182,13 +189,13 @@ impl Server {
             }
             Some(_) => {}
         }
-        if order.freeze && !post.is_frozen {
-            post.is_frozen = true;
+        if order.freeze && post.frozen_since.is_none() {
+            post.frozen_since = Some(Instant::now());
             if post.followers.iter().any(|one| one.server == to && one.is_whole) {
                 self.tell_when_same(id, post, number, master::copy_report::State::Frozen);
             }
         } else if !order.freeze {
-            post.is_frozen = false;
+            post.frozen_since = None;
         }
     }
 }
@@ -207,7 +214,7 @@ struct Place<'a> {
 fn leave(post: &mut Post) {
     dismiss(post, |_| false);
     post.role = Role::Away;
-    (post.is_frozen, post.is_beginning) = (false, false);
+    (post.frozen_since, post.is_beginning) = (None, false);
     (post.origin, post.number) = (0, 0);
 }
 

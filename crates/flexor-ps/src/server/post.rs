@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use super::ServerName;
 use super::links::Link;
@@ -56,7 +57,8 @@ pub(super) struct Post {
     pub(super) origin: u64,
     /// The number of the last change.
     pub(super) number: u64,
-    pub(super) is_frozen: bool,
+    /// Since when it takes nothing, because it is about to be another's.
+    pub(super) frozen_since: Option<Instant>,
     /// The last copy that could not be made: the master has heard so, and will ask for another.
     pub(super) failed_copy: u64,
     /// It is being read from a checkpoint, and is not here yet.
@@ -67,7 +69,7 @@ pub(super) struct Post {
 impl Post {
     /// Whether it may be changed by clients.
     pub(super) fn is_open(&self) -> bool {
-        self.role == Role::Owner && !self.is_frozen
+        self.role == Role::Owner && self.frozen_since.is_none()
     }
 }
 

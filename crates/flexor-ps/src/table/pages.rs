@@ -1,4 +1,5 @@
-//! Rows in pages of about 64 KiB: small enough to copy in one go, large enough that their number does not matter.
+//! Rows in pages of about 8 KiB. A page is put aside whole when a row of it changes under a snapshot, and keys are spread
+//! evenly, so that the first push after that pays for as many pages as it has rows: pages are small.
 
 use std::iter;
 
@@ -6,7 +7,7 @@ use super::RowNumber;
 use super::record::{RecordShape, words_of};
 
 /// The most bytes of a page, unless a single row is larger.
-const MAX_PAGE_BYTES: usize = 64 << 10;
+const MAX_PAGE_BYTES: usize = 8 << 10;
 /// How many rows the first page has room for at first: most tables of most partitions of small models stay small.
 const FIRST_ROWS: usize = 4;
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
 use super::columns::Columns;
 use crate::described::{Described, DescriptionError, whole};
 
@@ -36,10 +38,61 @@ pub enum Scale {
     Log,
 }
 
+/// Why it is not known what records mean.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SchemaError {
+    /// Nobody has said so, and the columns are of no schema.
+    #[error(
+        "it is not clear what the records of {0} mean: say so with --schema, as in clicks:numbers=13,fields=26 for a label, \
+         13 numbers and 26 categories in this order; or census, or digits"
+    )]
+    Unknown(String),
+    /// The header says otherwise.
+    #[error(
+        "{data} has column {column} in place {found}, and schema {schema} has it in place {wanted}; put the columns in order"
+    )]
+    OtherOrder {
+        /// The data.
+        data: String,
+        /// The column.
+        column: String,
+        /// Its place in the table, from 1.
+        found: usize,
+        /// Its place in the schema, from 1.
+        wanted: usize,
+        /// The schema.
+        schema: Schema,
+    },
+}
+
 const NAMES: &[&str] = &["clicks", "census", "digits"];
 const MOST_COLUMNS: usize = 1000;
 
 impl Schema {
+    /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
+    /// names of its own, but not the schema's in another order.
+    pub fn of_data(chosen: Option<&Self>, columns: Option<&[String]>, data: &str) -> Result<Self, SchemaError> {
+        let Some(schema) = chosen else {
+            return columns.and_then(Self::of_columns).ok_or_else(|| SchemaError::Unknown(data.to_owned()));
+        };
+        let known = Columns::of(schema).zip(columns);
+        let elsewhere = known.iter().flat_map(|(known, columns)| {
+            let wanted = |name: &String| known.names().position(|known| known == name);
+            let places = columns.iter().enumerate().map(move |(found, name)| (name, found, wanted(name)));
+            places.filter_map(|(name, found, wanted)| Some((name, found, wanted.filter(|wanted| *wanted != found)?)))
+        });
+        match elsewhere.into_iter().next() {
+            None => Ok(schema.clone()),
+            Some((column, found, wanted)) => Err(SchemaError::OtherOrder {
+                data: data.to_owned(),
+                column: column.clone(),
+                found: found + 1,
+                wanted: wanted + 1,
+                schema: schema.clone(),
+            }),
+        }
+    }
+
     /// The schema of a table with these columns, where they are those of one.
     pub fn of_columns(columns: &[String]) -> Option<Self> {
         let count = |letter: char| columns.iter().filter(|name| name.starts_with(letter)).count();

@@ -131,3 +131,19 @@ fn a_click_is_the_same_from_either_kind_of_file() {
     let error = features.add(2, writer.integers("label", &[1, 0]).finish(), &mut batch).unwrap_err().to_string();
     assert!(error.starts_with("record 2: it has no feature `label` of one value; give lines of CSV"), "{error}");
 }
+
+#[test]
+fn columns_may_have_other_names_but_not_another_order() {
+    let columns = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let schema = Schema::Clicks { numbers: 1, fields: 2, scale: Scale::Plain };
+    let of = |text: &str| Schema::of_data(Some(&schema), Some(&columns(text)), "clicks.csv");
+    assert_eq!(of("label,n0,c0,c1"), Ok(schema.clone()));
+    assert_eq!(of("clicked,price,shop,city"), Ok(schema.clone()));
+    assert_eq!(Schema::of_data(Some(&schema), None, "clicks.csv"), Ok(schema.clone()), "no header");
+    let told = of("label,c0,n0,c1").unwrap_err().to_string();
+    assert!(
+        told.starts_with("clicks.csv has column c0 in place 2, and schema clicks:numbers=1,fields=2 has it in place 3")
+    );
+    let unknown = Schema::of_data(None, Some(&columns("clicked,price")), "mine.csv").unwrap_err().to_string();
+    assert!(unknown.contains("mine.csv") && unknown.contains("clicks:numbers=13,fields=26"), "{unknown}");
+}

@@ -48,6 +48,8 @@ pub struct ServerStanding {
     pub pushes: Option<u64>,
     /// Processor time so far.
     pub cpu_seconds: Option<f64>,
+    /// The longest that a partition of it took nothing while it was handed over.
+    pub longest_freeze_seconds: Option<f64>,
     /// How often it is asked for values.
     pub pulls_per_second: Option<f64>,
     /// How often it is sent gradients.
@@ -108,6 +110,7 @@ impl From<&wire::ServerStanding> for ServerStanding {
             pulls_per_second: said.pulls_per_second,
             pushes_per_second: said.pushes_per_second,
             cpus: said.cpus,
+            longest_freeze_seconds: said.longest_freeze_seconds,
         }
     }
 }

@@ -26,6 +26,20 @@ fn digits_become_shards_as_elasticdl_has_them_and_any_compressor_gives_the_same_
 }
 
 #[test]
+fn fewer_files_that_replace_more_leave_none_of_them_behind() {
+    let folder = Folder::new();
+    folder.done(&["gen", "census", "--out", "a.csv", "--records", "100"]);
+    folder.done(&["convert", "a.csv", "parts", "--records-per-file", "20"]);
+    std::fs::write(folder.path("parts/notes.txt"), "mine").unwrap();
+    let again = ["convert", "a.csv", "parts", "--records-per-file", "50", "--force"];
+    assert_eq!(folder.done(&again), "2 files in parts: 100 records\n");
+    let mut left: Vec<_> =
+        std::fs::read_dir(folder.path("parts")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["data-00000", "data-00001", "notes.txt"]);
+}
+
+#[test]
 fn a_table_goes_there_and_back() {
     let folder = Folder::new();
     folder.done(&["gen", "census", "--out", "a.csv", "--records", "200"]);

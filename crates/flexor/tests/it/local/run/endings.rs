@@ -51,6 +51,22 @@ fn a_program_that_always_fails_fails_the_job_with_its_reason() {
 }
 
 #[test]
+fn an_init_container_that_always_fails_fails_the_job_with_its_reason() {
+    let place = Place::new();
+    let mut job = job_of("fails", 1, "echo never >> lives");
+    let script = "echo first >> lives; echo 'no disk today' >&2; exit 7";
+    job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["initContainers"] =
+        json!([{ "name": "data", "image": "any:image", "command": ["sh", "-c", script] }]);
+    let job = place.manifest(&job);
+    let ended = place.run(&[&job]).wait_for(1);
+    let last = ended.stdout.lines().last().unwrap();
+    for told in ["default/fails: Failed", "exit code 7", "init container data: no disk today"] {
+        assert!(last.contains(told), "{told} is not in {last}");
+    }
+    assert_eq!(place.folder.lines("lives"), ["first"; 4], "once, and three more times: {}", ended.stdout);
+}
+
+#[test]
 fn a_program_that_always_fails_under_a_launcher_says_why_and_its_logs_are_kept() {
     let place = Place::new();
     let container = json!({

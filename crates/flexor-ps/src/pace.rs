@@ -1,0 +1,58 @@
+//! Work beside training: copies of partitions and checkpoints.
+//!
+//! It shares processors and memory with training and is never urgent enough to halve it. So it rests after each turn,
+//! three times as long as the turn took, as long as clients are being answered; where nobody asks it does not rest at all. A
+//! rest has an upper limit, so that a machine that has no time for anything still gets on.
+
+use std::time::Duration;
+
+use crate::hosted::Hosted;
+
+/// How many bytes are dealt with in a turn.
+pub(crate) const TURN: usize = 512 << 10;
+/// How much longer than a turn the rest after it is.
+const REST: u32 = 3;
+/// With turns of [`TURN`] that is 50 MB/s at least.
+const LONGEST_REST: Duration = Duration::from_millis(10);
+
+/// How somebody takes turns with training.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// How many requests were answered when it last looked.
+    answered: u64,
+}
+
+impl Pace {
+    pub(crate) fn new(hosted: &Hosted) -> Self {
+        Self { answered: hosted.answered() }
+    }
+
+    /// How long to rest after a turn that took this long.
+    pub(crate) fn rest_after(&mut self, took: Duration, hosted: &Hosted) -> Duration {
+        let before = std::mem::replace(&mut self.answered, hosted.answered());
+        match before == self.answered {
+            true => Duration::ZERO,
+            false => (took * REST).min(LONGEST_REST),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Gradients, layout, optimizers};
+
+    #[test]
+    fn it_rests_only_while_somebody_trains() {
+        let layout = layout(optimizers()[0]);
+        let hosted = Hosted::new(layout.clone());
+        let mut pace = Pace::new(&hosted);
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(1));
+        assert_eq!(pace.rest_after(long, &hosted), Duration::ZERO);
+        Gradients::of_batch(&layout, 1).push(&hosted);
+        assert_eq!(pace.rest_after(short, &hosted), short * REST);
+        assert_eq!(pace.rest_after(short, &hosted), Duration::ZERO);
+        Gradients::of_batch(&layout, 1).push(&hosted);
+        assert_eq!(pace.rest_after(long, &hosted), LONGEST_REST);
+    }
+}
