@@ -157,8 +157,10 @@ impl PodRecord {
     pub(super) fn seen(&self) -> PodSeen {
         let containers = || self.status.iter().flat_map(|status| &status.containers);
         let main = containers().find(|one| one.name == self.meta.main);
-        // Where one of those that come first has failed, the program was never started.
-        let failed_first = containers().find(|one| one.init && self.phase() == PodPhase::Failed && has_failed(one));
+        // Where one of those that come first has failed, the program was never started. Sidecars are ended after it.
+        let failed_first = containers().filter(|one| one.init && self.phase() == PodPhase::Failed);
+        let failed_first = failed_first.filter_map(|one| Some((failed_at(one)?, one))).min_by_key(|(at, _)| *at);
+        let failed_first = failed_first.map(|(_, one)| one);
         let mut end = Observed::default();
         let (mut started_at, mut finished_at) = (None, None);
         match failed_first.filter(|_| !main.is_some_and(has_ended)).or(main).map(|one| (one, &one.state)) {
@@ -209,10 +211,7 @@ impl PodRecord {
     /// Whether its program failed just after what stands beside it was killed, through which it reaches the others.
     fn lost_its_sidecar(&self) -> bool {
         let containers = || self.status.iter().flat_map(|status| &status.containers);
-        let failed_at = containers().find(|one| one.name == self.meta.main).and_then(|main| match &main.state {
-            ContainerState::Terminated { exit_code, finished_at, .. } if *exit_code != 0 => Some(*finished_at),
-            _ => None,
-        });
+        let failed_at = containers().find(|one| one.name == self.meta.main).and_then(failed_at);
         let killed = containers().filter(|one| one.init).filter_map(|one| one.killed_at);
         let just_before = |killed_at: Timestamp, failed_at: Timestamp| {
             let between = failed_at.duration_since(killed_at);
@@ -284,8 +283,11 @@ fn has_ended(container: &ContainerStatus) -> bool {
     matches!(container.state, ContainerState::Terminated { .. })
 }
 
-fn has_failed(container: &ContainerStatus) -> bool {
-    matches!(container.state, ContainerState::Terminated { exit_code, .. } if exit_code != 0)
+fn failed_at(container: &ContainerStatus) -> Option<Timestamp> {
+    match container.state {
+        ContainerState::Terminated { exit_code, finished_at, .. } if exit_code != 0 => Some(finished_at),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
