@@ -74,14 +74,19 @@ impl DatasetSpec {
 
     /// What it is, in words.
     pub(super) fn described(&self) -> String {
-        let Self { records, batch, order, .. } = self;
+        let Self { records, batch, .. } = self;
+        let order = match self.order {
+            Order::Sequential => "in order".to_owned(),
+            Order::ShuffledBatches { seed } => format!("batches shuffled with seed {seed}"),
+            Order::ShuffledRecords { seed } => format!("records shuffled with seed {seed}"),
+        };
         let epochs = match self.epochs {
             None => "no end".to_owned(),
             Some(1) => "1 epoch".to_owned(),
             Some(epochs) => format!("{epochs} epochs"),
         };
         let steps = self.steps.map(|steps| format!(", {} to a step", steps.batches)).unwrap_or_default();
-        format!("{records} records, batches of {batch}{steps}, {epochs}, {order:?}")
+        format!("{records} records, batches of {batch}{steps}, {epochs}, {order}")
     }
 
     /// How many batches an epoch has.

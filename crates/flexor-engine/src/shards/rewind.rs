@@ -41,8 +41,9 @@ impl Shards {
         self.advance(now);
         for (name, at) in &position.datasets {
             let known = self.datasets.get(name).map(|dataset| &dataset.spec);
-            if known.is_some_and(|spec| *spec != at.spec) {
-                let detail = format!("{name} is not what it was when the position was taken");
+            if let Some(spec) = known.filter(|spec| **spec != at.spec) {
+                let (was, is) = (at.spec.described(), spec.described());
+                let detail = format!("{name} is not what it was when the position was taken: {was} then, {is} now");
                 return Err(Because::new(Reason::DatasetChanged, detail));
             }
             if at.spec.name != *name || !at.is_possible() {
