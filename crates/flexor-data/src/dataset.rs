@@ -160,6 +160,11 @@ impl Dataset {
         })
     }
 
+    /// What happens when a part of a file is damaged.
+    pub fn on_damage(&self) -> OnDamage {
+        self.on_damage
+    }
+
     /// What has been found to be damaged so far.
     pub fn damage(&self) -> Vec<Damage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()

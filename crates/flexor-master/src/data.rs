@@ -285,9 +285,9 @@ impl Data {
         self.decide(|ledger, now, facts| ledger.shards.follow(nodes, now, facts)).map(|_| ())
     }
 
-    /// The pods of these names are over.
-    pub(crate) fn pods_over(&self, pods: &BTreeSet<&str>) -> Result<(), Because> {
-        self.decide(|ledger, now, facts| ledger.shards.pods_over(pods, now, facts)).map(|_| ())
+    /// These pods lease data, and of them these are over.
+    pub(crate) fn pods_stand(&self, here: &BTreeSet<&str>, over: &BTreeSet<&str>) -> Result<(), Because> {
+        self.decide(|ledger, now, facts| ledger.shards.pods_stand(here, over, now, facts)).map(|_| ())
     }
 
     /// A worker has opened a session.

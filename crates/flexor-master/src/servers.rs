@@ -398,7 +398,7 @@ impl Servers {
         }
         drop(state);
         self.stir();
-        facts.iter().for_each(tell);
+        tell(&facts);
         Ok(answer)
     }
 
@@ -484,14 +484,22 @@ fn copy_order(order: CopyOrder) -> wire::CopyOrder {
     wire::CopyOrder { partition: partition.0, number, to: Some(server_of(&to, &address)), freeze }
 }
 
-fn tell(fact: &Fact) {
-    match fact {
-        Fact::Declared { model } => tracing::info!(model = model.len(), "the model is declared"),
-        Fact::Mapped { epoch, seats, because } => tracing::info!(%epoch, partitions = seats.len(), %because, "mapped"),
-        Fact::Rewound { checkpoint, because } => tracing::warn!(?checkpoint, %because, "wound back"),
-        Fact::Saving { checkpoint } => tracing::debug!(checkpoint, "is begun"),
-        Fact::Saved { checkpoint, .. } => tracing::info!(checkpoint, "saved"),
-        Fact::Spoiled { checkpoint, because } => tracing::warn!(checkpoint, %because, "is not used any more"),
-        Fact::Lost { partition, updates, .. } => tracing::warn!(%partition, updates, "lost updates"),
+fn tell(facts: &[Fact]) {
+    let (mut partitions, mut lost) = (0, 0);
+    for fact in facts {
+        match fact {
+            Fact::Declared { model } => tracing::info!(model = model.len(), "the model is declared"),
+            Fact::Mapped { epoch, seats, because } => {
+                tracing::info!(%epoch, partitions = seats.len(), %because, "mapped");
+            }
+            Fact::Rewound { checkpoint, because } => tracing::warn!(?checkpoint, %because, "wound back"),
+            Fact::Saving { checkpoint } => tracing::debug!(checkpoint, "is begun"),
+            Fact::Saved { checkpoint, .. } => tracing::info!(checkpoint, "saved"),
+            Fact::Spoiled { checkpoint, because } => tracing::warn!(checkpoint, %because, "is not used any more"),
+            Fact::Lost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
+        }
+    }
+    if lost > 0 {
+        tracing::warn!(partitions, updates = lost, "lost updates");
     }
 }

@@ -1,5 +1,8 @@
 //! Numbers as bytes, least significant first: what files and moving partitions are written in.
 
+use bytemuck::cast_slice;
+use bytes::Bytes;
+
 /// Bytes that are read from the front.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
@@ -72,4 +75,20 @@ fn put_all<T: Copy, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_bytes
     bytes.resize(start + numbers.len() * N, 0);
     let places = bytes[start..].as_chunks_mut::<N>().0;
     places.iter_mut().zip(numbers).for_each(|(place, number)| *place = to_bytes(*number));
+}
+
+/// Floats as they are sent; they are not copied.
+pub(crate) fn floats_as_bytes(mut values: Vec<f32>) -> Bytes {
+    struct Floats(Vec<f32>);
+
+    impl AsRef<[u8]> for Floats {
+        fn as_ref(&self) -> &[u8] {
+            cast_slice(&self.0)
+        }
+    }
+
+    if cfg!(target_endian = "big") {
+        values.iter_mut().for_each(|value| *value = f32::from_bits(value.to_bits().swap_bytes()));
+    }
+    Bytes::from_owner(Floats(values))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use flexor_data::{Content, DataError, Dataset};
+use flexor_data::{Content, DataError, Dataset, OnDamage};
 use thiserror::Error;
 
 use crate::Batch;
@@ -19,8 +19,8 @@ pub enum ReadError {
     Record(#[from] BadRecord),
 }
 
-/// Reads records into a batch. Records that lie in a damaged part of a file are left out, where that is not an error; how
-/// many they are.
+/// Reads records into a batch. Those that lie in a damaged part of a file, and those that mean nothing, are left out where
+/// that is not an error; how many they are. Where no record at all means anything, the schema is wrong and not the data.
 pub(crate) fn read(
     dataset: &Dataset,
     features: &mut Features,
@@ -28,11 +28,18 @@ pub(crate) fn read(
     batch: &mut Batch,
 ) -> Result<u64, ReadError> {
     batch.clear();
-    let mut bad = None;
+    let mut bad: Vec<BadRecord> = Vec::new();
     let read = dataset.read(range, &mut |record| {
-        if let (Content::Whole(bytes), None) = (record.content, &bad) {
-            bad = features.add(record.number, bytes, batch).err();
+        if let Content::Whole(bytes) = record.content {
+            bad.extend(features.add(record.number, bytes, batch).err());
         }
     })?;
-    bad.map_or(Ok(read.damaged), |bad| Err(bad.into()))
+    let count = bad.len() as u64;
+    let is_none_good = count > 1 && batch.is_empty();
+    match bad.into_iter().next() {
+        Some(first) if dataset.on_damage() == OnDamage::Fail || is_none_good => return Err(first.into()),
+        Some(first) => tracing::warn!(records = count, %first, "left out"),
+        None => {}
+    }
+    Ok(read.damaged + count)
 }

@@ -70,9 +70,9 @@ impl Scorer {
         Ok(Self { dataset, features, model, batch, lookup, rows, size })
     }
 
-    /// Whether the first record means something: better to know before anything is trained.
+    /// Whether the first records mean something: better to know before anything is trained.
     pub(crate) fn try_first(&mut self) -> Result<(), ReadError> {
-        read(&self.dataset, &mut self.features, 0..self.dataset.len().min(1), &mut self.batch).map(|_| ())
+        read(&self.dataset, &mut self.features, 0..self.dataset.len().min(8), &mut self.batch).map(|_| ())
     }
 
     /// What the scores mean.

@@ -89,11 +89,19 @@ pub struct Place {
     pub token: Option<Token>,
 }
 
+/// What can be done about records that mean nothing, besides mending them.
+fn advice(why: &ReadError) -> &'static str {
+    match why {
+        ReadError::Record(_) => "; or leave such records out with --damaged skip",
+        ReadError::Data(_) => "",
+    }
+}
+
 /// Why a worker cannot go on.
 #[derive(Debug, Error)]
 pub enum TrainingError {
     /// The data cannot be read.
-    #[error(transparent)]
+    #[error("{}{}", .0, advice(.0))]
     Read(#[from] ReadError),
     /// The test data is of another kind.
     #[error("the test data {data} cannot be used: {why}")]

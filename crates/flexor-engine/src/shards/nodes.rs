@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flexor_model::Round;
 
+use super::worker::Worker;
 use super::{Ending, Fact, Shards, WorkerId};
 
 /// How the nodes of a job stand.
@@ -49,10 +50,18 @@ impl Shards {
         self.check(facts);
     }
 
-    /// The pods of these names are over, as their controller says: who leased data under such a name is lost.
-    pub fn pods_over(&mut self, pods: &BTreeSet<&str>, now: Duration, facts: &mut Vec<Fact>) {
+    /// How the pods stand that lease data, as their controller says: all there are, and which of them are over. Who leased
+    /// something under the name of one that is over is lost; so is who has no session, and no pod any more. A master that
+    /// has just begun hears only of pods that are there, and need not wait for those of before.
+    pub fn pods_stand(&mut self, here: &BTreeSet<&str>, over: &BTreeSet<&str>, now: Duration, facts: &mut Vec<Fact>) {
         self.advance(now);
-        let lost: Vec<WorkerId> = self.workers().filter(|worker| pods.contains(&*worker.name)).collect();
+        let is_lost = |id: &WorkerId, worker: &Worker| {
+            let is_gone = worker.away_until.is_some() && id.node().is_none() && !here.contains(&*id.name);
+            over.contains(&*id.name) || is_gone
+        };
+        let all =
+            self.workers.iter().map(|(name, worker)| (WorkerId::new(Arc::clone(name), worker.incarnation), worker));
+        let lost: Vec<WorkerId> = all.filter(|(id, worker)| is_lost(id, worker)).map(|(id, _)| id).collect();
         for worker in lost {
             self.end(&worker, Ending::Lost, facts);
         }

@@ -231,6 +231,20 @@ fn in_doubt_ranges_wait_for_their_holder_and_are_free_when_it_is_given_up() {
 }
 
 #[test]
+fn what_is_in_doubt_is_free_as_soon_as_the_pod_of_its_holder_is_known_to_be_gone() {
+    let mut story = Story::of(60, Some(1));
+    for name in ["gone", "here", "connected", "over", "node/0"] {
+        story.lease(name, 1);
+    }
+    story.restart(story.journal.len());
+    story.shards.is_here(&worker("connected"));
+    let (here, over) = (BTreeSet::from(["here", "over"]), BTreeSet::from(["over"]));
+    story.shards.pods_stand(&here, &over, story.now, &mut story.journal);
+    let doubted: Vec<String> = story.shards.in_doubt().iter().map(ToString::to_string).collect();
+    assert_eq!(doubted, ["connected", "here", "node/0"], "who has a session or a pod is waited for, and so is a node");
+}
+
+#[test]
 fn a_worker_whose_session_broke_has_a_moment_to_come_back_and_more_while_the_master_is_away() {
     let mut story = Story::of(20, Some(1));
     story.lease("a", 2);

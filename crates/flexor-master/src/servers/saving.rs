@@ -65,6 +65,11 @@ impl Servers {
             }
             state.schedule.is_found = true;
         }
+        if !found.unusable.is_empty() {
+            let advice =
+                "name a folder in spec.flexor.checkpoints.folder that the parameter servers can read and write";
+            return self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+        }
         let latest = found.latest.map(|number| Checkpoint { number, ledger: found.ledger.as_str().into() });
         if let Some(checkpoint) = &latest {
             let number = checkpoint.number;
@@ -80,9 +85,7 @@ impl Servers {
                 Ok(_) => tracing::info!(checkpoint = number, "the job goes on from a checkpoint"),
                 Err(because) => {
                     let detail = format!("checkpoint {number} does not fit this job: {because}");
-                    self.lock().schedule.refusal = Some(Because::new(because.reason, detail));
-                    self.stir();
-                    return;
+                    return self.refuse(Because::new(because.reason, detail));
                 }
             }
         }
@@ -92,6 +95,12 @@ impl Servers {
             tracing::warn!(%because, "what lies in the folder for checkpoints could not be written down");
             self.lock().schedule.is_found = false;
         }
+    }
+
+    /// The job cannot begin with what lies in its folder: whoever declares a model hears why.
+    fn refuse(&self, because: Because) {
+        self.lock().schedule.refusal = Some(because);
+        self.stir();
     }
 
     /// Waits until it is known what the job begins with.

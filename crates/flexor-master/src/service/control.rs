@@ -133,9 +133,10 @@ fn take_in(job: &Job, observed: wire::Observed) {
 /// Who leases data and is no node of a world is lost with its pod: nobody else says so.
 fn take_in_workers(job: &Job, observed: &wire::Observed) {
     let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
+    let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
     let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
-    if !over.is_empty()
-        && let Err(because) = job.data().pods_over(&over)
+    if !here.is_empty()
+        && let Err(because) = job.data().pods_stand(&here, &over)
     {
         tracing::warn!(%because, "what ended pods had leased cannot be taken back");
     }

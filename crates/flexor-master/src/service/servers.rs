@@ -1,6 +1,7 @@
 //! The service that parameter servers and their clients call.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::psmembers::{Partition, ServerId};
@@ -18,7 +19,10 @@ use crate::job::Job;
 const WAITING: usize = 4;
 
 /// How long after, while nothing can be written down.
-const TRY_AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a server may take for its first message.
+const HELLO: Duration = Duration::from_secs(10);
 
 pub(super) struct ServersService {
     job: Job,
@@ -42,7 +46,10 @@ impl Servers for ServersService {
         request: Request<Streaming<wire::FromServer>>,
     ) -> Result<Response<Self::ServeStream>, Status> {
         let mut reports = request.into_inner();
-        let (server, address, leaving) = match reports.next().await {
+        let Ok(first) = tokio::time::timeout(HELLO, reports.next()).await else {
+            return Err(Status::deadline_exceeded("a server says hello as soon as it is connected"));
+        };
+        let (server, address, leaving) = match first {
             Some(Ok(wire::FromServer { message: Some(wire::from_server::Message::Hello(hello)) })) => {
                 let server = hello.server.unwrap_or_default();
                 (ServerId::new(server.name, server.incarnation), hello.address, hello.leaving)

@@ -23,7 +23,7 @@ impl FakeServer {
     async fn come(serving: &Serving, name: &str, incarnation: u64) -> Self {
         let (reports, receiver) = mpsc::channel(64);
         let server = Some(wire::Node { name: name.to_owned(), incarnation });
-        let hello = wire::ServerHello { server, address: format!("{name}:2222"), generation: 0, leaving: false };
+        let hello = wire::ServerHello { server, address: format!("{name}:2222"), leaving: false };
         reports.send(wire::FromServer { message: Some(Message::Hello(hello)) }).await.unwrap();
         let mut client = ServersClient::new(serving.channel().await);
         let messages = client.serve(ReceiverStream::new(receiver)).await.unwrap().into_inner();

@@ -42,6 +42,11 @@ impl Route {
         self.servers.get(place).filter(|server| !server.address.is_empty()).map(|_| place)
     }
 
+    /// How many servers there are.
+    pub(super) fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     /// Where a server is reached.
     pub(super) fn reached(&self, server: usize) -> Option<&Reached> {
         self.servers.get(server)

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
 
 use super::map::Route;
 use super::{Client, ClientError, KnownSlice, Versions};
 use crate::layout::{SliceId, TableId};
-use crate::placement::PartitionId;
+use crate::placement::{PARTITIONS, PartitionId};
 
 /// About how many bytes of values one answer has at most.
 const ANSWER: u64 = 16 << 20;
@@ -75,7 +75,7 @@ impl Client {
             let (asked, nowhere) = self.sort(&route, &missing, &slices);
             let mut left = nowhere;
             let answers = futures::future::join_all(asked.iter().map(|(server, asked)| {
-                let op = self.request(&route, &missing, asked, For::Now(why));
+                let op = self.request(&missing, asked, For::Now(why));
                 let this = &*self;
                 let reached = route.reached(*server);
                 async move { this.connection(reached?).await?.ask(op).await }
@@ -163,15 +163,19 @@ impl Client {
     ) -> (Vec<(usize, Asked)>, Asked) {
         let mut asked: BTreeMap<usize, Asked> = BTreeMap::new();
         let mut nowhere = Asked::default();
-        let mut servers = [None; crate::placement::PARTITIONS];
+        let mut servers = [None; PARTITIONS];
         PartitionId::all().for_each(|id| servers[id.index()] = route.server_of(id));
         for (place, rows) in missing.iter().enumerate() {
+            // The last list is for those that nobody has.
+            let mut positions = vec![Vec::new(); route.servers() + 1];
             for position in &rows.positions {
-                let of = match servers[rows.places[*position as usize].index()] {
-                    Some(server) => asked.entry(server).or_default(),
-                    None => &mut nowhere,
-                };
-                of.rows.entry(place).or_default().push(*position);
+                let server = servers[rows.places[*position as usize].index()];
+                positions[server.unwrap_or(route.servers())].push(*position);
+            }
+            let lists = positions.into_iter().enumerate().filter(|(_, positions)| !positions.is_empty());
+            for (server, positions) in lists {
+                let of = if server < route.servers() { asked.entry(server).or_default() } else { &mut nowhere };
+                of.rows.insert(place, positions);
             }
         }
         for slice in slices {
@@ -189,6 +193,11 @@ impl Client {
 
     /// Cuts what a server is asked for so that no answer is too large to be sent.
     fn in_pieces(&self, asked: Asked, missing: &[Missing<'_>]) -> Vec<Asked> {
+        let rows = asked.rows.iter().map(|(place, positions)| positions.len() * missing[*place].dim);
+        let slices = asked.slices.iter().filter_map(|slice| self.layout.elements(*slice));
+        if rows.sum::<usize>() as u64 + slices.map(|range| range.end - range.start).sum::<u64>() <= ANSWER / 4 {
+            return vec![asked];
+        }
         let mut pieces = vec![Asked::default()];
         let mut room = ANSWER;
         let mut next = |bytes: u64, pieces: &mut Vec<Asked>| {
@@ -213,7 +222,7 @@ impl Client {
         pieces
     }
 
-    pub(super) fn request(&self, route: &Route, missing: &[Missing<'_>], asked: &Asked, why: For) -> wire::request::Op {
+    pub(super) fn request(&self, missing: &[Missing<'_>], asked: &Asked, why: For) -> wire::request::Op {
         let rows = asked.rows.iter().map(|(place, positions)| {
             let of = &missing[*place];
             wire::Keys { table: of.table.0, keys: keys_at(of.keys, positions) }
@@ -226,7 +235,6 @@ impl Client {
                 .map(|known| wire::SliceVersion { origin: known.origin, version: known.version }),
         });
         wire::request::Op::Pull(wire::Pull {
-            map: route.epoch,
             model: self.layout.fingerprint().0,
             rows: rows.collect(),
             slices: slices.collect(),
@@ -255,8 +263,8 @@ impl Client {
         asked: &Asked,
         out: &mut [Vec<f32>],
     ) -> Result<BTreeSet<PartitionId>, ClientError> {
-        let number = |part: &wire::Elsewhere| PartitionId::of_number(part.partition);
-        let elsewhere: BTreeSet<PartitionId> = pulled.elsewhere.iter().filter_map(number).collect();
+        let elsewhere = pulled.elsewhere.iter().filter_map(|number| PartitionId::of_number(*number));
+        let elsewhere: BTreeSet<PartitionId> = elsewhere.collect();
         if pulled.rows.len() != asked.rows.len() {
             return Err(ClientError::Nonsense("not as many tables as were asked for"));
         }
@@ -308,9 +316,10 @@ impl Asked {
 }
 
 pub(super) fn keys_at(keys: &[u64], positions: &[u32]) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(positions.len() * 8);
-    positions.iter().for_each(|position| bytes.put_u64_le(keys[*position as usize]));
-    bytes.freeze()
+    let mut bytes = vec![0; positions.len() * 8];
+    let places = bytes.as_chunks_mut().0;
+    places.iter_mut().zip(positions).for_each(|(place, at)| *place = keys[*at as usize].to_le_bytes());
+    bytes.into()
 }
 
 fn floats_into(bytes: &[u8], out: &mut [f32]) {

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::pushed_part::Outcome;
 
-use super::map::Route;
 use super::pull::keys_at;
 use super::{Client, ClientError, Versions};
 use crate::batch::BatchId;
 use crate::layout::{SliceId, TableId};
+use crate::little_endian::put_floats;
 use crate::placement::{PARTITIONS, PartitionId, SLICE_ELEMENTS};
 use crate::push::NonFinite;
 
@@ -90,8 +90,7 @@ impl Client {
                 .collect();
             let answers = futures::future::join_all(messages.iter().map(|(server, parts)| {
                 let based_on = versions.of(parts).collect();
-                let op =
-                    wire::request::Op::Push(wire::Push { based_on, ..self.part_of(&route, gradients, &sorted, parts) });
+                let op = wire::request::Op::Push(wire::Push { based_on, ..self.part_of(gradients, &sorted, parts) });
                 let this = &*self;
                 let reached = route.reached(*server);
                 async move { this.connection(reached?).await?.ask(op).await }
@@ -154,13 +153,7 @@ impl Client {
     }
 
     /// What one server is sent: what is for these partitions.
-    fn part_of(
-        &self,
-        route: &Route,
-        gradients: &Gradients<'_>,
-        sorted: &Sorted<'_>,
-        parts: &BTreeSet<PartitionId>,
-    ) -> wire::Push {
+    fn part_of(&self, gradients: &Gradients<'_>, sorted: &Sorted<'_>, parts: &BTreeSet<PartitionId>) -> wire::Push {
         let mut wanted = [false; PARTITIONS];
         parts.iter().for_each(|id| wanted[id.index()] = true);
         let rows = sorted.rows.iter().filter_map(|rows| {
@@ -170,18 +163,17 @@ impl Client {
             (!positions.is_empty()).then(|| wire::RowGradients {
                 table: rows.table.0,
                 keys: keys_at(rows.keys, &positions),
-                gradients: floats(positions.iter().map(values)),
+                gradients: floats(positions.len() * rows.dim, positions.iter().map(values)),
             })
         });
         let slices = sorted.slices.iter().filter(|(_, id, _)| wanted[id.index()]);
         let slices = slices.map(|(slice, _, values)| wire::SliceGradient {
             slice: Some(wire::Slice { variable: slice.variable, index: slice.index }),
             offset: 0,
-            gradient: floats(std::iter::once(*values)),
+            gradient: floats(values.len(), std::iter::once(*values)),
         });
         let BatchId { dataset, epoch, first, len } = gradients.batch;
         wire::Push {
-            map: route.epoch,
             model: self.layout.fingerprint().0,
             batch: Some(wire::Batch { dataset, epoch, first, records: len }),
             learning_rate: gradients.learning_rate,
@@ -220,8 +212,10 @@ impl Sorted<'_> {
     }
 
     fn partitions(&self) -> BTreeSet<PartitionId> {
-        let rows = self.rows.iter().flat_map(|rows| rows.places.iter().copied());
-        rows.chain(self.slices.iter().map(|(_, id, _)| *id)).collect()
+        let mut has = [false; PARTITIONS];
+        self.rows.iter().flat_map(|rows| &rows.places).for_each(|id| has[id.index()] = true);
+        self.slices.iter().for_each(|(_, id, _)| has[id.index()] = true);
+        PartitionId::all().filter(|id| has[id.index()]).collect()
     }
 }
 
@@ -240,8 +234,8 @@ impl PushOutcome {
     }
 }
 
-fn floats<'a>(rows: impl Iterator<Item = &'a [f32]>) -> Bytes {
-    let mut bytes = BytesMut::new();
-    rows.flatten().for_each(|value| bytes.put_f32_le(*value));
-    bytes.freeze()
+fn floats<'a>(count: usize, rows: impl Iterator<Item = &'a [f32]>) -> Bytes {
+    let mut bytes = Vec::with_capacity(count * 4);
+    rows.for_each(|row| put_floats(&mut bytes, row));
+    bytes.into()
 }

@@ -106,7 +106,7 @@ impl Snapshot<'_> {
         let answers = futures::future::join_all(asked.iter().map(|(server, asked)| {
             let taken = self.servers.get(server);
             let why = For::Snapshot(taken.map_or(0, |taken| taken.number));
-            let op = self.client.request(&self.route, &missing, asked, why);
+            let op = self.client.request(&missing, asked, why);
             async move { taken?.connection.ask(op).await }
         }))
         .await;

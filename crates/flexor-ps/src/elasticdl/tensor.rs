@@ -1,11 +1,10 @@
 //! TensorFlow's tensors, as ElasticDL's workers send them: a shape and raw little-endian floats. Nothing is trusted.
 
-use bytemuck::cast_slice;
-use bytes::Bytes;
 use flexor_wire::elasticdl as wire;
 use thiserror::Error;
 
 use super::Refusal;
+use crate::little_endian::floats_as_bytes;
 use crate::spec::{MAX_ELEMENTS, MAX_RANK};
 
 /// Bytes that are no tensor of floats.
@@ -71,29 +70,19 @@ impl<'a> Tensor<'a> {
 }
 
 /// A tensor to be sent. The numbers are not copied.
-pub(super) fn encode(shape: &[u64], mut values: Vec<f32>) -> wire::TensorProto {
-    if cfg!(target_endian = "big") {
-        values.iter_mut().for_each(|value| *value = f32::from_bits(value.to_bits().swap_bytes()));
-    }
+pub(super) fn encode(shape: &[u64], values: Vec<f32>) -> wire::TensorProto {
     // At most 2^36 elements.
     let dim = shape.iter().map(|side| wire::tensor_shape_proto::Dim { size: *side as i64 }).collect();
     wire::TensorProto {
         dtype: wire::DataType::DtFloat as i32,
         tensor_shape: Some(wire::TensorShapeProto { dim }),
-        tensor_content: Bytes::from_owner(Floats(values)),
-    }
-}
-
-struct Floats(Vec<f32>);
-
-impl AsRef<[u8]> for Floats {
-    fn as_ref(&self) -> &[u8] {
-        cast_slice(&self.0)
+        tensor_content: floats_as_bytes(values),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;

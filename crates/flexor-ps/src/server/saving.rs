@@ -132,7 +132,7 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
     let whole = match list(folder) {
         Ok(whole) => whole,
         Err(error) => {
-            found.damaged.push(error.to_string());
+            found.unusable = error.to_string();
             return found;
         }
     };

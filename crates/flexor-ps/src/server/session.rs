@@ -62,7 +62,6 @@ pub async fn follow_master(
             let hello = master::ServerHello {
                 server: Some(life),
                 address: my_address.to_owned(),
-                generation,
                 leaving: server.0.is_leaving.load(Ordering::Acquire),
             };
             let hello = master::FromServer { message: Some(master::from_server::Message::Hello(hello)) };

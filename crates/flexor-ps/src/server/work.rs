@@ -1,10 +1,9 @@
 //! What clients ask: values, and gradients to be applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::parameter_server_server::ParameterServer;
 use futures::future::BoxFuture;
@@ -17,6 +16,7 @@ use super::links::{Link, Missed};
 use super::post::Role;
 use super::{Server, copies, snapshots};
 use crate::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
+use crate::little_endian::floats_as_bytes;
 use crate::partition::{Pushed, Turned};
 use crate::placement::PartitionId;
 use crate::snapshot::SnapshotId;
@@ -164,11 +164,10 @@ impl Server {
         });
         let of_slices = of_slices.collect::<Result<Vec<_>, DecodeError>>()?;
         let mut pulled = wire::Pulled::default();
-        let mut elsewhere = Elsewhere::default();
+        let mut elsewhere = BTreeSet::new();
         let mut versions = Versions::default();
-        let mut values = Vec::new();
         for keys in &of_rows {
-            let wanted = keys.wanted();
+            let (wanted, mut values) = (keys.wanted(), Vec::new());
             elsewhere.extend(wanted.buckets.partitions().filter(|id| self.0.posts.lock(*id).role != Role::Owner));
             if pull.versions {
                 // Before the values are read: they are of this version or a later one.
@@ -176,7 +175,7 @@ impl Server {
             }
             let turned = hosted.pull(wanted, reading, &mut values)?;
             elsewhere.extend(turned.iter().map(Turned::partition));
-            pulled.rows.push(to_bytes(&values));
+            pulled.rows.push(floats_as_bytes(values));
         }
         let mut known = Vec::with_capacity(of_slices.len());
         let mut origins = BTreeMap::new();
@@ -198,11 +197,11 @@ impl Server {
             DenseAnswer::Modified { version, weights } => pulled.slices.push(wire::SliceValues {
                 slice: Some(wire::Slice { variable: slice.variable, index: slice.index }),
                 version: Some(wire::SliceVersion { origin: origins.get(&slice).copied().unwrap_or(0), version }),
-                values: to_bytes(weights),
+                values: floats_as_bytes(weights.to_vec()),
             }),
             DenseAnswer::Elsewhere => elsewhere.extend(layout.partition_of(slice)),
         })?;
-        pulled.elsewhere = elsewhere.list(self.epoch());
+        pulled.elsewhere = elsewhere.into_iter().map(PartitionId::number).collect();
         pulled.versions = versions.0.into_values().collect();
         Ok(pulled)
     }
@@ -276,7 +275,6 @@ impl Server {
         if let Some(wrong) = wrong {
             return Err(DecodeError::Turned(wrong));
         }
-        applied.epoch = self.epoch();
         Ok(applied)
     }
 }
@@ -288,7 +286,6 @@ struct Applied {
     elsewhere: Vec<PartitionId>,
     /// Whose copies have to be where before it is answered.
     waits: Vec<(PartitionId, Arc<Link>, u64)>,
-    epoch: u64,
 }
 
 struct Part {
@@ -307,12 +304,10 @@ impl Applied {
             outcome: part.outcome.into(),
             version: part.version,
             origin: part.origin,
-            map: 0,
         });
         let elsewhere = self.elsewhere.iter().map(|id| wire::PushedPart {
             partition: id.number(),
             outcome: wire::pushed_part::Outcome::Elsewhere.into(),
-            map: self.epoch,
             ..wire::PushedPart::default()
         });
         wire::Pushed { parts: taken.chain(elsewhere).collect() }
@@ -324,7 +319,7 @@ impl Applied {
         for (id, link, number) in std::mem::take(&mut self.waits) {
             link.reached(number, || server.waits_for(id, &link)).await;
         }
-        let (posts, epoch) = (&server.0.posts, server.epoch());
+        let posts = &server.0.posts;
         let is_mine = |part: &Part| {
             let post = posts.lock(part.id);
             // One that has lost it and got it back has it from somebody else.
@@ -333,7 +328,6 @@ impl Applied {
         let (taken, lost): (Vec<Part>, Vec<Part>) = self.taken.into_iter().partition(is_mine);
         self.taken = taken;
         self.elsewhere.extend(lost.into_iter().map(|part| part.id));
-        self.epoch = epoch;
         self.parts()
     }
 }
@@ -373,23 +367,4 @@ impl Versions {
             self.0.entry(id).or_insert(wire::PartitionVersion { partition, origin, version });
         }
     }
-}
-
-#[derive(Default)]
-struct Elsewhere(std::collections::BTreeSet<PartitionId>);
-
-impl Elsewhere {
-    fn extend(&mut self, partitions: impl IntoIterator<Item = PartitionId>) {
-        self.0.extend(partitions);
-    }
-
-    fn list(self, map: u64) -> Vec<wire::Elsewhere> {
-        self.0.into_iter().map(|id| wire::Elsewhere { partition: id.number(), map }).collect()
-    }
-}
-
-fn to_bytes(values: &[f32]) -> Bytes {
-    let mut bytes = Vec::with_capacity(values.len() * 4);
-    values.iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
-    bytes.into()
 }

@@ -106,23 +106,42 @@ async fn a_damaged_checkpoint_is_not_loaded_and_one_of_another_model_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_cannot_be_looked_into_is_refused_before_anything_is_trained() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("kept");
+    fs::write(&file, "in the way").unwrap();
+    let mut cluster = Cluster::saving(1, &file);
+    cluster.add("ps-0");
+    cluster.want(1, &[]);
+    match cluster.client_of(counting()).await.err() {
+        Some(ClientError::Declined(why)) => {
+            assert!(why.contains("CheckpointFailed") && why.contains("name a folder"), "{why}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_cannot_be_written_stops_nothing_and_the_reason_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("checkpoints");
-    // A file where the folder should be: what a full disk answers comes the same way.
-    fs::write(&place, "in the way").unwrap();
+    let (place, aside) = (folder.path().join("checkpoints"), folder.path().join("aside"));
     let mut cluster = Cluster::saving(1, &place);
     cluster.add("ps-0");
     cluster.want(1, &[]);
     let pushing = Pushing::start(&cluster, 1).await;
+    cluster.saved().await;
+    // A file where the folder should be: what a full disk answers comes the same way.
+    fs::rename(&place, &aside).unwrap();
+    fs::write(&place, "in the way").unwrap();
     let failed = |status: &flexor_master::servers::ServersStatus| {
-        status.checkpoints.as_ref().is_some_and(|one| one.failure.is_some() && one.latest.is_none())
+        status.checkpoints.as_ref().is_some_and(|one| one.failure.is_some())
     };
     cluster.until("a failure", failed).await;
     pushing.more(5).await;
     let why = cluster.status().checkpoints.unwrap().failure.unwrap();
-    assert!(why.contains("cannot write"), "{why}");
+    assert!(why.contains("cannot "), "{why}");
     fs::remove_file(&place).unwrap();
+    fs::rename(&aside, &place).unwrap();
     cluster.saved().await;
     assert_eq!(cluster.status().checkpoints.unwrap().failure, None);
     pushing.end().await;

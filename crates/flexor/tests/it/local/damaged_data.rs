@@ -52,3 +52,29 @@ fn damaged_records_are_left_out_by_choice_and_every_record_is_accounted_for() {
     assert_eq!(counted, damaged, "each is left out once");
     assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the place is told");
 }
+
+#[test]
+fn records_that_mean_nothing_are_left_out_by_choice_and_named_without_it() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let words = ["data", "gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"];
+    let made: Ran = server(&words).current_dir(folder).output().unwrap().into();
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let file = folder.join("quickstart.csv");
+    let mut lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    lines[1000].push_str(",1");
+    lines[12_000].replace_range(..1, "7");
+    fs::write(&file, lines.join("\n")).unwrap();
+
+    Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&place);
+    let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
+    assert!(ended.stdout.contains("20000 expected, 20000 accounted for"), "{}", ended.stdout);
+    let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
+    for named in ["record 999: it has 16 columns", "record 11999: column label is"] {
+        assert!(logs.contains(named), "{named}: {logs}");
+    }
+
+    Quickstart { records: 20_000, ..Quickstart::default() }.write(&place);
+    let ended = place.run(&["job.yaml"]).patient(super::run::quickstart::PATIENCE).wait_for(1);
+    assert!(ended.stdout.contains("or leave such records out with --damaged skip"), "{}", ended.stdout);
+}
