@@ -29,6 +29,7 @@ use std::time::Duration;
 pub use action::{Action, Event, PodWish, ServiceWish};
 pub use migration::{Migration, MigrationStage, Placed};
 pub use observed::{ObservedJob, PlanSeen, PodPhase, PodSeen};
+pub use plans::plan_fits;
 pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SeatEnd, SeatRecord, SetBy, Target};
 
 use crate::Because;

@@ -37,6 +37,7 @@ pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
         migrate: pods(spec.migrate_pods.as_ref(), "spec.migratePods", &mut findings, migrate)?,
         server_addresses: spec.ps_hosts.clone().unwrap_or_default(),
     };
+    one_by_one(&subject, &mut findings)?;
     let pods = subject.create.is_empty() && subject.remove.is_empty() && subject.migrate.is_empty();
     if subject.roles.is_empty() && pods && subject.server_addresses.is_empty() {
         findings.push(Finding::new(Reason::FieldUnused, "spec", "the plan changes nothing"));
@@ -69,6 +70,24 @@ fn origin(plan: &ScalePlan) -> Result<PlanOrigin, Finding> {
                 .help("write manual for a plan of your own"))
         }
     }
+}
+
+/// Pods are not created and removed one by one. Whoever writes a plan is told so at once; what DLRover's own master wrote
+/// is read, and a job refuses it.
+fn one_by_one(plan: &Plan, findings: &mut Vec<Finding>) -> Result<(), Finding> {
+    let lists = [("spec.createPods", plan.create.is_empty()), ("spec.removePods", plan.remove.is_empty())];
+    for (field, _) in lists.into_iter().filter(|(_, is_empty)| !is_empty) {
+        let message = "pods are not created and removed one by one";
+        let help = "write how many a role is to have in replicaResourceSpecs";
+        match plan.origin {
+            PlanOrigin::Manual => return Err(Finding::new(Reason::InvalidValue, field, message).help(help)),
+            PlanOrigin::Auto => {
+                let message = format!("{message}: a job refuses the plan");
+                findings.push(Finding::new(Reason::FieldUnused, field, message).help(help));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, path: &str) -> Result<T, Finding> {

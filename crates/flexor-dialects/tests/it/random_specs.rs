@@ -256,7 +256,7 @@ pub fn scale_plan() -> impl Strategy<Value = dlrover::ScalePlan> {
         option::of(prop::collection::vec(text(), 0..3)),
     )
         .prop_map(|(name, owner_job, replica_resource_specs, create_pods, remove_pods, migrate_pods, ps_hosts)| {
-            dlrover::ScalePlan::new(
+            let mut plan = dlrover::ScalePlan::new(
                 &name,
                 dlrover::ScalePlanSpec {
                     owner_job,
@@ -266,7 +266,10 @@ pub fn scale_plan() -> impl Strategy<Value = dlrover::ScalePlan> {
                     migrate_pods,
                     ps_hosts,
                 },
-            )
+            );
+            // People name no pods to create or remove.
+            plan.metadata.labels = Some([("scale-type".to_owned(), "auto".to_owned())].into());
+            plan
         })
 }
 

@@ -5,7 +5,7 @@
 //! plan, or an edit of the job, speaks of a role of it. One that only waits for successors of pods
 //! ([`super::migrating`]) lets the others go on.
 
-use flexor_model::{MOST_REPLICAS, Plan, Rank, Reason, Resources, Role};
+use flexor_model::{Job, MOST_REPLICAS, Plan, Rank, Reason, Resources, Role, RoleKind};
 
 use super::migrating::Migrated;
 use super::status::{PlanPhase, PlanStatus, SeatRecord, SetBy};
@@ -96,26 +96,8 @@ impl Draft<'_> {
 
     /// Why a plan cannot be carried out.
     fn check_plan(&self, seen: &PlanSeen) -> Result<(), Because> {
-        let plan = &seen.plan;
-        let refused = |detail: String| Err(Because::new(Reason::PlanRefused, format!("{}: {detail}", plan.name)));
-        if !(plan.create.is_empty() && plan.remove.is_empty()) {
-            let detail = "pods are not created and removed one by one; write how many a role is to have \
-                          (replicaResourceSpecs)";
-            return refused(detail.to_owned());
-        }
-        for (name, change) in &plan.roles {
-            let Some(role) = self.observed.job.roles.iter().find(|role| role.name == *name) else {
-                return refused(format!("the job has no role {name}"));
-            };
-            if let Some(replicas) = change.replicas.filter(|replicas| *replicas > MOST_REPLICAS) {
-                return refused(format!("{replicas} replicas of {name} are more than {MOST_REPLICAS}"));
-            }
-            let allowed = role.size.allowed();
-            if let Some(replicas) = change.replicas.filter(|replicas| !allowed.contains(*replicas)) {
-                return refused(format!("{replicas} replicas of {name} are outside of {allowed}"));
-            }
-        }
-        Ok(())
+        let refused = |detail| Because::new(Reason::PlanRefused, format!("{}: {detail}", seen.plan.name));
+        plan_fits(&seen.plan, self.observed.job).map_err(refused)
     }
 
     /// A plan is done when every role that it names has its pods, and no more, and every pod that is to migrate has.
@@ -168,6 +150,29 @@ impl Draft<'_> {
         let status = PlanStatus { phase, because: Some(because), finished_at: Some(self.now) };
         self.act(Action::SetPlanStatus { plan: name.to_owned(), status });
     }
+}
+
+/// Why a job cannot carry a plan out, as far as that can be seen without its pods.
+pub fn plan_fits(plan: &Plan, job: &Job) -> Result<(), String> {
+    if !(plan.create.is_empty() && plan.remove.is_empty()) {
+        let instead = "write how many a role is to have (replicaResourceSpecs)";
+        return Err(format!("pods are not created and removed one by one; {instead}"));
+    }
+    for (name, change) in &plan.roles {
+        let Some(role) = job.roles.iter().find(|role| role.name == *name) else {
+            let known = job.roles.iter().filter(|role| role.kind != RoleKind::Master);
+            let known: Vec<&str> = known.map(|role| role.name.as_str()).collect();
+            return Err(format!("the job has no role {name}; it has {}", known.join(", ")));
+        };
+        if let Some(replicas) = change.replicas.filter(|replicas| *replicas > MOST_REPLICAS) {
+            return Err(format!("{replicas} replicas of {name} are more than {MOST_REPLICAS}"));
+        }
+        let allowed = role.size.allowed();
+        if let Some(replicas) = change.replicas.filter(|replicas| !allowed.contains(*replicas)) {
+            return Err(format!("{replicas} replicas of {name} are outside of {allowed}"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a later plan takes the place of an earlier one. What one has set that is begun stays set, unless the later one

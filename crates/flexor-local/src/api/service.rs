@@ -144,7 +144,7 @@ fn refused(error: WishError) -> Status {
     match error {
         WishError::Missing { .. } | WishError::NoContainer { .. } => Status::not_found(error.to_string()),
         WishError::PlanExists(_) => Status::already_exists(error.to_string()),
-        WishError::CannotRun(_) => Status::invalid_argument(error.to_string()),
+        WishError::CannotRun(_) | WishError::PlanDoesNotFit { .. } => Status::invalid_argument(error.to_string()),
         WishError::BeingDeleted(_) | WishError::NotRunning { .. } | WishError::Object(_) => {
             Status::failed_precondition(error.to_string())
         }

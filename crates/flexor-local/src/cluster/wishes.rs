@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use flexor_engine::controller::{JobStatus, PlanStatus};
+use flexor_engine::controller::{JobStatus, PlanStatus, plan_fits};
 use flexor_model::{DnsLabel, Job, JobUid, ObjectName, Plan};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -44,6 +44,14 @@ pub enum WishError {
     /// A plan of this name says something else.
     #[error("the plan {0} is here and says something else; plans stay as they are, so give yours another name")]
     PlanExists(ObjectName),
+    /// The job cannot do what a plan says.
+    #[error("the plan {plan} cannot be carried out: {why}")]
+    PlanDoesNotFit {
+        /// The plan.
+        plan: ObjectName,
+        /// Why not.
+        why: String,
+    },
     /// A job of this name is on its way out.
     #[error("the job {0} is being deleted; try again once it is gone")]
     BeingDeleted(JobKey),
@@ -130,7 +138,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Its job is not there, a plan of its name says something else, or it cannot be written down.
+    /// Its job is not there or cannot do what it says, a plan of its name says something else, or it cannot be written
+    /// down.
     pub fn apply_plan(&self, mut plan: Plan, manifest: Value) -> Result<Taken, WishError> {
         let namespace = plan.namespace.get_or_insert_with(usual_namespace).clone();
         let key = JobKey { namespace, name: plan.job.clone() };
@@ -140,6 +149,7 @@ impl Cluster {
         if let Some(known) = record.plans.iter().find(|known| known.plan.name == plan.name) {
             return if known.plan == plan { Ok(Taken::Unchanged) } else { Err(WishError::PlanExists(plan.name)) };
         }
+        plan_fits(&plan, &record.job).map_err(|why| WishError::PlanDoesNotFit { plan: plan.name.clone(), why })?;
         let plan = PlanRecord { manifest, plan, created_at: now(), status: PlanStatus::default() };
         record.change(self.home(), |record| record.plans.push(plan))?;
         drop(state);

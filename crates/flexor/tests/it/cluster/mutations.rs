@@ -98,7 +98,8 @@ fn only_we_can_tell(object: &Value) -> bool {
     let report = manifest::check(serde_json::to_string(object).unwrap().as_bytes());
     let mut reasons = report.findings().filter(|finding| finding.is_error()).map(|finding| {
         let quantity = finding.reason == Reason::WrongType && finding.message.contains("must be a quantity");
-        let label = finding.field == "metadata.labels.scale-type";
+        // Rules of definitions do not see labels, and what a plan may say hangs on one.
+        let label = ["metadata.labels.scale-type", "spec.createPods", "spec.removePods"].contains(&&*finding.field);
         finding.reason == Reason::UnreadablePod || quantity || label
     });
     reasons.all(|known| known)

@@ -40,7 +40,7 @@ fn every_step_of_a_plan_is_a_line() {
     let plan = "\
 apiVersion: elastic.iml.github.io/v1alpha1
 kind: ScalePlan
-metadata: {name: p, labels: {scale-type: manual}}
+metadata: {name: p, labels: {scale-type: auto}}
 spec:
   ownerJob: mnist
   replicaResourceSpecs:
