@@ -1,6 +1,6 @@
 //! The `ScalePlan` as its users write it, and its status.
 
-#![expect(clippy::duplicated_attributes, reason = "two columns are of the same type")]
+#![expect(clippy::duplicated_attributes, reason = "some columns are of the same type")]
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,9 @@ use crate::wire_resources::ResourceList;
     doc = "A change to the size of a running ElasticJob.",
     printcolumn(name = "Owner", type_ = "string", json_path = ".spec.ownerJob"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason", priority = 1),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
 )]
 #[x_kube(
     validation = Rule::new("!has(self.replicaResourceSpecs) || self.replicaResourceSpecs.all(role, role.size() <= 63 && role.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))")
@@ -122,7 +124,13 @@ pub struct ScalePlanStatus {
     /// When it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_time: Option<Time>,
-    /// Created, Pending, Scaling or Succeeded.
+    /// Created, Pending, Scaling, Succeeded or Failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// Why it is in this phase, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The same for people: what it waits for, or why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }

@@ -19,7 +19,9 @@ fn each_kind_has_a_short_name_of_its_own_and_the_columns_its_users_know() {
     let mut lines = Vec::new();
     for (dialect, crd) in crds() {
         let columns = crd.spec.versions[0].additional_printer_columns.clone().unwrap_or_default();
-        let columns: Vec<String> = columns.into_iter().map(|column| column.name.to_uppercase()).collect();
+        let heading = |name: String, is_wide: bool| if is_wide { format!("[{name}]") } else { name };
+        let columns = columns.into_iter().map(|column| heading(column.name.to_uppercase(), column.priority.is_some()));
+        let columns: Vec<String> = columns.collect();
         let short = crd.spec.names.short_names.clone().unwrap_or_default().join(" ");
         lines.push(format!("{dialect} {} ({short}): {}", crd.spec.names.kind, columns.join(" ")));
     }
@@ -27,7 +29,7 @@ fn each_kind_has_a_short_name_of_its_own_and_the_columns_its_users_know() {
         lines,
         [
             "dlrover ElasticJob (dej): PHASE AGE",
-            "dlrover ScalePlan (dsp): OWNER PHASE AGE",
+            "dlrover ScalePlan (dsp): OWNER PHASE AGE [REASON] [MESSAGE]",
             "torchelastic ElasticJob (tej): DESIRED MIN MAX PHASE AGE",
             "edl TrainingJob (tj): PHASE TRAINERS MIN MAX AGE",
         ]

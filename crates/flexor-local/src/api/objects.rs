@@ -6,6 +6,8 @@ mod kept;
 mod plan;
 mod pod;
 
+pub use pod::REPLACED;
+
 use std::time::Duration;
 
 use flexor_wire::local::v1::Resource;

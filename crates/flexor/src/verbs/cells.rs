@@ -1,9 +1,10 @@
 //! What the tables of the kinds show: headings, and a row for an object.
 
+use flexor_local::api::REPLACED;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::kinds::{Columns, ObjectKind};
+use super::kinds::{Column, Columns, ObjectKind};
 use super::{age, pod_state};
 
 /// How a table is to be.
@@ -20,13 +21,13 @@ pub struct Style {
 /// The heading of a table.
 pub fn heading(kind: &ObjectKind, style: Style) -> Vec<String> {
     let own: Vec<&str> = match &kind.columns {
-        Columns::Pod if style.wide => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"],
+        Columns::Pod if style.wide => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "REPLACED"],
         Columns::Pod => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
         Columns::Event => vec!["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"],
         Columns::ConfigMap => vec!["NAME", "DATA", "AGE"],
         Columns::Secret => vec!["NAME", "TYPE", "DATA", "AGE"],
         Columns::Defined(columns) => {
-            std::iter::once("NAME").chain(columns.iter().map(|column| column.heading.as_str())).collect()
+            std::iter::once("NAME").chain(shown(columns, style).map(|column| column.heading.as_str())).collect()
         }
     };
     let namespace = (style.namespaces && kind.namespaced).then_some("NAMESPACE");
@@ -44,7 +45,8 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
             let state = pod_state::of(object);
             let mut cells = vec![name, state.ready, state.status, state.restarts.to_string(), age()];
             if style.wide {
-                cells.extend([text(&object["status"]["podIP"]), text(&object["spec"]["nodeName"])]);
+                let replaced = metadata["annotations"][REPLACED].as_str().unwrap_or("0").to_owned();
+                cells.extend([text(&object["status"]["podIP"]), text(&object["spec"]["nodeName"]), replaced]);
             }
             cells
         }
@@ -58,15 +60,20 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
         Columns::ConfigMap => vec![name, entries(object, &["data", "binaryData"]), age()],
         Columns::Secret => vec![name, text(&object["type"]), entries(object, &["data"]), age()],
         Columns::Defined(columns) => {
-            let cell = |column: &super::kinds::Column| {
+            let cell = |column: &Column| {
                 let value = at(object, &column.path);
                 if column.is_date { age::since(value, now) } else { text(value) }
             };
-            std::iter::once(name).chain(columns.iter().map(cell)).collect()
+            std::iter::once(name).chain(shown(columns, style).map(cell)).collect()
         }
     };
     let namespace = (style.namespaces && kind.namespaced).then(|| text(&metadata["namespace"]));
     namespace.into_iter().chain(own).collect()
+}
+
+/// Those of the columns of a definition that a table has.
+fn shown(columns: &[Column], style: Style) -> impl Iterator<Item = &Column> {
+    columns.iter().filter(move |column| style.wide || !column.is_wide)
 }
 
 /// How many entries some mappings have together.

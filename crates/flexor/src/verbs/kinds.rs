@@ -51,6 +51,8 @@ pub struct Column {
     pub path: String,
     /// It is a time, shown as an age.
     pub is_date: bool,
+    /// Only a wide table has it.
+    pub is_wide: bool,
 }
 
 impl ObjectKind {
@@ -110,6 +112,7 @@ fn priority_class() -> ObjectKind {
         heading: heading.to_owned(),
         path: path.to_owned(),
         is_date: heading == "AGE",
+        is_wide: false,
     };
     let columns = vec![
         column("VALUE", ".value"),
@@ -158,6 +161,7 @@ fn of_dialect(kind: &flexor_dialects::Kind) -> ObjectKind {
         heading: column.name.to_uppercase(),
         path: column.json_path,
         is_date: column.type_ == "date",
+        is_wide: column.priority.is_some_and(|priority| priority > 0),
     });
     ObjectKind {
         // The one kind that is about jobs and none itself.

@@ -13,6 +13,10 @@ const NODE: &str = "laptop";
 /// What we put beside programs that are not ours.
 const SIDECAR: &str = "flexor-sidecar";
 
+/// The annotation that says how many pods had a pod's place before it. Its containers count from 0, as on Kubernetes:
+/// it is another pod.
+pub const REPLACED: &str = "flexor/replaced";
+
 pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
     let meta = &pod.meta;
     let job = all.jobs.get(&meta.job);
@@ -23,6 +27,9 @@ pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
         "labels": meta.wish.labels,
         "creationTimestamp": time(meta.created_at),
     });
+    if meta.wish.relaunches > 0 {
+        metadata["annotations"] = json!({ REPLACED: meta.wish.relaunches.to_string() });
+    }
     if let Some(since) = meta.deleting_since {
         metadata["deletionTimestamp"] = time(since);
     }
