@@ -15,6 +15,7 @@ use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::audience::Audience;
 use crate::clock::Clock;
 use crate::data::{Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
@@ -57,8 +58,7 @@ struct Inner {
     clock: Clock,
     reports: Mutex<Reports>,
     evaluations: Evaluations,
-    /// Moves on when something was reported that is to be shown at once.
-    shown: watch::Sender<u64>,
+    audience: Audience,
     pods: Pods,
     /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
     links: Mutex<HashMap<u64, u32>>,
@@ -147,7 +147,7 @@ impl Job {
             clock,
             reports,
             evaluations: Evaluations::default(),
-            shown: watch::Sender::new(0),
+            audience: Audience::default(),
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -356,14 +356,9 @@ impl Job {
         &self.0.evaluations
     }
 
-    /// Has whoever shows the job to people look at what was reported.
-    pub(crate) fn show_reports(&self) {
-        self.0.shown.send_modify(|count| *count += 1);
-    }
-
-    /// Moves on when that is to be looked at at once.
-    pub(crate) fn shown(&self) -> watch::Receiver<u64> {
-        self.0.shown.subscribe()
+    /// Whoever shows the job to people.
+    pub(crate) fn audience(&self) -> &Audience {
+        &self.0.audience
     }
 
     /// What there is to tell.

@@ -18,6 +18,7 @@ pub mod recorder;
 pub mod records;
 pub mod servers;
 
+mod audience;
 mod http;
 mod metrics;
 mod service;

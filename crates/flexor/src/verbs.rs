@@ -42,7 +42,7 @@ pub use self::describe::Text;
 pub use self::kinds::{ObjectKind, all as all_kinds, named as kinds_named};
 pub use self::leading_options::{behind_the_verb, is_verb};
 pub use self::table::Table;
-use crate::exit::Exit;
+use crate::exit::{Exit, Misused};
 use crate::{output, run};
 
 /// What was asked for cannot be had, which says nothing against the cluster.
@@ -65,6 +65,9 @@ pub fn run(verb: Verb) -> anyhow::Result<Exit> {
 /// Tells why something was not done. How the process then ends.
 pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
     output::note(&format!("error: {}", output::with_causes(&error)));
+    if error.is::<Misused>() {
+        return Ok(Exit::Usage);
+    }
     let is_refusal = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Refused(_) | ClientError::Exists(_)) => true,
         Some(ClientError::NoCluster(_) | ClientError::Lost(_)) => false,

@@ -162,7 +162,8 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
                 tracing::warn!(%because, "what came of a worker's pushes cannot be written down");
             }
             if metrics.at_once {
-                job.show_reports();
+                let audience = job.audience();
+                audience.has_heard(audience.say(), job.is_recovering()).await;
             }
             Ok(done)
         }
@@ -184,7 +185,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             if let Some(scores) = job.evaluations().finish(&worker(member?), &said) {
                 job.with_reports(|reports| reports.learning.measured(scores));
             }
-            job.show_reports();
+            job.audience().say();
             Ok(done)
         }
         Op::Position(_) => Ok(data_calls::position(job)),

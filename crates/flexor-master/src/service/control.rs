@@ -82,10 +82,11 @@ async fn follow(
     let mut last = None;
     let mut released = Vec::new();
     let mut servers = job.servers().told();
-    let mut shown = job.shown();
+    let (mut said, listener) = (job.audience().said(), job.audience().listen());
     let mut ticks = tokio::time::interval(LOOK_AGAIN);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let words = *said.borrow_and_update();
         let now = standing::of(&job);
         if last.as_ref() != Some(&now) {
             to_tell.push(proposal(&job, wire::proposal::Kind::Standing(Box::new(now.clone()))));
@@ -101,6 +102,7 @@ async fn follow(
                 return;
             }
         }
+        listener.heard(words);
         tokio::select! {
             message = observed.next() => match message {
                 Some(Ok(message)) => take_in(&job, message),
@@ -108,7 +110,7 @@ async fn follow(
             },
             _ = decided.changed() => {}
             _ = servers.changed() => {}
-            _ = shown.changed() => {}
+            _ = said.changed() => {}
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }

@@ -1,11 +1,11 @@
 //! `flexor apply`: what the dialects find good goes to the cluster, with the manifest that it comes from.
 
-use flexor_local::api::{Client, Outcome};
+use flexor_local::api::{Client, Outcome, Resource};
 use flexor_local::objects::Object;
-use flexor_model::DnsLabel;
+use flexor_model::{DnsLabel, Job};
 use serde_json::Value;
 
-use super::args::ApplyArgs;
+use super::args::{ApplyArgs, USUAL_NAMESPACE};
 use super::{Refusal, cells, kinds};
 use crate::exit::Exit;
 use crate::output;
@@ -27,6 +27,9 @@ pub async fn give(client: &Client, wanted: Wanted, typed: Option<&DnsLabel>) -> 
         job.namespace = namespace(typed, job.namespace, &manifest)?;
         let outcome = client.apply_job(&job, &manifest).await?;
         tell(&manifest, outcome)?;
+        if outcome == Outcome::Configured {
+            output::note(&effect(client, &job).await?);
+        }
     }
     for (mut plan, manifest) in wanted.plans {
         plan.namespace = namespace(typed, plan.namespace, &manifest)?;
@@ -34,6 +37,22 @@ pub async fn give(client: &Client, wanted: Wanted, typed: Option<&DnsLabel>) -> 
         tell(&manifest, outcome)?;
     }
     Ok(Exit::Success)
+}
+
+/// What comes of a change of a job, and when.
+async fn effect(client: &Client, job: &Job) -> anyhow::Result<String> {
+    let name = job.name.as_str();
+    let namespace = job.namespace.as_ref().map_or(USUAL_NAMESPACE, DnsLabel::as_str);
+    let jobs = client.list(Resource::Jobs, Some(namespace)).await?;
+    let known = jobs.iter().find(|known| known["metadata"]["name"] == *name);
+    let phase = known.map(|known| cells::text(&known["status"]["phase"]).to_lowercase()).unwrap_or_default();
+    Ok(match phase.as_str() {
+        "succeeded" | "failed" => format!("note: {name} is over, and is not run again; delete it and apply it then"),
+        _ => format!(
+            "note: sizes of roles, and whether {name} is suspended, change at once; all else holds for pods that are \
+             made from now on, and `flexor delete pod NAME` has one made again"
+        ),
+    })
 }
 
 /// An object in the namespace that was typed, where its manifest names none and its kind has them.

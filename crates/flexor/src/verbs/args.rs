@@ -30,7 +30,7 @@ pub enum Verb {
     Events(EventsArgs),
     /// Change how many replicas a role of a job has
     ///
-    /// A TorchElastic job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover
+    /// Numbers are how many there are to be in all. A TorchElastic job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover
     /// job a ScalePlan is made, named after the job.
     #[command(
         after_help = "Examples:\n  flexor scale torch-mnist --worker 3\n  flexor scale quickstart --worker 3 --ps 2\n  flexor scale elasticjob imagenet --replicas 1"
@@ -144,7 +144,7 @@ pub struct DescribeArgs {
 /// What `flexor logs` takes.
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    /// The pod
+    /// The pod, by its name or, where only one is meant, by what follows the job in it, such as ps-0
     #[arg(value_name = "POD")]
     pub pod: String,
     /// The container [default: the one that trains]
@@ -183,16 +183,16 @@ pub struct ScaleArgs {
     #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
     pub words: Vec<String>,
     /// How many replicas
-    #[arg(long, value_name = "N", required_unless_present_any = ["worker", "ps"])]
+    #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u32>,
     /// Of which role [default: worker]
     #[arg(long, value_name = "ROLE", requires = "replicas")]
     pub role: Option<RoleName>,
     /// How many workers
-    #[arg(long, value_name = "N", conflicts_with = "replicas")]
+    #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true, conflicts_with = "replicas")]
     pub worker: Option<u32>,
     /// How many parameter servers
-    #[arg(long, value_name = "N", conflicts_with = "replicas")]
+    #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true, conflicts_with = "replicas")]
     pub ps: Option<u32>,
     #[command(flatten)]
     pub place: Place,
@@ -245,7 +245,7 @@ pub struct DeleteArgs {
 /// What `flexor kill` takes.
 #[derive(Debug, Args)]
 pub struct KillArgs {
-    /// The pod
+    /// The pod, by its name or, where only one is meant, by what follows the job in it, such as ps-0
     #[arg(value_name = "POD")]
     pub pod: String,
     /// The container [default: the one that trains]
@@ -314,6 +314,11 @@ impl Verb {
             Verb::Apply(args) => &args.home,
         }
     }
+}
+
+/// A number of replicas.
+fn replicas(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "write how many there are to be in all, such as 0 or 3".to_owned())
 }
 
 /// Some of a resource, more than nothing.

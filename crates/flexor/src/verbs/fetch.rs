@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::kinds::{self, ObjectKind};
 use super::selector::Selector;
-use super::{missing, refuse};
+use super::{cells, missing, refuse};
 
 /// Some kinds, and those of them that are named; all where none is.
 #[derive(Debug)]
@@ -114,6 +114,34 @@ pub async fn pod_name<'a>(client: &Client, namespace: &str, word: &'a str) -> an
     refuse(format!("{word} is no pod, and only pods run programs; `flexor get pods` lists them"))
 }
 
+/// The name of the pod that is meant by `NAME` or `pod/NAME`: of one that is called so, or else of the only one that is
+/// called so without what it has from its job.
+pub async fn pod(client: &Client, namespace: &str, word: &str) -> anyhow::Result<String> {
+    let word = pod_name(client, namespace, word).await?;
+    let pods = client.list(Resource::Pods, Some(namespace)).await?;
+    let name = |pod: &Value| cells::text(&pod["metadata"]["name"]);
+    if pods.iter().any(|pod| name(pod) == word) {
+        return Ok(word.to_owned());
+    }
+    let owner = |pod: &Value| cells::text(&pod["metadata"]["ownerReferences"][0]["name"]);
+    let mut meant: Vec<String> =
+        pods.iter().filter(|pod| is_short_for(&name(pod), &owner(pod), word)).map(name).collect();
+    // One that is on its way out may have the name of its successor.
+    meant.dedup();
+    match &meant[..] {
+        // What there is instead is told by whoever needs the pod.
+        [] => Ok(word.to_owned()),
+        [one] => Ok(one.clone()),
+        several => refuse(format!("{word} may be {}; write the whole name", several.join(" or "))),
+    }
+}
+
+/// Whether a pod of a job is called so, in full or without what it has from the job.
+pub fn is_short_for(pod: &str, job: &str, word: &str) -> bool {
+    let rest = pod.strip_prefix(job).and_then(|rest| rest.strip_prefix('-'));
+    pod == word || rest.is_some_and(|rest| rest == word || rest.strip_prefix("edljob-") == Some(word))
+}
+
 /// Why something could not be had of a pod: that there is none of that name, else what the cluster says.
 pub async fn no_pod(client: &Client, namespace: &str, pod: &str, error: ClientError) -> anyhow::Error {
     if !matches!(error, ClientError::Refused(_)) {
@@ -130,6 +158,16 @@ pub async fn no_pod(client: &Client, namespace: &str, pod: &str, error: ClientEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_is_named_in_full_or_without_its_job() {
+        for word in ["deep-edljob-ps-0", "edljob-ps-0", "ps-0"] {
+            assert!(is_short_for("deep-edljob-ps-0", "deep", word), "{word}");
+        }
+        for word in ["0", "-0", "ps", "s-0", "ps-01", "deep"] {
+            assert!(!is_short_for("deep-edljob-ps-0", "deep", word), "{word}");
+        }
+    }
 
     #[test]
     fn a_job_is_named_with_or_without_its_kind() {

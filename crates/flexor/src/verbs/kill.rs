@@ -9,7 +9,7 @@ use crate::output;
 
 pub async fn run(client: &Client, args: &KillArgs) -> anyhow::Result<Exit> {
     let namespace = args.place.namespace.as_str();
-    let pod = fetch::pod_name(client, namespace, &args.pod).await?;
+    let pod = &fetch::pod(client, namespace, &args.pod).await?;
     let signal = args.signal;
     if let Err(error) = client.kill(namespace, pod, args.container.as_deref(), signal as i32).await {
         return Err(fetch::no_pod(client, namespace, pod, error).await);

@@ -10,7 +10,7 @@ use crate::output;
 pub async fn run(client: &Client, args: &LogsArgs) -> anyhow::Result<Exit> {
     let options = LogOptions { container: args.container.clone(), follow: args.follow, tail: args.tail };
     let namespace = args.place.namespace.as_str();
-    let pod = fetch::pod_name(client, namespace, &args.pod).await?;
+    let pod = &fetch::pod(client, namespace, &args.pod).await?;
     let mut logs = match client.logs(namespace, pod, &options).await {
         Ok(logs) => logs,
         Err(error) => return Err(fetch::no_pod(client, namespace, pod, error).await),

@@ -57,7 +57,7 @@ async fn find(client: &Client, namespace: &str, job: &str, word: &str) -> anyhow
     let owner = |pod: &Value| cells::text(&pod["metadata"]["ownerReferences"][0]["name"]);
     let (of_job, others): (Vec<Value>, Vec<Value>) = pods.into_iter().partition(|pod| owner(pod) == job);
     let name = |pod: &Value| cells::text(&pod["metadata"]["name"]);
-    if let Some(pod) = of_job.iter().find(|pod| is_meant(&name(pod), job, word)) {
+    if let Some(pod) = of_job.iter().find(|pod| fetch::is_short_for(&name(pod), job, word)) {
         return Ok(pod.clone());
     }
     if let Some(pod) = others.iter().find(|pod| name(pod) == word) {
@@ -74,25 +74,4 @@ async fn find(client: &Client, namespace: &str, job: &str, word: &str) -> anyhow
 
 fn role(pod: &Value) -> String {
     cells::text(&pod["metadata"]["labels"]["replica-type"])
-}
-
-/// Whether a pod of a job is called so, in full or without what it has from the job.
-fn is_meant(pod: &str, job: &str, word: &str) -> bool {
-    let rest = pod.strip_prefix(job).and_then(|rest| rest.strip_prefix('-'));
-    pod == word || rest.is_some_and(|rest| rest == word || rest.strip_prefix("edljob-") == Some(word))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_is_named_in_full_or_without_its_job() {
-        for word in ["deep-edljob-ps-0", "edljob-ps-0", "ps-0"] {
-            assert!(is_meant("deep-edljob-ps-0", "deep", word), "{word}");
-        }
-        for word in ["0", "-0", "ps", "s-0", "ps-01", "deep"] {
-            assert!(!is_meant("deep-edljob-ps-0", "deep", word), "{word}");
-        }
-    }
 }

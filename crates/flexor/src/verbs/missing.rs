@@ -50,7 +50,18 @@ async fn hint(client: &Client, kinds: &[ObjectKind], name: &str, namespace: Opti
         return Ok(of_job(name, &here));
     }
     let names: Vec<&str> = here.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
-    Ok(flexor_dialects::closest(name, names).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default())
+    let close = flexor_dialects::closest(name, names.iter().copied()).map(|meant| format!("; did you mean {meant}?"));
+    let is_pod = kinds.iter().all(|kind| kind.resource == Resource::Pods);
+    Ok(close.unwrap_or_else(|| if is_pod { these(&names) } else { String::new() }))
+}
+
+/// Which pods there are instead, where that is no long list.
+fn these(names: &[&str]) -> String {
+    match names.len() {
+        0 => String::new(),
+        few if few <= MOST_PODS => format!("; there are {}", names.join(", ")),
+        _ => "; `flexor get pods` lists them".to_owned(),
+    }
 }
 
 /// Every object of some kinds, in all namespaces.

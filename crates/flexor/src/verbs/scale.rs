@@ -1,12 +1,13 @@
 //! `flexor scale`: a number in the job's description where its kind has one, as `kubectl scale` does it; else a plan.
 
+use anyhow::anyhow;
 use flexor_local::api::Client;
 use flexor_model::PARTITIONS;
 use serde_json::{Value, json};
 
 use super::args::ScaleArgs;
 use super::{apply, explain, fetch, plans, refuse};
-use crate::exit::Exit;
+use crate::exit::{Exit, Misused};
 use crate::output;
 
 /// The role that is meant where none is named.
@@ -21,6 +22,9 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
     let sizes = sizes(args);
+    if sizes.is_empty() {
+        return Err(Misused(anyhow!("say how many there are to be: {}", numbers_for(&job))).into());
+    }
     for (role, replicas) in &sizes {
         if let Some(range) = outside(&job, role, *replicas) {
             return refuse(format!("{name} may have {range} replicas of {role}, not {replicas}; its manifest says so"));
@@ -70,6 +74,20 @@ fn sizes(args: &ScaleArgs) -> Vec<(String, u32)> {
     let workers = args.worker.map(|replicas| (USUAL_ROLE.to_owned(), replicas));
     let servers = args.ps.map(|replicas| (SERVERS.to_owned(), replicas));
     named.into_iter().chain(workers).chain(servers).collect()
+}
+
+/// What can be written to size the roles of a job.
+fn numbers_for(job: &Value) -> String {
+    let targets = job["status"]["targets"].as_object().into_iter().flatten();
+    let option = |role: &str| match role.to_ascii_lowercase().as_str() {
+        USUAL_ROLE => "--worker N".to_owned(),
+        SERVERS => "--ps N".to_owned(),
+        _ => format!("--replicas N --role {role}"),
+    };
+    // A master is one, whatever is asked for.
+    let varies = targets.filter(|(_, target)| target["minReplicas"] != target["maxReplicas"]);
+    let options: Vec<String> = varies.map(|(role, _)| option(role)).collect();
+    if options.is_empty() { "--replicas N".to_owned() } else { options.join(", ") }
 }
 
 /// The range of a role, where a number lies outside of it.
@@ -127,6 +145,17 @@ mod tests {
         assert_eq!(too_many_servers(&ours, &asked(1000)), Some(1000));
         assert_eq!(too_many_servers(&job(&json!(["python", "ps.py"])), &asked(1000)), None);
         assert_eq!(too_many_servers(&json!({ "spec": {} }), &asked(1000)), None);
+    }
+
+    #[test]
+    fn whoever_says_no_number_is_told_which_can_be_said() {
+        let target = |least: u32, most: Option<u32>| json!({ "minReplicas": least, "maxReplicas": most });
+        let targets = json!({ "dlrover-master": target(1, Some(1)), "ps": target(0, None), "worker": target(0, None) });
+        assert_eq!(numbers_for(&json!({ "status": { "targets": targets } })), "--ps N, --worker N");
+        let targets = json!({ "Worker": target(1, Some(3)), "evaluator": target(0, None) });
+        let told = "--worker N, --replicas N --role evaluator";
+        assert_eq!(numbers_for(&json!({ "status": { "targets": targets } })), told);
+        assert_eq!(numbers_for(&json!({})), "--replicas N");
     }
 
     #[test]

@@ -7,7 +7,13 @@ use super::laptop::{Laptop, dlrover, torchelastic};
 #[test]
 fn what_cannot_be_had_is_told_in_one_line() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
-    std::fs::write(laptop.folder.path().join("plan.yaml"), PLAN_FOR_NOBODY).unwrap();
+    for (file, plan) in [
+        ("plan.yaml", PLAN_FOR_NOBODY.to_owned()),
+        ("servers.yaml", PLAN_FOR_NOBODY.replace("nobody", "torch-mnist").replace("worker:", "ps:")),
+        ("one-by-one.yaml", format!("{PLAN_FOR_NOBODY}  createPods:\n    - {{type: worker}}\n")),
+    ] {
+        std::fs::write(laptop.folder.path().join(file), plan).unwrap();
+    }
     let mut told = String::new();
     for words in [
         &["get", "nodes"][..],
@@ -34,6 +40,8 @@ fn what_cannot_be_had_is_told_in_one_line() {
         &["delete", "-f", "jobs.yaml", "-n", "other"],
         &["scale", "nope", "--replicas", "1"],
         &["scale", "torch-mnit", "--replicas", "1"],
+        &["scale", "torch-mnist"],
+        &["scale", "imagenet", "-n", "elastic-job"],
         &["scale", "torch-mnist", "--worker", "0"],
         &["scale", "torch-mnist", "--replicas", "1", "--role", "ps"],
         &["scale", "imagenet", "-n", "elastic-job", "--replicas", "9"],
@@ -45,6 +53,8 @@ fn what_cannot_be_had_is_told_in_one_line() {
         &["events", "nope"],
         &["events", "torch-mnit", "-w"],
         &["apply", "-f", "plan.yaml"],
+        &["apply", "-f", "servers.yaml"],
+        &["apply", "-f", "one-by-one.yaml"],
         &["apply", "-f", "jobs.yaml", "-n", "other"],
     ] {
         let ran = laptop.flexor(words);
@@ -53,6 +63,9 @@ fn what_cannot_be_had_is_told_in_one_line() {
     insta::assert_snapshot!(told);
     let wrong = laptop.flexor(&["kill", "x", "--signal", "NOPE"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("there is no signal NOPE"), "{}", wrong.stderr);
+    let wrong = laptop.flexor(&["scale", "torch-mnist", "--worker", "-1"]);
+    let told = "invalid value '-1' for '--worker <N>': write how many there are to be in all, such as 0 or 3";
+    assert!(wrong.code == 2 && wrong.stderr.contains(told) && !wrong.stderr.contains("tip"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["migrate", "x", "ps-0", "--memory", "4GB"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("`4GB` is not a quantity; write `4G`"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["get", "pods", "-l", "a in b"]);

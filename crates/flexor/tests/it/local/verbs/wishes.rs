@@ -26,6 +26,19 @@ fn a_killed_program_is_started_again_and_the_reason_told() {
     let events = laptop.json(&["events"]);
     let killed = events["items"].as_array().unwrap().iter().find(|event| event["reason"] == "ProgramKilled").unwrap();
     assert_eq!((&killed["type"], &killed["involvedObject"]["name"]), (&"Warning".into(), &name.into()));
+    // It is another pod, as on Kubernetes.
+    laptop.await_running(3);
+    let row = |words: &[&str]| {
+        let table = laptop.says(words);
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        row.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&["get", "pods"])[3], "0");
+    assert_eq!(row(&["get", "pods", "-o", "wide"]).last().unwrap(), "1");
+    // What follows its job says which it is, as long as it is the only one.
+    let before = laptop.uid_of_running(name).unwrap();
+    assert_eq!(laptop.says(&["kill", "worker-0"]), format!("pod/{name} sent SIGKILL\n"));
+    laptop.eventually("yet another worker 0", || laptop.uid_of_running(name).filter(|uid| *uid != before));
     // A master is a pod like any other.
     let master = "pod/elasticjob-torch-mnist-dlrover-master";
     assert_eq!(laptop.says(&["kill", master, "-s", "9"]), format!("{master} sent SIGKILL\n"));
@@ -49,11 +62,14 @@ fn a_torchelastic_job_is_scaled_by_its_description() {
     imagenet   1         1     3     Running   0s
     ");
     // The manifest says two.
-    let applied = laptop.says(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
-    assert_eq!(applied, "elasticjob.elastic.pytorch.org/imagenet configured\n");
+    let applied = laptop.flexor(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
+    assert_eq!((applied.code, &*applied.stdout), (0, "elasticjob.elastic.pytorch.org/imagenet configured\n"));
+    let told = "note: sizes of roles, and whether imagenet is suspended, change at once; all else holds for pods that are \
+                made from now on, and `flexor delete pod NAME` has one made again\n";
+    assert_eq!(applied.stderr, told);
     laptop.await_running(3);
-    let again = laptop.says(&["apply", "-f", "jobs.yaml"]);
-    assert_eq!(again, "elasticjob.elastic.pytorch.org/imagenet unchanged\n");
+    let again = laptop.flexor(&["apply", "-f", "jobs.yaml"]);
+    assert_eq!((&*again.stdout, &*again.stderr), ("elasticjob.elastic.pytorch.org/imagenet unchanged\n", ""));
     scale("3");
     laptop.await_running(4);
 }
@@ -77,6 +93,9 @@ fn a_dlrover_job_is_scaled_by_plans() {
     torch-mnist-scale-0   torch-mnist   Succeeded   0s
     torch-mnist-scale-1   torch-mnist   Succeeded   0s
     ");
+    let wide = laptop.says(&["get", "scaleplan", "torch-mnist-scale-0", "-o", "wide"]);
+    assert!(wide.starts_with("NAME ") && wide.lines().next().unwrap().ends_with("AGE   REASON     MESSAGE"), "{wide}");
+    assert!(wide.contains("PlanDone   torch-mnist-scale-0: all pods are as it says"), "{wide}");
     let why = laptop.says(&["explain", "torch-mnist"]);
     assert!(why.contains("scaleplan/torch-mnist-scale-1"), "{why}");
     let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
