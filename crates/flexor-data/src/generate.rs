@@ -81,7 +81,7 @@ impl Plan {
     }
 
     /// Where the truth is told.
-    fn truth(&self) -> PathBuf {
+    pub fn truth(&self) -> PathBuf {
         self.out.with_extension("truth.json")
     }
 

@@ -1,18 +1,44 @@
 //! Files that are written whole or not at all.
 //!
 //! What is written goes to a hidden file beside the target, which takes the target's name at the end. Nothing is synced:
-//! data that can be made again need not survive a power cut.
+//! data that can be made again need not survive a power cut. A process that is told to end gives its files up first
+//! ([`give_up`]); only one that is killed leaves them behind.
 
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// How the name of a file ends that is not whole yet.
 pub(crate) const HALF: &str = "half";
+
+/// Files of this process that are not whole yet. Whoever makes or names one holds this. One that was dropped stays in it:
+/// its name is used by nobody else.
+static HALVES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// As long as it is there no file is made and none gets its name.
+#[derive(Debug)]
+pub struct GivenUp {
+    _held: MutexGuard<'static, BTreeSet<PathBuf>>,
+}
+
+/// Removes all files of this process that are not whole. For a process that ends now, whatever its threads are at.
+pub fn give_up() -> GivenUp {
+    let mut halves = halves();
+    while let Some(half) = halves.pop_first() {
+        let _ = std::fs::remove_file(half);
+    }
+    GivenUp { _held: halves }
+}
+
+fn halves() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    HALVES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What becomes of a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,12 +90,14 @@ impl Output {
         }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(refused)?;
+        let mut halves = halves();
         let file = tempfile::Builder::new()
             .prefix(".")
             .suffix(&format!(".{HALF}"))
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder)
             .map_err(refused)?;
+        halves.insert(file.path().to_owned());
         Ok(Self { target: target.to_owned(), existing, file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -87,10 +115,13 @@ impl Output {
         let Self { target, existing, file } = self;
         let refused = |source| OutputError::Io { path: target.clone(), source };
         let file = file.into_inner().map_err(|error| refused(error.into_error()))?;
+        let mut halves = halves();
+        let half = file.path().to_owned();
         let renamed = match existing {
             Existing::Keep => file.persist_noclobber(&target),
             Existing::Replace => file.persist(&target),
         };
+        halves.remove(&half);
         match renamed {
             Ok(_) => Ok(()),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(OutputError::Exists(target)),

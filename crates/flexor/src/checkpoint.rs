@@ -9,11 +9,14 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use flexor_data::output::{Existing, Output};
 use flexor_ps::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, export_plain, list};
+use flexor_ps::elasticdl::KeptError;
+use flexor_worker::predicting::PredictionError;
 use serde::Serialize;
 
 use self::convert::ConvertArgs;
 use crate::exit::{Exit, Refused};
 use crate::output::{self, Format};
+use crate::signals;
 use crate::verbs::Table;
 
 /// What can be done with checkpoints.
@@ -65,7 +68,7 @@ pub struct ExportArgs {
     /// The file to write; one that is there is replaced when the new one is whole
     #[arg(value_name = "FILE")]
     pub out: PathBuf,
-    /// Which checkpoint [default: the latest]
+    /// Which checkpoint [default: the latest that is not damaged]
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
 }
@@ -84,6 +87,7 @@ struct Listed {
 
 /// Does it.
 pub fn run(command: &CheckpointCommand) -> anyhow::Result<Exit> {
+    signals::leave_no_halves()?;
     match command {
         CheckpointCommand::List(args) => tell(args),
         CheckpointCommand::Export(args) => export(args),
@@ -97,7 +101,7 @@ fn tell(args: &ListArgs) -> anyhow::Result<Exit> {
     let listed: Vec<Listed> = whole.into_iter().map(|id| look(&folder, id, args.verify)).collect();
     match args.output {
         Format::Json => output::json(&listed)?,
-        Format::Text if listed.is_empty() => output::text("no checkpoint is whole\n")?,
+        Format::Text if listed.is_empty() => output::text(&format!("{}\n", nothing_in(&args.folder)))?,
         Format::Text => {
             let heading = ["NUMBER", "VARIABLES", "TABLES", "FILES", "BYTES", "DAMAGE"].map(str::to_owned).to_vec();
             let row = |one: &Listed| {
@@ -132,33 +136,103 @@ fn look(folder: &Folder, id: CheckpointId, verify: bool) -> Listed {
 
 fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     let folder = open(&args.folder)?;
-    let whole = list(&folder).map_err(judged)?;
-    let id = match args.number {
-        None => whole.last().copied(),
-        Some(number) => whole.into_iter().find(|id| id.0 == number),
-    };
-    let Some(id) = id else {
-        let shown = args.folder.display();
-        match args.number {
-            None => return refuse(format!("{shown} has no checkpoint that is whole")),
-            Some(number) => {
-                let which = format!("`flexor checkpoint list {shown}` tells which it has");
-                return refuse(format!("{shown} has no checkpoint {number}; {which}"));
-            }
-        }
-    };
-    let checkpoint = Checkpoint::open(&folder, id).map_err(judged)?;
-    let mut file = Output::create(&args.out, Existing::Replace)?;
-    export_plain(&checkpoint, &mut file).map_err(judged)?;
-    file.commit()?;
-    output::text(&format!("wrote {} of checkpoint {}\n", args.out.display(), id.0))?;
+    let id = choose(&args.folder, args.number, |id| {
+        let checkpoint = Checkpoint::open(&folder, id).map_err(judged)?;
+        let mut file = Output::create(&args.out, Existing::Replace)?;
+        export_plain(&checkpoint, &mut file).map_err(judged)?;
+        file.commit()?;
+        Ok(id)
+    })?;
+    output::text(&format!("wrote {} of checkpoint {id}\n", args.out.display()))?;
     Ok(Exit::Success)
 }
+
+/// Does something with the checkpoint of this number, or else with the latest that is not damaged: which ones are passed
+/// over for it is told.
+pub fn choose<T>(
+    path: &Path,
+    number: Option<u64>,
+    mut with: impl FnMut(CheckpointId) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let whole = list(&open(path)?).map_err(judged)?;
+    if let Some(number) = number {
+        let shown = path.display();
+        return match whole.into_iter().find(|id| id.0 == number) {
+            Some(id) => with(id),
+            None => refuse(format!(
+                "{shown} has no checkpoint {number}; `flexor checkpoint list {shown}` tells which it has"
+            )),
+        };
+    }
+    if whole.is_empty() {
+        return refuse(nothing_in(path));
+    }
+    let latest_first = whole.into_iter().rev().map(|id| (format!("checkpoint {id}"), id));
+    first_undamaged(latest_first, with)
+}
+
+/// The first of some that is not damaged. Those before it are told, with what is wrong; where all are damaged, what is
+/// wrong with the first.
+fn first_undamaged<I, T>(
+    all: impl Iterator<Item = (String, I)>,
+    mut with: impl FnMut(I) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut passed: Vec<(String, anyhow::Error)> = Vec::new();
+    for (name, one) in all {
+        match with(one) {
+            Err(error) if is_damage(&error) => passed.push((name, error)),
+            done => {
+                for (name, error) in &passed {
+                    output::note(&format!("warning: {name} is passed over: {}", output::with_causes(error)));
+                }
+                return done;
+            }
+        }
+    }
+    match passed.into_iter().next() {
+        Some((_, error)) => Err(error),
+        None => refuse("there is no checkpoint".to_owned()),
+    }
+}
+
+/// Whether an error says that a checkpoint is not as it was written.
+fn is_damage(error: &anyhow::Error) -> bool {
+    use CheckpointError::{Arrival, Damaged, Partition, Storage};
+    use KeptError::{Arrival as Misfit, Contradiction, Incomplete, ModelFile, Nothing};
+    let of_ours = |error: &CheckpointError| {
+        matches!(error, Damaged { .. } | Partition { .. } | Arrival { .. } | Storage { .. })
+            && !error.is_about_writing()
+    };
+    let of_others = |error: &KeptError| {
+        matches!(error, Nothing(_) | Incomplete { .. } | ModelFile { .. } | Contradiction(_) | Misfit(_))
+            || matches!(error, KeptError::Checkpoint(error) if of_ours(error))
+    };
+    let error = error.downcast_ref::<Refused>().map_or(error, |Refused(error)| error);
+    error.chain().any(|cause| {
+        cause.downcast_ref().is_some_and(of_ours)
+            || cause.downcast_ref().is_some_and(of_others)
+            || matches!(cause.downcast_ref(), Some(PredictionError::Checkpoint(error)) if of_ours(error))
+    })
+}
+
+/// That there is nothing to be had in a folder.
+fn nothing_in(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let begun = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("checkpoint-")).count();
+    match begun {
+        0 => format!("no checkpoints in {}", folder.display()),
+        _ => format!("no checkpoint in {} is whole: {begun} begun and not finished", folder.display()),
+    }
+}
+
+/// Which folder is meant.
+const OF_THE_JOB: &str = "give the one of spec.flexor.checkpoints.folder";
 
 fn open(folder: &Path) -> anyhow::Result<Folder> {
     match folder.is_dir() {
         true => Ok(Folder::new(folder)),
-        false => refuse(format!("{} is no folder; give the one of spec.flexor.checkpoints.folder", folder.display())),
+        false if folder.exists() => refuse(format!("{} is no folder; {OF_THE_JOB}", folder.display())),
+        false => refuse(format!("there is no folder {}; {OF_THE_JOB}", folder.display())),
     }
 }
 

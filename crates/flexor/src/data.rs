@@ -15,7 +15,7 @@ use flexor_data::{CsvHeader, DataError, OnDamage, Options, output::Existing};
 
 pub use self::{convert::ConvertArgs, generate::GenCommand, inspect::InspectArgs};
 use crate::exit::{Exit, Refused};
-use crate::output;
+use crate::{output, signals};
 
 /// What can be done with data files.
 #[derive(Debug, Subcommand)]
@@ -49,6 +49,7 @@ pub enum DataCommand {
 
 /// Does it.
 pub fn run(command: &DataCommand) -> anyhow::Result<Exit> {
+    signals::leave_no_halves()?;
     let done = match command {
         DataCommand::Gen(command) => generate::run(command),
         DataCommand::Convert(args) => convert::run(args),

@@ -45,16 +45,21 @@ impl Exit {
             (false, false) => Self::Infrastructure,
         }
     }
+
+    /// The code of the process.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Infrastructure => 3,
+            Self::Interrupted => 130,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(match exit {
-            Exit::Success => 0,
-            Exit::Failure => 1,
-            Exit::Usage => 2,
-            Exit::Infrastructure => 3,
-            Exit::Interrupted => 130,
-        })
+        ExitCode::from(exit.code())
     }
 }

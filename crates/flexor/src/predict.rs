@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::worker::measured;
+use crate::{checkpoint, signals};
 
 /// What `flexor predict` takes.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub struct PredictArgs {
     /// The folder of checkpoints, as in spec.flexor.checkpoints.folder
     #[arg(long, value_name = "FOLDER")]
     pub checkpoints: PathBuf,
-    /// Which checkpoint [default: the latest]
+    /// Which checkpoint [default: the latest that is not damaged]
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
     /// The data: files, or folders of files
@@ -40,7 +41,8 @@ pub struct PredictArgs {
     /// Records at a time
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: u32,
-    /// Output format of the last line, which says how well the predictions fit the labels
+    /// Output format of the last line, which says how well the predictions fit the labels: on standard output, or on
+    /// standard error where the predictions are on the other
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,
 }
@@ -56,6 +58,7 @@ struct Told {
 
 /// Predicts.
 pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
+    signals::leave_no_halves()?;
     let plan = Plan {
         architecture: args.model.clone(),
         checkpoints: args.checkpoints.clone(),
@@ -64,9 +67,14 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
         schema: args.schema.clone(),
         batch: args.batch,
     };
-    match predict_to(&plan, args) {
+    let done = checkpoint::choose(&args.checkpoints, args.number, |id| {
+        predict_to(&Plan { number: Some(id.0), ..plan.clone() }, args)
+    });
+    match done {
         Ok(()) => Ok(Exit::Success),
         Err(error) => match error.downcast_ref::<PredictionError>() {
+            // The reader has seen enough, as with `| head`.
+            Some(PredictionError::Write(why)) if why.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
             None | Some(PredictionError::Write(_)) => Err(error),
             Some(wrong) => {
                 output::note(&format!("error: {wrong}"));
@@ -81,21 +89,26 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
     if args.out == Path::new("-") {
         let predicted = runtime.block_on(predict(plan, &mut BufWriter::new(io::stdout().lock())))?;
         // The predictions are what is wanted there; how well they fit goes beside them.
-        output::note(&line(&predicted));
+        output::note(told(&predicted, args.output)?.trim_end());
         return Ok(());
     }
     let mut file = Output::create(&args.out, Existing::Replace)?;
     let predicted = runtime.block_on(predict(plan, &mut file))?;
     file.commit()?;
-    match args.output {
+    output::text(&told(&predicted, args.output)?)
+}
+
+/// How well the predictions fit.
+fn told(predicted: &Predicted, format: Format) -> anyhow::Result<String> {
+    match format {
         Format::Json => {
-            let Predicted { checkpoint, fit } = predicted;
+            let Predicted { checkpoint, fit } = *predicted;
             let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
-            output::json(&Told { checkpoint, records, loss, auc, accuracy })?;
+            let told = Told { checkpoint, records, loss, auc, accuracy };
+            Ok(format!("{}\n", serde_json::to_string_pretty(&told)?))
         }
-        Format::Text => output::text(&format!("{}\n", line(&predicted)))?,
+        Format::Text => Ok(format!("{}\n", line(predicted))),
     }
-    Ok(())
 }
 
 fn line(Predicted { checkpoint, fit }: &Predicted) -> String {

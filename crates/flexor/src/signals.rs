@@ -1,4 +1,4 @@
-//! What every server of ours does with signals and limits.
+//! What processes of ours do with signals and limits.
 
 use anyhow::Context;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -26,6 +26,25 @@ impl Termination {
             _ = self.interrupt.recv() => Exit::Interrupted,
         }
     }
+}
+
+/// From here on SIGTERM and SIGINT end the process after the files were given up that it has begun and not finished.
+pub fn leave_no_halves() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut termination = {
+        let _inside = runtime.enter();
+        terminated()?
+    };
+    std::thread::spawn(move || {
+        let exit = match runtime.block_on(termination.wait()) {
+            // What was asked for is not done.
+            Exit::Success => Exit::Failure,
+            other => other,
+        };
+        let _given_up = flexor_data::output::give_up();
+        std::process::exit(exit.code().into());
+    });
+    Ok(())
 }
 
 /// Lets this process have as many connections as the machine allows. Where that fails the smaller limit stays.

@@ -8,15 +8,15 @@ use flexor_ps::checkpoint::{Folder, list};
 use flexor_ps::elasticdl::{Kept, KeptError, convert};
 use flexor_ps::spec::Optimizer;
 
-use super::{judged, refuse};
+use super::{first_undamaged, judged, refuse};
 use crate::exit::{Exit, Misused, Refused};
 use crate::output;
 
 /// What `flexor checkpoint convert` takes.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// The checkpoint, or a folder of checkpoints of which the latest whole one is taken: of ElasticDL itself, of servers
-    /// for its workers, or of a native job
+    /// The checkpoint, or a folder of checkpoints of which the latest is taken that is whole and not damaged: of ElasticDL
+    /// itself, of servers for its workers, or of a native job
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
     /// The folder to write it into, as in spec.flexor.checkpoints.folder
@@ -45,7 +45,9 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
         let shown = from.display();
         return refuse(format!("{shown} lies where the new one is to be written; name another folder to write into"));
     }
-    let kept = Kept::read(from, optimizer, *seed).map_err(|error| Refused(error.into()))?;
+    let kept = first_undamaged(candidates(from).into_iter(), |one| {
+        Kept::read(&one, optimizer, *seed).map_err(|error| Refused(error.into()).into())
+    })?;
     let number = u64::from(kept.version().unsigned_abs());
     // A job begins with the latest one of its folder.
     let known = list(&Folder::new(to)).map_err(judged)?;
@@ -62,6 +64,25 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     let told = "a job that begins with it goes through its data from the beginning";
     output::text(&format!("wrote checkpoint {} to {}; {told}\n", manifest.id, to.display()))?;
     Ok(Exit::Success)
+}
+
+/// The checkpoints that may be meant, the best first, each with its name: those of a folder from the latest on, else the
+/// folder itself.
+fn candidates(from: &Path) -> Vec<(String, PathBuf)> {
+    let number = |name: &str| {
+        let digits = name.strip_prefix("checkpoint-").or_else(|| name.strip_prefix("version-"))?;
+        digits.parse::<u64>().ok()
+    };
+    let entries = std::fs::read_dir(from).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, String)> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(|name| Some((number(&name)?, name)))
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    match found.is_empty() {
+        true => vec![(from.display().to_string(), from.to_owned())],
+        false => found.into_iter().map(|(_, name)| (name.clone(), from.join(name))).collect(),
+    }
 }
 
 /// Whether a checkpoint would be written beside what it is made of: into the folder that is read, by whatever name, or

@@ -139,16 +139,18 @@ pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
 
 /// Somebody else makes the same at this moment, and was quicker: it is there when that one is done.
 fn await_others(size: &SizeArgs) -> anyhow::Result<Exit> {
+    let (out, truth) = (super::shown(&size.out), super::shown(&size.plan().truth()));
+    let patience = OTHERS.as_secs();
+    output::note(&format!("another makes {out} at this moment: waiting up to {patience} s until {truth} is there too"));
     let until = Instant::now() + OTHERS;
     while !size.plan().is_made() {
         if Instant::now() > until {
-            let why =
-                format!("{} is there, but not all that belongs to it; remove it, or use --force", size.out.display());
+            let why = format!("{out} is there, but {truth} is not; remove what is there, or use --force");
             return Err(Refused(anyhow::anyhow!(why)).into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    output::note(&format!("{} was made by another", size.out.display()));
+    output::note(&format!("{out} was made by another"));
     Ok(Exit::Success)
 }
 

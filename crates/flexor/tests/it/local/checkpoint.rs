@@ -92,6 +92,53 @@ fn an_input_that_cannot_be_read_ends_with_1_and_wrong_words_with_2() {
 }
 
 #[test]
+fn a_folder_without_checkpoints_is_told_from_one_that_is_not_there() {
+    let home = Home::new();
+    fs::create_dir(home.path("empty")).unwrap();
+    fs::create_dir_all(home.path("begun/checkpoint-000000000001")).unwrap();
+    fs::write(home.path("data.csv"), "").unwrap();
+    let list = |folder: &str| home.says(&["checkpoint", "list", folder]);
+    assert_eq!((list("empty").code, list("empty").stdout.as_str()), (0, "no checkpoints in empty\n"));
+    assert_eq!(list("begun").stdout, "no checkpoint in begun is whole: 1 begun and not finished\n");
+    assert_eq!(home.says(&["checkpoint", "list", "empty", "-o", "json"]).stdout, "[]\n");
+    let missing = "error: there is no folder nope; give the one of spec.flexor.checkpoints.folder\n";
+    let predict = |folder: &'static str| {
+        ["predict", "--model", "deepfm", "--checkpoints", folder, "--data", "data.csv", "--out", "-"]
+    };
+    assert_eq!(home.refuses(1, &["checkpoint", "list", "nope"]), missing);
+    assert_eq!(home.refuses(1, &predict("nope")), missing);
+    assert_eq!(home.refuses(1, &predict("empty")), "error: no checkpoints in empty\n");
+    assert_eq!(home.refuses(1, &["checkpoint", "export", "empty", "out"]), "error: no checkpoints in empty\n");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_and_that_is_told() {
+    let home = Home::new();
+    for number in [3, 4, 5] {
+        write_checkpoint(&home.path("kept"), number);
+    }
+    let damaged = "checkpoint-000000000005/manifest.json";
+    fs::write(home.path("kept").join(damaged), "{").unwrap();
+    for (words, wrote) in [
+        (&["checkpoint", "export", "kept", "model.safetensors"][..], "wrote model.safetensors of checkpoint 4\n"),
+        (&["checkpoint", "convert", "kept", "other"], "wrote checkpoint 4 to other;"),
+    ] {
+        let ran = home.says(words);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stdout.starts_with(wrote), "{}", ran.stdout);
+        assert!(
+            ran.stderr.starts_with("warning: checkpoint") && ran.stderr.contains("5 is passed over: "),
+            "{}",
+            ran.stderr
+        );
+        assert!(ran.stderr.contains(damaged) && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    }
+    // One that is asked for is not replaced by another.
+    let told = home.refuses(1, &["checkpoint", "export", "kept", "out", "--number", "5"]);
+    assert!(told.contains("is damaged"), "{told}");
+}
+
+#[test]
 fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_2_and_one_with_wrong_files_with_1() {
     let home = Home::new();
     fs::write(home.path("file"), "no folder").unwrap();
@@ -134,12 +181,13 @@ fn what_is_written_takes_no_name_that_somebody_may_use() {
 #[test]
 fn predictions_that_come_to_nothing_leave_nothing_behind() {
     let home = Home::new();
+    write_checkpoint(&home.path("kept"), 3);
     fs::write(home.path("out.half"), "somebody's").unwrap();
     fs::write(home.path("out.csv"), "the last ones").unwrap();
     let words = ["predict", "--model", "deepfm", "--checkpoints", "kept", "--data", "missing.csv", "--out", "out.csv"];
     let told = home.refuses(1, &words);
     assert_eq!(told.matches("os error 2").count(), 1, "{told}");
-    assert_eq!(home.names(), ["out.csv", "out.half"]);
+    assert_eq!(home.names(), ["kept", "out.csv", "out.half"]);
     assert_eq!(fs::read_to_string(home.path("out.csv")).unwrap(), "the last ones");
     assert_eq!(fs::read_to_string(home.path("out.half")).unwrap(), "somebody's");
 }

@@ -1,5 +1,8 @@
 //! `flexor data gen`.
 
+use nix::sys::signal::Signal;
+
+use super::super::launch::launcher::Launcher;
 use super::*;
 
 #[test]
@@ -74,4 +77,39 @@ fn digits_are_images_for_those_who_read_mnist() {
     assert_eq!((&told["format"], &told["records"]), (&"recordio".into(), &300.into()));
     let expected = format!("image=784 floats label={}", std::fs::read(folder.path("d-labels-idx1-ubyte")).unwrap()[8]);
     assert_eq!(told["head"][0], expected);
+}
+
+/// A file that is being made grows beside its place, under a name that nobody looks for.
+fn halves(folder: &Folder) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder.path(".")).unwrap().map(|file| file.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "half")).collect()
+}
+
+#[test]
+fn whoever_interrupts_it_finds_nothing_half_made() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 1)] {
+        let folder = Folder::new();
+        let mut command = flexor(&["data", "gen", "clicks", "--out", "clicks.csv", "--records", "1000000000"]);
+        let made = Launcher::start(command.current_dir(folder.path(".")));
+        made.await_or_tell("a file that grows", || {
+            halves(&folder).iter().any(|half| half.metadata().unwrap().len() > 0)
+        });
+        made.signal(signal);
+        assert_eq!(made.wait().code, Some(code));
+        assert_eq!(std::fs::read_dir(folder.path(".")).unwrap().count(), 0, "{signal}");
+    }
+}
+
+#[test]
+fn whoever_waits_for_another_is_told_for_what() {
+    let folder = Folder::new();
+    let words = ["data", "gen", "clicks", "--out", "clicks.csv", "--records", "100"];
+    std::fs::write(folder.path("clicks.csv"), "").unwrap();
+    let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
+    let waits = Launcher::start(command.current_dir(folder.path(".")));
+    let told = "another makes clicks.csv at this moment: waiting up to 60 s until clicks.truth.json is there too";
+    waits.await_or_tell("a word", || waits.stderr().contains(told));
+    std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
+    let ended = waits.wait_for(0);
+    assert!(ended.stderr.contains("clicks.csv was made by another"), "{}", ended.stderr);
 }

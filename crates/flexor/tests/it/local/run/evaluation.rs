@@ -1,13 +1,14 @@
 //! The model is measured on other data while it is trained, and used when it is trained.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::cluster::Place;
 use super::quickstart::{Finished, Quickstart};
 use crate::local::faults::process::server;
-use crate::program::Ran;
+use crate::program::{Ran, bin};
 
 const OFTEN: Quickstart<'_> = Quickstart {
     records: 160_000,
@@ -93,6 +94,17 @@ fn what_is_predicted_from_the_last_checkpoint_is_what_the_model_said() {
     for (number, fields) in numbers.enumerate() {
         assert!(fields[0] == number as f64 && (0.0..=1.0).contains(&fields[2]), "{fields:?}");
     }
+
+    // On standard output they are alone; how well they fit goes beside them.
+    let piped = predict(&place, &[&words[..], &["--out=-", "-o", "json"]].concat());
+    assert_eq!((piped.code, &piped.stdout), (0, &predicted), "{}", piped.stderr);
+    assert_eq!(serde_json::from_str::<Value>(&piped.stderr).unwrap(), told);
+    // Who has seen enough may go.
+    let script = format!("\"$0\" {} --out=- | head -n 2; echo ${{PIPESTATUS[0]}}", words.join(" "));
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).arg(bin()).current_dir(place.folder.path());
+    let head: Ran = shell.output().unwrap().into();
+    assert_eq!((head.stdout.lines().last(), head.stderr.as_str()), (Some("0"), ""), "{}", head.stdout);
 
     // A model of another shape is refused, and what was written stays.
     let other = ["predict", "--model=deepfm:dim=4", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
