@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub enum Activity {
     /// It has not trained yet, or waits for room.
     Waiting,
-    /// Its world stands, or where it has none, its workers run.
+    /// Its world stands, or where it has none, its workers run. More of them may be on their way.
     Training,
-    /// It trained before, and something is being put right.
+    /// It trained before, and something that was lost is being put right.
     Recovering,
 }
 
@@ -39,6 +39,11 @@ pub struct Timeline {
     /// There was a world.
     #[serde(default)]
     meets: bool,
+    /// How many workers ran of those that are wanted, at most, and how many of the others: fewer are a loss.
+    #[serde(default)]
+    had_workers: u32,
+    #[serde(default)]
+    had_others: u32,
 }
 
 /// What is seen of a job at a moment.
@@ -46,11 +51,31 @@ pub struct Timeline {
 pub(super) struct Moment {
     /// The world that its master tells of.
     pub(super) world: WorldSeen,
-    /// How many of its workers run, and how many there should be.
-    pub(super) running: u32,
-    pub(super) wanted: u32,
+    /// Its workers.
+    pub(super) workers: Crowd,
+    /// What they need: its master and its parameter servers.
+    pub(super) others: Crowd,
+    /// Partitions of parameters are without a server.
+    pub(super) unowned: bool,
     /// Some worker waits for room.
     pub(super) waits_for_room: bool,
+}
+
+/// Some pods of a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Crowd {
+    /// How many run.
+    pub(super) running: u32,
+    /// How many there should be.
+    pub(super) wanted: u32,
+}
+
+impl Crowd {
+    /// Whether fewer run than did, of those that are still wanted. Takes note of how many do.
+    fn has_lost(self, had: &mut u32) -> bool {
+        *had = self.running.max(*had).min(self.wanted);
+        self.running < *had
+    }
 }
 
 /// A world, as it is seen from outside.
@@ -77,15 +102,20 @@ impl Timeline {
                 span.activity = Activity::Waiting;
             }
         }
-        let all_run = moment.wanted > 0 && moment.running >= moment.wanted;
+        let Crowd { running, wanted } = moment.workers;
+        let has_lost_workers = moment.workers.has_lost(&mut self.had_workers);
+        let has_lost_others = moment.others.has_lost(&mut self.had_others);
+        let has_lost = has_lost_workers || has_lost_others || moment.unowned;
         let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
         let (activity, nodes) = match moment.world {
             WorldSeen::Stands(nodes) => (Activity::Training, nodes),
-            WorldSeen::None if all_run => (Activity::Training, moment.running),
+            // Those that have yet to come were not there before, and nothing has to be put right for them.
+            WorldSeen::None if trained && !has_lost => (Activity::Training, running),
+            WorldSeen::None if !trained && wanted > 0 && running >= wanted => (Activity::Training, running),
             WorldSeen::None | WorldSeen::Meeting if trained && !moment.waits_for_room => {
-                (Activity::Recovering, moment.running)
+                (Activity::Recovering, running)
             }
-            WorldSeen::None | WorldSeen::Meeting => (Activity::Waiting, moment.running),
+            WorldSeen::None | WorldSeen::Meeting => (Activity::Waiting, running),
         };
         match self.spans.last_mut() {
             Some(last) if last.to.is_none() && last.activity == activity && last.nodes == nodes => return,
@@ -142,7 +172,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn moment(world: WorldSeen, running: u32) -> Moment {
-        Moment { world, running, wanted: 2, waits_for_room: false }
+        let workers = Crowd { running, wanted: 2 };
+        Moment { world, workers, others: Crowd::default(), unowned: false, waits_for_room: false }
     }
 
     #[test]
@@ -173,6 +204,37 @@ mod tests {
         }
         let split = timeline.split(SECOND * 10);
         assert_eq!(split, Split { waiting: SECOND, training: SECOND * 8, recovering: SECOND });
+    }
+
+    #[test]
+    fn growing_is_training_and_losing_anything_is_recovering() {
+        let mut timeline = Timeline::default();
+        let well = |running: u32, wanted: u32| Moment {
+            workers: Crowd { running, wanted },
+            others: Crowd { running: 3, wanted: 3 },
+            ..moment(WorldSeen::None, 0)
+        };
+        let seen = [
+            (well(0, 2), Activity::Waiting),
+            (well(2, 2), Activity::Training),
+            (well(2, 3), Activity::Training),
+            (well(3, 3), Activity::Training),
+            (well(2, 3), Activity::Recovering),
+            (well(3, 3), Activity::Training),
+            // A server is lost, then what it kept, and both come back.
+            (Moment { others: Crowd { running: 2, wanted: 3 }, ..well(3, 3) }, Activity::Recovering),
+            (Moment { unowned: true, ..well(3, 3) }, Activity::Recovering),
+            (well(3, 3), Activity::Training),
+            // One server more, and one worker less.
+            (Moment { others: Crowd { running: 3, wanted: 4 }, ..well(3, 3) }, Activity::Training),
+            (well(2, 2), Activity::Training),
+            // They are done.
+            (well(0, 0), Activity::Training),
+        ];
+        for (at, (moment, activity)) in (0..).zip(seen) {
+            timeline.see(moment, SECOND * at);
+            assert_eq!(timeline.spans.last().unwrap().activity, activity, "{at}: {moment:?}");
+        }
     }
 
     #[test]

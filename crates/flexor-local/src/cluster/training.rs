@@ -8,8 +8,12 @@ use flexor_model::{Reason, RoleKind, RoleName};
 use flexor_wire::master::v1 as wire;
 
 use super::feed::Feed;
-use super::timeline::{Moment, WorldSeen};
+use super::timeline::{Crowd, Moment, WorldSeen};
 use super::{Cluster, JobKey, PodRecord, Standing, State, now};
+
+/// Who trains, and what they need for it.
+const WORKERS: [RoleKind; 2] = [RoleKind::Worker, RoleKind::Chief];
+const OTHERS: [RoleKind; 2] = [RoleKind::Master, RoleKind::ParameterServer];
 
 impl Cluster {
     /// Tells the job's master how the pods stand.
@@ -90,33 +94,47 @@ impl State {
     /// Takes note of what the job does now.
     pub(super) fn take_note(&mut self, key: &JobKey) {
         let Some(record) = self.jobs.get(key) else { return };
-        let is_worker = |role: &RoleName| {
+        let has_kind = |role: &RoleName, kinds: &[RoleKind]| {
             let role = record.job.roles.iter().find(|known| known.name == *role);
-            role.is_some_and(|role| matches!(role.kind, RoleKind::Worker | RoleKind::Chief))
+            role.is_some_and(|role| kinds.contains(&role.kind))
         };
-        let workers = || self.pods.values().filter(|pod| pod.meta.job == *key && is_worker(&pod.meta.wish.role));
-        let running = workers().filter(|pod| pod.phase() == PodPhase::Running && !pod.is_deleting()).count();
-        let wanted =
-            record.status.targets.iter().filter(|(role, _)| is_worker(role)).map(|(_, target)| target.replicas);
-        // Whoever is done is not missed.
-        let done = workers().filter(|pod| pod.phase() == PodPhase::Succeeded).count();
+        let pods = |kinds: &'static [RoleKind]| {
+            self.pods.values().filter(move |pod| pod.meta.job == *key && has_kind(&pod.meta.wish.role, kinds))
+        };
+        let crowd = |kinds: &'static [RoleKind]| {
+            let count = |phase: PodPhase| {
+                let here = pods(kinds).filter(|pod| pod.phase() == phase && !pod.is_deleting()).count();
+                u32::try_from(here).unwrap_or(u32::MAX)
+            };
+            let targets = record.status.targets.iter().filter(|(role, _)| has_kind(role, kinds));
+            let wanted = targets.map(|(_, target)| target.replicas).sum::<u32>();
+            // Whoever is done is not missed.
+            Crowd { running: count(PodPhase::Running), wanted: wanted.saturating_sub(count(PodPhase::Succeeded)) }
+        };
+        let workers = crowd(&WORKERS);
         let moment = Moment {
             world: match &record.standing {
-                Some(Standing { round: Some(_), meeting: false, nodes, .. }) if running > 0 => {
+                Some(Standing { round: Some(_), meeting: false, nodes, .. }) if workers.running > 0 => {
                     WorldSeen::Stands(*nodes)
                 }
                 Some(Standing { round: Some(_), .. }) => WorldSeen::Meeting,
                 Some(_) | None => WorldSeen::None,
             },
-            running: u32::try_from(running).unwrap_or(u32::MAX),
-            wanted: wanted.sum::<u32>().saturating_sub(u32::try_from(done).unwrap_or(u32::MAX)),
-            waits_for_room: workers().any(PodRecord::waits_for_room),
+            workers,
+            others: crowd(&OTHERS),
+            unowned: record
+                .standing
+                .as_ref()
+                .and_then(|standing| standing.servers.as_ref())
+                .is_some_and(|servers| servers.unowned > 0),
+            waits_for_room: pods(&WORKERS).any(PodRecord::waits_for_room),
         };
         let over = record.status.phase.is_over();
         let Some(record) = self.jobs.get_mut(key) else { return };
         if record.timeline.spans.is_empty() {
             // Nothing ran when it came; it may have taken a while until somebody looked.
-            record.timeline.see(Moment { world: WorldSeen::None, running: 0, ..moment }, record.created_at);
+            let nobody = Moment { world: WorldSeen::None, workers: Crowd { running: 0, ..workers }, ..moment };
+            record.timeline.see(nobody, record.created_at);
         }
         if over { record.timeline.end(now()) } else { record.timeline.see(moment, now()) }
     }

@@ -6,6 +6,7 @@
 mod axis;
 mod charts;
 mod document;
+mod earlier;
 mod lanes;
 pub mod logs;
 mod svg;
@@ -23,6 +24,9 @@ use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, Life};
 
 use super::account::Account;
 use super::history::{History, Sample};
+
+/// The file that says everything.
+const DOCUMENT: &str = "report.json";
 
 /// Where a report goes.
 pub struct Report {
@@ -59,7 +63,7 @@ impl Run {
         let mut jobs = Vec::new();
         for view in cluster.jobs() {
             let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
-            let samples = history.samples(&view.key).to_vec();
+            let samples = history.samples(&view.key).iter().map(|sample| with_nodes(sample, &view)).collect();
             jobs.push(JobRun { account: account.clone(), view, samples });
         }
         let from = jobs.iter().map(|job| job.view.created_at).chain([history.began_at]).min().unwrap_or(now);
@@ -77,6 +81,16 @@ impl Run {
     }
 }
 
+/// A sample that says with how many nodes the job trained then, also where they do not meet and its master knows of none.
+fn with_nodes(sample: &Sample, job: &JobView) -> Sample {
+    let mut sample = sample.clone();
+    let span = job.timeline.spans.iter().rev().find(|span| span.from <= sample.at);
+    if let (None, Some(span)) = (sample.standing.round, span) {
+        sample.standing.nodes = span.nodes;
+    }
+    sample
+}
+
 impl Report {
     /// Makes the folder and sees whether it can be written to.
     pub fn prepare(folder: &Path) -> anyhow::Result<Self> {
@@ -90,10 +104,12 @@ impl Report {
         self.folder.join("logs")
     }
 
-    /// Writes everything. The logs are copied while they are there, so this comes before the cluster is drained.
+    /// Writes everything, in the place of what an earlier report has written there. The logs are copied while they are
+    /// there, so this comes before the cluster is drained.
     pub fn write(&self, cluster: &Cluster, run: &Run) -> anyhow::Result<()> {
+        earlier::remove_logs(&self.folder.join(DOCUMENT), &self.logs());
         let files = [
-            ("report.json", format!("{}\n", serde_json::to_string_pretty(&document::of(run))?)),
+            (DOCUMENT, format!("{}\n", serde_json::to_string_pretty(&document::of(run))?)),
             ("pods.csv", tables::pods(run)),
             ("events.csv", tables::events(run)),
             ("world.csv", tables::world(run)),

@@ -13,7 +13,12 @@ use crate::run::history::Sample;
 pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
     let counted = samples.iter().position(|sample| sample.standing.records.is_some())?;
     let samples = &samples[counted..];
-    let trained = |until: Duration| job.timeline.split(until).training;
+    // Workers that do not meet go on while something that was lost is put right.
+    let meets = job.standing.as_ref().is_some_and(|standing| standing.round.is_some());
+    let trained = |until: Duration| {
+        let split = job.timeline.split(until);
+        if meets { split.training } else { split.training + split.recovering }
+    };
     let seconds = trained(end).saturating_sub(trained(samples[0].at)).as_secs_f64();
     let standings = || samples.iter().map(|sample| &sample.standing).chain(&job.standing);
     let records = growth(standings().filter_map(|standing| standing.records.map(gone_through)));
@@ -53,6 +58,7 @@ mod tests {
 
     fn standing(accounted: u64, rewound: u64, step: f64) -> Standing {
         let mut standing = Standing::default();
+        standing.round = Some(1);
         standing.records = Some(Records { accounted, rewound, ..Records::default() });
         standing.step = Some(step);
         standing
@@ -74,6 +80,17 @@ mod tests {
     fn the_pace_is_that_of_the_time_in_which_it_trained() {
         let samples = [sample(1, Standing::default()), sample(2, standing(0, 0, 0.0)), sample(5, standing(60, 0, 6.0))];
         assert_eq!(pace(&samples, standing(900, 0, 12.0)), Some((150.0, Some(2.0))), "six seconds from the second on");
+    }
+
+    #[test]
+    fn those_who_do_not_meet_train_while_others_recover() {
+        let alone = |accounted| {
+            let mut standing = standing(accounted, 0, 0.0);
+            standing.round = None;
+            standing
+        };
+        let samples = [sample(2, alone(0))];
+        assert_eq!(pace(&samples, alone(800)), Some((100.0, Some(0.0))), "eight seconds from the second on");
     }
 
     #[test]

@@ -17,9 +17,11 @@ impl Axis {
         Self { least: 0.0, most: if most > 0.0 { most } else { 1.0 }, from, to }
     }
 
-    /// An axis for `least` to `most`, with round ends, between two places.
+    /// An axis for `least` to `most`, with round ends, between two places. One value alone has some room around it.
     pub fn near(least: f64, most: f64, ticks: u32, (from, to): (f64, f64)) -> Self {
-        let step = round_step((most - least).max(most.abs() * 1e-3).max(f64::MIN_POSITIVE) / f64::from(ticks.max(1)));
+        let room = if least == 0.0 { 1.0 } else { least.abs() / 5.0 };
+        let span = if most - least > least.abs() * 1e-9 { most - least } else { room };
+        let step = round_step(span / f64::from(ticks.max(1)));
         let least = (least / step + 0.000_001).floor() * step;
         let most = ((most / step - 0.000_001).ceil() * step).max(least + step);
         Self { least, most, from, to }
@@ -32,11 +34,30 @@ impl Axis {
     }
 
     /// Round values, about so many of them, from the least on.
-    pub fn ticks(&self, about: u32) -> Vec<f64> {
+    pub fn ticks(&self, about: u32) -> Vec<Tick> {
         let long = self.most - self.least;
         let step = round_step(long / f64::from(about.max(1)));
         let ticks = (0..).map(|tick| step * f64::from(tick)).take_while(|value| *value <= long * 1.000_001);
-        ticks.map(|tick| self.least + tick).collect()
+        ticks.map(|tick| Tick::new(self.least + tick, step)).collect()
+    }
+}
+
+/// A round value of an axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tick {
+    /// The value.
+    pub value: f64,
+    /// How it is written, so that it differs from the next.
+    pub text: String,
+}
+
+impl Tick {
+    fn new(value: f64, step: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few digits, at least none")]
+        let digits = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
+        let text = format!("{value:.digits$}");
+        let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+        Self { value, text }
     }
 }
 
@@ -44,12 +65,6 @@ impl Axis {
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|step| *step >= least * 0.999).unwrap_or(power)
-}
-
-/// A round value as it is written at a tick.
-pub fn written(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The least round value that is not less than this, so that an axis ends with a number.
@@ -64,16 +79,32 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_stay_on_the_axis() {
-        let told = |most, about| Axis::new(most, 0.0, 1.0).ticks(about).into_iter().map(written).collect::<Vec<_>>();
+        let texts = |axis: Axis, about| axis.ticks(about).into_iter().map(|tick| tick.text).collect::<Vec<_>>();
+        let told = |most, about| texts(Axis::new(most, 0.0, 1.0), about);
         assert_eq!(told(3.1, 5), ["0", "1", "2", "3"]);
         assert_eq!(told(0.9, 5), ["0", "0.2", "0.4", "0.6", "0.8"]);
         assert_eq!(told(47.0, 10), ["0", "5", "10", "15", "20", "25", "30", "35", "40", "45"]);
         assert_eq!(told(0.0, 5).first().unwrap(), "0");
-        let near =
-            |least, most| Axis::near(least, most, 4, (0.0, 1.0)).ticks(4).into_iter().map(written).collect::<Vec<_>>();
+        assert_eq!(told(0.000_8, 4), ["0", "0.0002", "0.0004", "0.0006", "0.0008"]);
+        let near = |least, most| texts(Axis::near(least, most, 4, (0.0, 1.0)), 4);
         assert_eq!(near(0.441, 0.478), ["0.44", "0.45", "0.46", "0.47", "0.48"]);
-        assert_eq!(near(0.5, 0.5).first().unwrap(), "0.5");
+        assert_eq!(near(0.440_1, 0.440_2), ["0.4401", "0.44015", "0.4402"]);
         assert_eq!((round_end(3.1, 4), round_end(4.0, 4), round_end(130.0, 4)), (4.0, 4.0, 150.0));
+    }
+
+    #[test]
+    fn one_value_alone_has_labels_that_differ_around_it() {
+        for value in [0.0, 0.5, 0.713_147, 41_000.0, -3.0, 1e-7] {
+            let axis = Axis::near(value, value, 4, (0.0, 1.0));
+            let mut texts: Vec<String> = axis.ticks(4).into_iter().map(|tick| tick.text).collect();
+            let (count, place) = (texts.len(), axis.place(value));
+            texts.dedup();
+            assert!(texts.len() == count && (2..=11).contains(&count), "{value}: {texts:?}");
+            assert!((0.0..=1.0).contains(&place), "{value}: {place}");
+        }
+        let texts: Vec<String> =
+            Axis::near(0.693, 0.693, 4, (0.0, 1.0)).ticks(4).into_iter().map(|tick| tick.text).collect();
+        assert_eq!(texts, ["0.65", "0.67", "0.69"]);
     }
 
     #[test]

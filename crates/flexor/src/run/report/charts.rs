@@ -3,7 +3,7 @@
 
 use flexor_local::cluster::Standing;
 
-use super::axis::{self, Axis};
+use super::axis::{self, Axis, Tick};
 use super::svg::{Anchor, Svg, colour, width};
 use super::timeline::{Frame, grid};
 use super::{JobRun, Run};
@@ -87,11 +87,11 @@ fn one(svg: &mut Svg, run: &Run, frame: &Frame, chart: &Chart, top: f64) {
         Shape::Near => Axis::near(drawn().fold(most, f64::min), most, TICKS, (bottom, ceiling)),
     };
     grid(svg, frame, top, top + HEIGHT);
-    let whole = |value: &f64| chart.shape != Shape::Steps || value.fract() == 0.0;
+    let whole = |tick: &Tick| chart.shape != Shape::Steps || tick.value.fract() == 0.0;
     for tick in values.ticks(TICKS).into_iter().filter(whole) {
-        let y = values.place(tick);
+        let y = values.place(tick.value);
         svg.line((frame.left, y), (frame.right, y), colour::GRID, "");
-        svg.text((frame.left - 10.0, y + 4.0), 11.0, colour::INK, Anchor::End, &axis::written(tick));
+        svg.text((frame.left - 10.0, y + 4.0), 11.0, colour::INK, Anchor::End, &tick.text);
     }
     svg.text((20.0, top + 4.0), 12.0, colour::INK, Anchor::Start, chart.name);
     for (series, stroke) in chart.series.iter().zip(colour::OF_JOBS.iter().cycle()) {

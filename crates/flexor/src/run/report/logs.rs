@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flexor_local::cluster::Cluster;
+use flexor_model::DnsLabel;
 
 use crate::output;
 
@@ -13,11 +14,7 @@ use crate::output;
 /// their namespace.
 pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
     for pod in cluster.pods() {
-        let of_job = match pod.job.namespace.as_str() {
-            "default" => to.to_owned(),
-            other => to.join(other),
-        };
-        let folder = of_job.join(&pod.name);
+        let folder = folder(to, &pod.job.namespace, &pod.name);
         for container in pod.status.iter().flat_map(|status| &status.containers) {
             let log = cluster.home().pod(&pod.uid).log(&container.name);
             let copy = folder.join(format!("{}.log", container.name));
@@ -30,6 +27,14 @@ pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where the logs of a pod are kept.
+pub fn folder(logs: &Path, namespace: &DnsLabel, pod: &str) -> PathBuf {
+    match namespace.as_str() {
+        "default" => logs.join(pod),
+        other => logs.join(other).join(pod),
+    }
 }
 
 /// Keeps the logs of a run that has failed in the cluster's folder, in the place of those of an earlier one. Where they

@@ -64,8 +64,12 @@ impl Svg {
         ));
     }
 
-    /// A line through points.
+    /// A line through points; a dot, where there is one point.
     pub fn path(&mut self, points: &[(f64, f64)], stroke: &str) {
+        if let [(x, y)] = points {
+            self.add(format_args!(r#"<circle cx="{x:.2}" cy="{y:.2}" r="2" fill="{stroke}"/>"#));
+            return;
+        }
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.2},{y:.2}")).collect();
         self.add(format_args!(
             r#"<polyline points="{}" fill="none" stroke="{stroke}" stroke-width="1.8" stroke-linejoin="round"/>"#,

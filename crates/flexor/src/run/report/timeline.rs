@@ -1,7 +1,7 @@
 //! The picture of a run: for each job what it did and a lane for every pod, and below them how large its world was and
 //! how fast it went, all over the same seconds.
 
-use super::axis::{self, Axis};
+use super::axis::Axis;
 use super::lanes::Mark;
 use super::svg::{Anchor, Svg, colour, width};
 use super::{Run, charts, lanes};
@@ -98,9 +98,9 @@ fn legend(svg: &mut Svg, run: &Run, left: f64) {
 fn seconds(svg: &mut Svg, frame: &Frame, y: f64) -> f64 {
     svg.line((frame.left, y), (frame.right, y), colour::FAINT, "");
     for tick in frame.time.ticks(12) {
-        let x = frame.time.place(tick);
+        let x = frame.time.place(tick.value);
         svg.line((x, y), (x, y + 5.0), colour::FAINT, "");
-        svg.text((x, y + 18.0), 11.0, colour::INK, Anchor::Middle, &axis::written(tick));
+        svg.text((x, y + 18.0), 11.0, colour::INK, Anchor::Middle, &tick.text);
     }
     let middle = f64::midpoint(frame.left, frame.right);
     svg.text((middle, y + 36.0), 12.0, colour::FAINT, Anchor::Middle, "seconds since the start");
@@ -110,7 +110,7 @@ fn seconds(svg: &mut Svg, frame: &Frame, y: f64) -> f64 {
 /// Faint lines at the seconds, behind a part of the picture.
 pub fn grid(svg: &mut Svg, frame: &Frame, from: f64, to: f64) {
     for tick in frame.time.ticks(12) {
-        let x = frame.time.place(tick);
+        let x = frame.time.place(tick.value);
         svg.line((x, from), (x, to), colour::GRID, "");
     }
 }

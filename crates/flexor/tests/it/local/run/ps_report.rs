@@ -56,7 +56,11 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     let read = |name: &str| fs::read_to_string(place.folder.path().join("report").join(name)).unwrap();
     let of_each = |sample: &Value| sample["servers"]["each"].as_array().map_or(0, Vec::len);
     assert_eq!(read("servers.csv").lines().count(), 1 + samples.iter().map(of_each).sum::<usize>());
-    assert!(read("training.csv").lines().next().unwrap().contains("records_per_s,loss,auc,accuracy"));
+    let table = read("training.csv");
+    assert!(table.lines().next().unwrap().contains("nodes,step,") && table.contains("records_per_s,loss,auc,accuracy"));
+    let nodes: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(3)).collect();
+    // A chief and a worker, one of which may come later than the first look or end before the last.
+    assert!(nodes.contains(&"2") && nodes.iter().all(|nodes| ["0", "1", "2"].contains(nodes)), "{nodes:?}");
     assert!(read("timeline.svg").contains(">loss</text>"));
 }
 
