@@ -55,8 +55,20 @@ fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
 }
 
 fn servers(status: ServersStatus) -> wire::ServersStanding {
-    let ServersStatus { epoch, servers, unowned, restorations, last_restoration, redundant, settled, updates, .. } =
-        status;
+    let ServersStatus {
+        epoch,
+        servers,
+        unowned,
+        restorations,
+        last_restoration,
+        redundant,
+        settled,
+        checkpoints,
+        updates,
+        ..
+    } = status;
+    let (went_on_from, passed_over) =
+        checkpoints.map(|checkpoints| (checkpoints.went_on_from, checkpoints.passed_over)).unwrap_or_default();
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let server = |server: ServerStatus| {
         let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
@@ -86,6 +98,8 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
         updates: updates.map(Into::into),
         restorations,
         last_restoration: last_restoration.unwrap_or_default(),
+        went_on_from: went_on_from.unwrap_or_default(),
+        passed_over,
     }
 }
 

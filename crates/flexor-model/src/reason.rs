@@ -224,6 +224,8 @@ reasons! {
     PartitionsMoved: Notice,
     /// Partitions of which no copy was left begin again: from the last checkpoint, or from nothing where there is none.
     PartitionsRestored: Warning,
+    /// A checkpoint lay in the job's folder when it began: the job goes on from it.
+    CheckpointFound: Notice,
     /// A checkpoint could not be made; the one before is whole, and it is tried again.
     CheckpointFailed: Warning,
     /// A checkpoint cannot be read; the one before it is used.

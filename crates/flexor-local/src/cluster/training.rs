@@ -9,7 +9,7 @@ use flexor_wire::master::v1 as wire;
 
 use super::feed::Feed;
 use super::timeline::{Crowd, Moment, WorldSeen};
-use super::{Cluster, JobKey, PodRecord, Standing, State, now};
+use super::{Cluster, JobKey, PodRecord, ServersStanding, Standing, State, now};
 
 /// Who trains, and what they need for it.
 const WORKERS: [RoleKind; 2] = [RoleKind::Worker, RoleKind::Chief];
@@ -54,18 +54,10 @@ impl Cluster {
         let Some(record) = state.jobs.get_mut(key) else { return };
         match said.kind {
             Some(wire::proposal::Kind::Standing(said)) => {
-                let before = record.standing.as_ref();
-                let failed_before = before.map_or(0, |standing| standing.program_failures);
-                let restored_before =
-                    before.and_then(|standing| standing.servers.as_ref()).map_or(0, |servers| servers.restorations);
-                record.standing = Some(Standing::after(before, &said, now()));
-                if said.program_failures > failed_before {
-                    let detail = format!("the program has failed ({} in all)", said.program_failures);
-                    state.tell(key, None, Because::new(Reason::ProgramFailed, detail));
-                }
-                if let Some(servers) = said.servers.filter(|servers| servers.restorations > restored_before) {
-                    state.tell(key, None, Because::new(Reason::PartitionsRestored, servers.last_restoration));
-                }
+                let before = record.standing.take();
+                let after = record.standing.insert(Standing::after(before.as_ref(), &said, now()));
+                let news = news(before.as_ref(), after, &said);
+                news.into_iter().for_each(|because| state.tell(key, None, because));
             }
             Some(wire::proposal::Kind::Closed(said)) if said.run == key.name.as_str() => {
                 let Ok(reason) = said.reason.parse() else { return };
@@ -83,6 +75,28 @@ impl Cluster {
         drop(state);
         self.announce();
     }
+}
+
+/// What a master's word tells that it had not told before.
+fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> Vec<Because> {
+    let mut news = Vec::new();
+    if after.program_failures > before.map_or(0, |before| before.program_failures) {
+        let detail = format!("the program has failed ({} in all)", after.program_failures);
+        news.push(Because::new(Reason::ProgramFailed, detail));
+    }
+    let nothing = ServersStanding::default();
+    let before = before.and_then(|before| before.servers.as_ref()).unwrap_or(&nothing);
+    let Some((after, said)) = after.servers.as_ref().zip(said.servers.as_ref()) else { return news };
+    for passed_over in after.passed_over.iter().filter(|one| !before.passed_over.contains(one)) {
+        news.push(Because::new(Reason::CheckpointDamaged, passed_over.as_str()));
+    }
+    if after.went_on_from != before.went_on_from {
+        news.push(Because::new(Reason::CheckpointFound, after.went_on_from.as_str()));
+    }
+    if after.restorations > before.restorations {
+        news.push(Because::new(Reason::PartitionsRestored, said.last_restoration.as_str()));
+    }
+    news
 }
 
 impl State {

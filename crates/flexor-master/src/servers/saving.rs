@@ -12,6 +12,7 @@ use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
 use super::{Servers, State};
+use crate::data::DatasetStatus;
 
 /// How often a checkpoint at the end is tried before it is given up.
 const LAST_TRIES: u32 = 3;
@@ -37,6 +38,9 @@ pub(super) struct Schedule {
     is_found: bool,
     /// Why the job cannot begin with what was found.
     refusal: Option<Because>,
+    /// What it has begun with, in words, and what was passed over for it.
+    went_on_from: Option<String>,
+    passed_over: Vec<String>,
 }
 
 /// What `/api/status` shows of checkpoints.
@@ -49,6 +53,10 @@ pub struct CheckpointStatus {
     pub latest: Option<u64>,
     /// Why the last attempt came to nothing, if it did.
     pub failure: Option<String>,
+    /// What the job went on from when this master began it, in words.
+    pub went_on_from: Option<String>,
+    /// Checkpoints that lay there then and cannot be read, in words.
+    pub passed_over: Vec<String>,
 }
 
 impl Servers {
@@ -64,6 +72,7 @@ impl Servers {
                 return;
             }
             state.schedule.is_found = true;
+            state.schedule.passed_over.clone_from(&found.damaged);
         }
         if !found.unusable.is_empty() {
             let advice =
@@ -75,14 +84,16 @@ impl Servers {
             let number = checkpoint.number;
             let restored = match &*checkpoint.ledger {
                 // It was made of what another job had learnt.
-                "" => {
-                    tracing::info!("the checkpoint does not say which data was learnt: all of it is gone through");
-                    Ok(0)
-                }
-                ledger => self.0.data.restore(ledger).await,
+                "" => Ok("the checkpoint does not say which data was learnt: all of it is gone through".to_owned()),
+                ledger => self.0.data.restore(ledger).await.map(|_| self.how_far()),
             };
             match restored {
-                Ok(_) => tracing::info!(checkpoint = number, "the job goes on from a checkpoint"),
+                Ok(how_far) => {
+                    let folder = self.checkpoint_folder().unwrap_or_default();
+                    let told = format!("the job goes on from checkpoint {number} in {folder}: {how_far}");
+                    tracing::info!("{told}");
+                    self.lock().schedule.went_on_from = Some(told);
+                }
                 Err(because) => {
                     let detail = format!("checkpoint {number} does not fit this job: {because}");
                     return self.refuse(Because::new(because.reason, detail));
@@ -95,6 +106,17 @@ impl Servers {
             tracing::warn!(%because, "what lies in the folder for checkpoints could not be written down");
             self.lock().schedule.is_found = false;
         }
+    }
+
+    /// How much of the data is done.
+    fn how_far(&self) -> String {
+        let datasets = self.0.data.status();
+        let accounted: u64 = datasets.iter().map(|dataset| dataset.totals.accounted).sum();
+        let all_of =
+            |DatasetStatus { spec, .. }: &DatasetStatus| Some(spec.records.saturating_mul(spec.epochs?.into()));
+        let all: Option<u64> = datasets.iter().map(all_of).sum();
+        let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
+        format!("{accounted}{all} records are done")
     }
 
     /// The job cannot begin with what lies in its folder: whoever declares a model hears why.
@@ -228,7 +250,9 @@ impl Servers {
         let folder = self.0.checkpoints.as_ref()?.folder.clone();
         let latest = state.members.checkpoints().last().map(|checkpoint| checkpoint.number);
         let failure = state.members.unsaved().map(ToString::to_string);
-        Some(CheckpointStatus { folder, latest, failure })
+        let Schedule { went_on_from, passed_over, .. } = &state.schedule;
+        let (went_on_from, passed_over) = (went_on_from.clone(), passed_over.clone());
+        Some(CheckpointStatus { folder, latest, failure, went_on_from, passed_over })
     }
 }
 

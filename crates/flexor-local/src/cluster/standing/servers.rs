@@ -18,6 +18,12 @@ pub struct ServersStanding {
     pub redundant: bool,
     /// Every partition is where it should be.
     pub settled: bool,
+    /// The checkpoint that the job went on from when it began, in words; empty where it found none.
+    #[serde(skip)]
+    pub went_on_from: String,
+    /// Those that it found and could not read, in words.
+    #[serde(skip)]
+    pub passed_over: Vec<String>,
     /// Each of them that is here or keeps something.
     pub each: Vec<ServerStanding>,
     /// What came of the pushes, once workers have said so.
@@ -76,6 +82,8 @@ impl ServersStanding {
     pub(super) fn after(before: Option<Self>, said: Option<&wire::ServersStanding>) -> Option<Self> {
         let known = before.as_ref().and_then(|before| before.updates);
         let Some(said) = said else { return before };
+        let (went_on_from, passed_over) =
+            before.map(|before| (before.went_on_from, before.passed_over)).unwrap_or_default();
         let heard = said.updates.map(|updates| Updates {
             applied: updates.applied,
             repeats: updates.repeats.max(known.map_or(0, |known| known.repeats)),
@@ -88,6 +96,8 @@ impl ServersStanding {
             restorations: said.restorations,
             redundant: said.redundant,
             settled: said.settled,
+            went_on_from: if said.went_on_from.is_empty() { went_on_from } else { said.went_on_from.clone() },
+            passed_over: if said.passed_over.is_empty() { passed_over } else { said.passed_over.clone() },
             each: said.servers.iter().map(ServerStanding::from).collect(),
             updates: heard.or(known),
         })

@@ -102,7 +102,11 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
         let log = place.log(&master);
         log.contains("a checkpoint cannot be read") && log.contains(rows.file_name().unwrap().to_str().unwrap())
     });
-    training.ends_with(0);
+    let ended = training.ends_with(0).stdout;
+    let told = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
+    assert!(told("CheckpointDamaged: ").contains(rows.file_name().unwrap().to_str().unwrap()), "{ended}");
+    let found = told("CheckpointFound: the job goes on from checkpoint ");
+    assert!(found.contains(" in kept: ") && found.ends_with(" of 40050 records are done"), "{found}");
     assert!(model(&place) == alone, "it went on from the one before");
 }
 
@@ -146,6 +150,7 @@ fn a_job_that_begins_with_what_another_has_learnt_goes_through_all_of_its_data()
         place.log(&master).contains("the checkpoint does not say which data was learnt: all of it is gone through")
     });
     let ended = training.ends_with(0);
+    assert!(ended.stdout.contains(" in kept: the checkpoint does not say which data was learnt"), "{}", ended.stdout);
     assert!(ended.stdout.contains("40050 expected, 40050 accounted for"), "{}", ended.stdout);
     assert!(model(&place) != alone, "it has learnt more");
 }
