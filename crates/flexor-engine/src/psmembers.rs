@@ -267,6 +267,12 @@ impl PsMembers {
         Some(present.address.clone()).filter(|address| !address.is_empty())
     }
 
+    /// Whether the session of a server broke, and it is waited for.
+    pub fn is_away(&self, server: &ServerId) -> bool {
+        let present = self.present.get(&server.name).filter(|present| present.incarnation == server.incarnation);
+        present.is_some_and(|present| present.away_until.is_some())
+    }
+
     /// Servers that are to go and keep nothing any more.
     pub fn released(&self) -> impl Iterator<Item = &Arc<str>> {
         self.wanted.leaving.iter().filter(|name| self.map.epoch.0 > 0 && self.keeps_nothing(name))

@@ -338,7 +338,7 @@ impl Servers {
         let status = |server: &ServerId| ServerStatus {
             name: server.name.to_string(),
             incarnation: server.incarnation,
-            address: members.address(server).map(|address| address.to_string()),
+            address: members.address(server).filter(|_| !members.is_away(server)).map(|address| address.to_string()),
             load: state.loads.of(server, now),
             ..ServerStatus::default()
         };

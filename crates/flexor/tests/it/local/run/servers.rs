@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+
 use super::cluster::Place;
 use super::quickstart::training::{is_settled, latest_checkpoint, names_of_servers};
 use super::quickstart::{Finished, PATIENCE, Quickstart};
@@ -72,6 +74,25 @@ fn with_one_copy_a_server_that_is_killed_every_ten_seconds_costs_what_it_had_lea
     let lost = finished.job["updates"]["lost"].as_u64().unwrap();
     assert!(lost > 0 && finished.stdout.contains(&format!("0 applied twice, {lost} lost")), "{}", finished.stdout);
     assert!(finished.stdout.contains("PartitionsRestored"), "{}", finished.stdout);
+}
+
+/// One that is only stopped, or out of reach, has what nobody else has: it is waited for.
+#[test]
+fn a_server_that_was_away_for_a_while_still_has_what_it_had_learnt() {
+    let place = Place::new();
+    let quickstart = Quickstart::default();
+    let training = quickstart.start(&place, &[]);
+    training.reaches(quickstart.share(1, 10));
+    let sleeper = training.servers().remove(1);
+    training.signal(&sleeper, Signal::SIGSTOP);
+    training.until("the master to miss it", |status| {
+        let servers = status["servers"]["servers"].as_array().into_iter().flatten();
+        servers.into_iter().any(|server| server["name"] == *sleeper && server["address"].is_null())
+    });
+    training.signal(&sleeper, Signal::SIGCONT);
+    let finished = training.finish();
+    quickstart.assert_all_is_well(&finished);
+    assert!(!finished.stdout.contains("PartitionsRestored"), "{}", finished.stdout);
 }
 
 #[test]

@@ -90,8 +90,18 @@ impl<'a> Training<'a> {
 
     /// Kills a server without a word.
     pub fn kill(&self, pod: &str) {
-        let victim = self.place.await_running(pod);
-        kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
+        self.signal(pod, Signal::SIGKILL);
+    }
+
+    /// Sends a signal to the program of a pod.
+    pub fn signal(&self, pod: &str, signal: Signal) {
+        let pod = self.place.await_running(pod);
+        kill(pod.main_id().unwrap(), signal).unwrap();
+    }
+
+    /// Waits until something is so of what the master says. `what` completes "waited for".
+    pub fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
+        self.run.await_or_tell(what, || is_so(&self.status()));
     }
 
     /// What was printed so far.
