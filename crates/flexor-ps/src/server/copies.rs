@@ -4,9 +4,13 @@
 //! applied one after the other by their numbers, whichever message brings them, and each message is answered when all
 //! of it is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod incoming;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use flexor_wire::ps::v1 as wire;
 use futures::{Stream, StreamExt};
@@ -15,129 +19,16 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
+pub(super) use self::incoming::Copies;
+use self::incoming::{Answers, Incoming, Message, Ready, Room, Waiting, say};
 use super::Server;
 use super::decode::{BasedOn, DecodedPush};
 use super::post::{Post, Role};
 use crate::hosted::Hosted;
-use crate::partition::{Arriving, Partition};
+use crate::partition::Arriving;
 use crate::piece::Piece;
 use crate::placement::PartitionId;
 use crate::push::CheckedPush;
-
-type Answers = mpsc::UnboundedSender<Result<wire::FromCopy, Status>>;
-
-/// What is on its way to this server, by partition.
-pub(super) struct Copies(Vec<Mutex<Incoming>>);
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self(PartitionId::all().map(|_| Mutex::default()).collect())
-    }
-}
-
-/// What is here of a copy, and what waits.
-#[derive(Default)]
-struct Incoming {
-    arriving: Option<(u64, Arriving)>,
-    /// A copy of which everything is here, while this server has not heard that its sender is the owner.
-    ready: Option<Ready>,
-    /// The copy that was the last to be whole.
-    whole: Option<u64>,
-    /// Copies up to this one are not wanted any more.
-    dropped: u64,
-    /// Changes whose turn has not come, by origin and number.
-    waiting: BTreeMap<(u64, u64), Waiting>,
-}
-
-/// A copy that is whole.
-struct Ready {
-    copy: u64,
-    partition: Partition,
-    origin: u64,
-    /// The number of the last change that is in it.
-    number: u64,
-    /// By which map its sender owns the partition.
-    map: u64,
-    answers: Answers,
-}
-
-/// A change whose turn has not come.
-struct Waiting {
-    message: Arc<Message>,
-    /// Its sender waits for it. Nobody waits for what is for a copy that is not whole: the copy is whole with it.
-    is_awaited: bool,
-    /// The copy that it is for, where it is not for one that had everything from the start.
-    copy: Option<u64>,
-    /// By which map its sender owns the partition.
-    map: u64,
-}
-
-impl Incoming {
-    /// Whether a change for this copy is one of what is here.
-    fn has(&self, copy: Option<u64>) -> bool {
-        copy.is_none() || copy == self.whole
-    }
-
-    /// Gives up what waits and is not to stay: it was done, as far as its sender need know.
-    fn give_up(&mut self, is_over: impl Fn(&Waiting) -> bool) {
-        self.waiting.retain(|_, waiting| {
-            let is_over = is_over(waiting);
-            if is_over {
-                waiting.done();
-            }
-            !is_over
-        });
-    }
-}
-
-impl Waiting {
-    fn done(&self) {
-        if self.is_awaited {
-            self.message.part_done();
-        }
-    }
-
-    fn turned(&self, partition: PartitionId) {
-        if self.is_awaited {
-            self.message.part_turned(partition);
-        }
-    }
-}
-
-/// A message whose parts are carried out as their turns come.
-struct Message {
-    id: u64,
-    push: DecodedPush,
-    in_step: bool,
-    based_on: BasedOn,
-    left: AtomicUsize,
-    /// Partitions that the sender does not own any more.
-    without: Mutex<Vec<u32>>,
-    answers: Answers,
-}
-
-impl Message {
-    /// One part of it is done; when all are, the owner hears so.
-    fn part_done(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let (number, without) = (self.id, std::mem::take(&mut *self.without.lock()));
-        say(
-            &self.answers,
-            match without.is_empty() {
-                true => wire::from_copy::Message::Applied(number),
-                false => wire::from_copy::Message::InPart(wire::AppliedInPart { number, without }),
-            },
-        );
-    }
-
-    /// One part of it is of a partition that its sender does not own any more: it must not believe that it was done.
-    fn part_turned(&self, partition: PartitionId) {
-        self.without.lock().push(partition.number());
-        self.part_done();
-    }
-}
 
 /// A message that has just come and was checked, once for all of its parts.
 struct Checked<'a> {
@@ -197,7 +88,7 @@ impl Server {
         let refused = |detail: &dyn std::fmt::Display| (piece.partition, detail.to_string());
         let id = PartitionId::of_number(piece.partition).ok_or_else(|| refused(&"no such partition"))?;
         let hosted = self.0.hosted.get().ok_or_else(|| refused(&"the model is not known here yet"))?;
-        let mut incoming = self.0.copies.0[id.index()].lock();
+        let mut incoming = self.0.copies.of(id).lock();
         if piece.copy <= incoming.dropped {
             say(answers, wire::from_copy::Message::Taken(1));
             return Ok(());
@@ -230,13 +121,15 @@ impl Server {
         // One more than there are parts, so that the message is answered when all of them have been looked at.
         let left = AtomicUsize::new(applied.parts.len() + 1);
         let (without, answers) = (Mutex::default(), answers.clone());
-        let message = Arc::new(Message { id: applied.id, push, in_step, based_on, left, without, answers });
+        let room = Room::take(&self.0.copies.backlog, push.bytes());
+        let message =
+            Arc::new(Message { id: applied.id, push, in_step, based_on, left, without, answers, _room: room });
         message.push.with(|push| -> Result<(), Refused> {
             let checked = hosted.check(push).map_err(|error| refused(&error))?;
             let now = Checked { message: &message, push: &checked };
             for part in &applied.parts {
                 let id = PartitionId::of_number(part.partition).ok_or_else(|| refused(&"no such partition"))?;
-                let mut incoming = self.0.copies.0[id.index()].lock();
+                let mut incoming = self.0.copies.of(id).lock();
                 let mut post = self.0.posts.lock(id);
                 let is_behind = part.map > post.map;
                 if part.map < post.owned_since || (post.role == Role::Owner && !is_behind) {
@@ -268,6 +161,11 @@ impl Server {
                 if !is_awaited {
                     message.part_done();
                 }
+                if let Some(copy) = part.copy.filter(|_| !is_awaited && self.0.copies.is_full()) {
+                    let refused = incoming.refuse(id, copy, "training changes it faster than it can be copied");
+                    say(&message.answers, refused);
+                    continue;
+                }
                 incoming.waiting.insert((part.origin, part.number), waiting);
                 catch_up(hosted, id, &mut post, &mut incoming, Some(&now)).map_err(|error| refused(&error))?;
             }
@@ -281,7 +179,7 @@ impl Server {
     fn drop_copy(&self, dropped: &wire::CopyDropped) {
         self.forget_arriving(dropped.partition, dropped.copy);
         let Some(id) = PartitionId::of_number(dropped.partition) else { return };
-        let mut incoming = self.0.copies.0[id.index()].lock();
+        let mut incoming = self.0.copies.of(id).lock();
         let post = self.0.posts.lock(id);
         incoming.dropped = incoming.dropped.max(dropped.copy);
         incoming.give_up(|waiting| waiting.copy == Some(dropped.copy));
@@ -295,7 +193,7 @@ impl Server {
 
     fn forget_arriving(&self, partition: u32, copy: u64) {
         let Some(id) = PartitionId::of_number(partition) else { return };
-        let mut incoming = self.0.copies.0[id.index()].lock();
+        let mut incoming = self.0.copies.of(id).lock();
         incoming.ready.take_if(|ready| ready.copy == copy);
         if incoming.arriving.as_ref().is_some_and(|(known, _)| *known == copy) {
             incoming.arriving = None;
@@ -306,7 +204,7 @@ impl Server {
 
     /// A plan was carried out for a partition: what waits and cannot come to its turn any more is answered.
     pub(super) fn settle_waiting(&self, id: PartitionId) {
-        let mut incoming = self.0.copies.0[id.index()].lock();
+        let mut incoming = self.0.copies.of(id).lock();
         let mut post = self.0.posts.lock(id);
         if let Some(hosted) = self.0.hosted.get()
             && let Err(error) = put_in_place(hosted, id, &mut post, &mut incoming)
@@ -333,7 +231,7 @@ impl Server {
 
     /// A partition has begun on this server: what its owner has applied to it meanwhile may have come already.
     pub(super) fn catch_up(&self, hosted: &Hosted, id: PartitionId) {
-        let mut incoming = self.0.copies.0[id.index()].lock();
+        let mut incoming = self.0.copies.of(id).lock();
         let mut post = self.0.posts.lock(id);
         let origin = post.origin;
         incoming.waiting.retain(|(of, _), waiting| {
@@ -355,11 +253,8 @@ fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mu
     let Some(ready) = incoming.ready.take_if(|ready| ready.map <= post.map) else { return Ok(()) };
     let Ready { copy, partition, origin, number, map, answers } = ready;
     if post.role == Role::Owner || map < post.owned_since {
-        incoming.dropped = incoming.dropped.max(copy);
-        incoming.give_up(|waiting| waiting.copy == Some(copy));
-        let detail = format!("it has another owner since map {}", post.owned_since);
-        let refused = wire::CopyRefused { partition: id.number(), detail, copy };
-        say(&answers, wire::from_copy::Message::Refused(refused));
+        let why = format!("it has another owner since map {}", post.owned_since);
+        say(&answers, incoming.refuse(id, copy, &why));
         return Ok(());
     }
     hosted.install(partition);
@@ -400,9 +295,4 @@ fn catch_up(
         post.number += 1;
         waiting.done();
     }
-}
-
-fn say(answers: &Answers, message: wire::from_copy::Message) {
-    // Nobody listens any more only when the stream has ended.
-    let _ = answers.send(Ok(wire::FromCopy { message: Some(message) }));
 }

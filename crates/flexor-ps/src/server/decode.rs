@@ -92,6 +92,13 @@ impl DecodedPush {
         })
     }
 
+    /// How many bytes it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        let rows = self.rows.iter().map(|(of, gradients)| size_of_val(&*of.keys) + size_of_val(&**gradients));
+        let slices = self.slices.iter().map(|(_, _, gradient)| size_of_val(&**gradient));
+        rows.chain(slices).sum()
+    }
+
     /// Gives the push to whoever looks at it.
     pub(super) fn with<T>(&self, look: impl FnOnce(&Push<'_>) -> T) -> T {
         let rows: Vec<RowGradients<'_>> = self

@@ -115,7 +115,7 @@ async fn a_folder_that_cannot_be_looked_into_is_refused_before_anything_is_train
     cluster.want(1, &[]);
     match cluster.client_of(counting()).await.err() {
         Some(ClientError::Declined(why)) => {
-            assert!(why.contains("CheckpointFailed") && why.contains("name a folder"), "{why}")
+            assert!(why.contains("CheckpointFailed") && why.contains("name a folder"), "{why}");
         }
         other => panic!("{other:?}"),
     }

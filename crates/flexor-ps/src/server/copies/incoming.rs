@@ -1,0 +1,183 @@
+//! What is on its way to a server: copies of which not all is here, and changes whose turn has not come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flexor_wire::ps::v1 as wire;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use crate::partition::{Arriving, Partition};
+use crate::placement::PartitionId;
+use crate::server::decode::{BasedOn, DecodedPush};
+
+/// To whoever sends copies.
+pub(super) type Answers = mpsc::UnboundedSender<Result<wire::FromCopy, Status>>;
+
+/// How many bytes of changes may wait for copies that are not whole. Training that changes more than this while a copy is
+/// on its way is too fast for it: the copy is given up, and the master has it begun again.
+pub(super) const MAX_BACKLOG: usize = 1 << 30;
+
+/// What is on its way to this server.
+pub(in crate::server) struct Copies {
+    of_partitions: Vec<Mutex<Incoming>>,
+    /// How many bytes the changes have that are here and not yet carried out.
+    pub(super) backlog: Arc<AtomicUsize>,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { of_partitions: PartitionId::all().map(|_| Mutex::default()).collect(), backlog: Arc::default() }
+    }
+}
+
+impl Copies {
+    pub(super) fn of(&self, id: PartitionId) -> &Mutex<Incoming> {
+        &self.of_partitions[id.index()]
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.backlog.load(Ordering::Relaxed) > MAX_BACKLOG
+    }
+}
+
+/// The room that a change takes as long as it is here.
+pub(super) struct Room {
+    pub(super) backlog: Arc<AtomicUsize>,
+    pub(super) bytes: usize,
+}
+
+impl Room {
+    pub(super) fn take(backlog: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        backlog.fetch_add(bytes, Ordering::Relaxed);
+        Self { backlog: Arc::clone(backlog), bytes }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.backlog.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What is here of a copy, and what waits.
+#[derive(Default)]
+pub(super) struct Incoming {
+    pub(super) arriving: Option<(u64, Arriving)>,
+    /// A copy of which everything is here, while this server has not heard that its sender is the owner.
+    pub(super) ready: Option<Ready>,
+    /// The copy that was the last to be whole.
+    pub(super) whole: Option<u64>,
+    /// Copies up to this one are not wanted any more.
+    pub(super) dropped: u64,
+    /// Changes whose turn has not come, by origin and number.
+    pub(super) waiting: BTreeMap<(u64, u64), Waiting>,
+}
+
+/// A copy that is whole.
+pub(super) struct Ready {
+    pub(super) copy: u64,
+    pub(super) partition: Partition,
+    pub(super) origin: u64,
+    /// The number of the last change that is in it.
+    pub(super) number: u64,
+    /// By which map its sender owns the partition.
+    pub(super) map: u64,
+    pub(super) answers: Answers,
+}
+
+/// A change whose turn has not come.
+pub(super) struct Waiting {
+    pub(super) message: Arc<Message>,
+    /// Its sender waits for it. Nobody waits for what is for a copy that is not whole: the copy is whole with it.
+    pub(super) is_awaited: bool,
+    /// The copy that it is for, where it is not for one that had everything from the start.
+    pub(super) copy: Option<u64>,
+    /// By which map its sender owns the partition.
+    pub(super) map: u64,
+}
+
+impl Incoming {
+    /// Whether a change for this copy is one of what is here.
+    pub(super) fn has(&self, copy: Option<u64>) -> bool {
+        copy.is_none() || copy == self.whole
+    }
+
+    /// Gives up a copy, and says so.
+    pub(super) fn refuse(&mut self, id: PartitionId, copy: u64, why: &str) -> wire::from_copy::Message {
+        self.arriving.take_if(|(arriving, _)| *arriving == copy);
+        self.ready.take_if(|ready| ready.copy == copy);
+        self.dropped = self.dropped.max(copy);
+        self.give_up(|waiting| waiting.copy == Some(copy));
+        let (partition, detail) = (id.number(), why.to_owned());
+        wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy })
+    }
+
+    /// Gives up what waits and is not to stay: it was done, as far as its sender need know.
+    pub(super) fn give_up(&mut self, is_over: impl Fn(&Waiting) -> bool) {
+        self.waiting.retain(|_, waiting| {
+            let is_over = is_over(waiting);
+            if is_over {
+                waiting.done();
+            }
+            !is_over
+        });
+    }
+}
+
+impl Waiting {
+    pub(super) fn done(&self) {
+        if self.is_awaited {
+            self.message.part_done();
+        }
+    }
+
+    pub(super) fn turned(&self, partition: PartitionId) {
+        if self.is_awaited {
+            self.message.part_turned(partition);
+        }
+    }
+}
+
+/// A message whose parts are carried out as their turns come.
+pub(super) struct Message {
+    pub(super) id: u64,
+    pub(super) push: DecodedPush,
+    pub(super) in_step: bool,
+    pub(super) based_on: BasedOn,
+    pub(super) left: AtomicUsize,
+    /// Partitions that the sender does not own any more.
+    pub(super) without: Mutex<Vec<u32>>,
+    pub(super) answers: Answers,
+    pub(super) _room: Room,
+}
+
+impl Message {
+    /// One part of it is done; when all are, the owner hears so.
+    pub(super) fn part_done(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let (number, without) = (self.id, std::mem::take(&mut *self.without.lock()));
+        say(
+            &self.answers,
+            match without.is_empty() {
+                true => wire::from_copy::Message::Applied(number),
+                false => wire::from_copy::Message::InPart(wire::AppliedInPart { number, without }),
+            },
+        );
+    }
+
+    /// One part of it is of a partition that its sender does not own any more: it must not believe that it was done.
+    pub(super) fn part_turned(&self, partition: PartitionId) {
+        self.without.lock().push(partition.number());
+        self.part_done();
+    }
+}
+
+pub(super) fn say(answers: &Answers, message: wire::from_copy::Message) {
+    // Nobody listens any more only when the stream has ended.
+    let _ = answers.send(Ok(wire::FromCopy { message: Some(message) }));
+}
