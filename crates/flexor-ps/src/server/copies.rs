@@ -20,7 +20,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
 pub(super) use self::incoming::Copies;
-use self::incoming::{Answers, Incoming, Message, Ready, Room, Waiting, say};
+use self::incoming::{Answers, Incoming, Message, Ready, Room, Waiting, Whole, say};
 use super::Server;
 use super::decode::{BasedOn, DecodedPush};
 use super::post::{Post, Role};
@@ -183,7 +183,7 @@ impl Server {
         let post = self.0.posts.lock(id);
         incoming.dropped = incoming.dropped.max(dropped.copy);
         incoming.give_up(|waiting| waiting.copy == Some(dropped.copy));
-        if post.role == Role::Away && incoming.whole == Some(dropped.copy) {
+        if post.role == Role::Away && incoming.whole.is_some_and(|whole| whole.copy == dropped.copy) {
             incoming.whole = None;
             if let Some(hosted) = self.0.hosted.get() {
                 hosted.remove(id);
@@ -210,6 +210,13 @@ impl Server {
             && let Err(error) = put_in_place(hosted, id, &mut post, &mut incoming)
         {
             tracing::error!(partition = %id, error, "a change cannot be applied to a copy");
+        }
+        // The owner that has sent it is none any more, and could not say that nobody wants it.
+        if post.role == Role::Away
+            && incoming.whole.take_if(|whole| whole.map < post.owned_since).is_some()
+            && let Some(hosted) = self.0.hosted.get()
+        {
+            hosted.remove(id);
         }
         let owns = post.role == Role::Owner;
         if owns && incoming.arriving.is_none() && incoming.ready.is_none() {
@@ -259,7 +266,7 @@ fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mu
     }
     hosted.install(partition);
     (post.origin, post.number) = (origin, number);
-    incoming.whole = Some(copy);
+    incoming.whole = Some(Whole { copy, map });
     catch_up(hosted, id, post, incoming, None)?;
     say(&answers, wire::from_copy::Message::Whole(wire::CopyWhole { partition: id.number(), copy }));
     Ok(())

@@ -69,11 +69,19 @@ pub(super) struct Incoming {
     /// A copy of which everything is here, while this server has not heard that its sender is the owner.
     pub(super) ready: Option<Ready>,
     /// The copy that was the last to be whole.
-    pub(super) whole: Option<u64>,
+    pub(super) whole: Option<Whole>,
     /// Copies up to this one are not wanted any more.
     pub(super) dropped: u64,
     /// Changes whose turn has not come, by origin and number.
     pub(super) waiting: BTreeMap<(u64, u64), Waiting>,
+}
+
+/// A copy that was put in place.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    pub(super) copy: u64,
+    /// By which map its sender owned the partition.
+    pub(super) map: u64,
 }
 
 /// A copy that is whole.
@@ -102,7 +110,7 @@ pub(super) struct Waiting {
 impl Incoming {
     /// Whether a change for this copy is one of what is here.
     pub(super) fn has(&self, copy: Option<u64>) -> bool {
-        copy.is_none() || copy == self.whole
+        copy.is_none() || copy == self.whole.map(|whole| whole.copy)
     }
 
     /// Gives up a copy, and says so.

@@ -12,23 +12,31 @@ use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 
 /// `ps-0`, which knows that `ps-1` has everything.
 fn server() -> Server {
+    let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    has_everything(&server, 1, 1);
+    server
+}
+
+/// A server hears by this map that so has a life of `ps-1`, which is new to it.
+fn has_everything(server: &Server, epoch: u64, life: u64) {
     let model = ModelSpec {
         variables: Vec::new(),
         tables: vec![TableSpec { name: "t".to_owned(), dim: 2, init: Initializer::Zeros }],
         optimizer: Optimizer::sgd(1.0),
         seed: 1,
     };
-    let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-    let life = |name: &str| master::Server { name: name.to_owned(), incarnation: 1, ..master::Server::default() };
+    let server_of = |name: &str, incarnation| {
+        let name = name.to_owned();
+        master::Server { name, incarnation, ..master::Server::default() }
+    };
     let map = master::ServerMap {
-        epoch: 1,
-        servers: vec![life("ps-0"), life("ps-1")],
-        seats: vec![master::Seat { owner: Some(1), origin: 1, since: 1, ..master::Seat::default() }; PARTITIONS],
+        epoch,
+        servers: vec![server_of("ps-0", 1), server_of("ps-1", life)],
+        seats: vec![master::Seat { owner: Some(1), origin: life, since: epoch, ..master::Seat::default() }; PARTITIONS],
         model: serde_json::to_string(&model).unwrap(),
         ..master::ServerMap::default()
     };
     server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
-    server
 }
 
 #[test]
@@ -84,4 +92,25 @@ fn a_copy_is_given_up_when_training_changes_it_faster_than_it_comes() {
     };
     let refused = said.iter().find_map(|one| if let Said::Refused(refused) = one { Some(refused) } else { None });
     assert_eq!(refused.map(|refused| refused.copy), Some(7));
+}
+
+#[test]
+fn a_copy_that_nobody_wants_goes_when_its_sender_is_not_the_owner_any_more() {
+    let (server, (answers, _told)) = (server(), mpsc::unbounded_channel());
+    let (id, hosted) = (PartitionId(9), server.0.hosted.get().unwrap());
+    let mut partition = Partition::new(&hosted.layout(), id);
+    let mut copy = partition.begin_copy(SnapshotId(1), Budget::new(1 << 20));
+    let send = |piece: Vec<u8>, last| {
+        let (partition, piece) = (id.number(), piece.into());
+        let piece =
+            wire::CopyPiece { partition, copy: 7, origin: 1, map: 1, piece, last, ..wire::CopyPiece::default() };
+        server.take(wire::from_owner::Message::Piece(piece), &answers).unwrap();
+    };
+    while let Some(piece) = partition.next_piece(&mut copy).unwrap() {
+        send(piece.to_bytes(), false);
+    }
+    send(Vec::new(), true);
+    assert!(hosted.holds(id));
+    has_everything(&server, 2, 2);
+    assert!(!hosted.holds(id));
 }
