@@ -39,18 +39,22 @@ fn main() -> Result<(), Failure> {
     let mut features = Features::new(&schema);
     let built = architecture.build(features.inputs())?;
     let task = built.task();
-    let mut alone = TrainAlone::new(built, optimizer, 1);
+    let mut alone = TrainAlone::new(built, optimizer, 1)?;
     for pass in 1..=passes {
         let (mut learned, mut computing, begun) = (Metrics::new(task), Duration::ZERO, Instant::now());
         each_batch(&train, &mut features, size, |batch| {
             let before = Instant::now();
-            let step = alone.train(batch);
+            let step = alone.train(batch)?;
             computing += before.elapsed();
             learned.add(&step.scores, batch.labels());
+            Ok(())
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         let mut tested = Metrics::new(task);
-        each_batch(&test, &mut features, size, |batch| tested.add(alone.scores(batch), batch.labels()))?;
+        each_batch(&test, &mut features, size, |batch| {
+            tested.add(alone.scores(batch)?, batch.labels());
+            Ok(())
+        })?;
         println!(
             "pass {pass}: {} records in {seconds:.1} s ({:.0} records/s, {:.0} records/s of steps alone), {} rows; {}; {}",
             learned.records(),
@@ -72,7 +76,7 @@ fn each_batch(
     dataset: &Dataset,
     features: &mut Features,
     size: u64,
-    mut on: impl FnMut(&Batch),
+    mut on: impl FnMut(&Batch) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut batch = Batch::new(features.inputs());
     let mut first = 0;
@@ -85,7 +89,7 @@ fn each_batch(
             Content::Damaged => {}
         })?;
         bad.map_or(Ok(()), Err)?;
-        on(&batch);
+        on(&batch)?;
         first = end;
     }
     Ok(())
