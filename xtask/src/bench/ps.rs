@@ -1,9 +1,11 @@
-//! Rows of embedding tables, pulled and pushed: ours against ElasticDL's released server and Redis.
+//! Rows of embedding tables, pulled and pushed: ours against ElasticDL's released server and Redis, and beside
+//! PaddlePaddle's.
 //!
 //! One load for ours and for ElasticDL's server ([`wire_load`]): the same bytes of `proto.Pserver`, made before the clock
 //! runs, by so many clients with one request under way each. Redis is given the same rows as values ([`redis`]), which
-//! is what is left of a parameter server without its optimizer. Our own API is played through our client ([`native`]),
-//! which sorts, sends and reads as a worker does; so its load costs more than the others'.
+//! is what is left of a parameter server without its optimizer. PaddlePaddle's server is asked on its own wire
+//! ([`paddle`]); there is nothing to win against it. Our own API is played through our client ([`native`]), which sorts,
+//! sends and reads as a worker does; so its load costs more than the others'.
 //!
 //! A server is new for each repeat. **First touch** asks for rows that nobody has asked for; **pull** and **push** go to
 //! rows that are there. The load has one half of the cores and the servers the other ([`cores`]), one side at a time;
@@ -16,6 +18,7 @@ mod keys;
 mod measure;
 mod native;
 mod our_server;
+mod paddle;
 mod redis;
 mod side;
 mod wire_load;
@@ -109,7 +112,7 @@ async fn play(programs: &Programs, side: Side, case: &Case) -> Result<Played> {
 }
 
 fn judged(case: &Case, played: &[Vec<Played>; Side::ALL.len()]) -> Result<Vec<Row>> {
-    let [ours, native, go, redis] = played;
+    let [ours, native, go, redis, paddle] = played;
     let rates = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).rows_per_second).collect() };
     let costs = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).cpu_micros).collect() };
     let push_target = if case.optimizer == Optimizer::Adam { SLOW_THERE } else { ELSEWHERE };
@@ -128,6 +131,10 @@ fn judged(case: &Case, played: &[Vec<Played>; Side::ALL.len()]) -> Result<Vec<Ro
         rows.push(Row::rate(&metric, unit, &rates(ours, what), redis::NAME, &rates(redis, what), REDIS)?);
         let own = format!("{metric}, our own API");
         rows.push(Row::rate(&own, unit, &rates(native, what), go_server::NAME, &peer, target)?);
+        let beside = Row::rate(&metric, unit, &rates(ours, what), paddle::NAME, &rates(paddle, what), 0.0)?;
+        rows.push(beside.only_told());
+        let beside = Row::cost(&cpu, "us/row", &costs(ours, what), paddle::NAME, &costs(paddle, what), 0.0)?;
+        rows.push(beside.only_told());
     }
     Ok(rows)
 }

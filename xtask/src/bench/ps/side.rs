@@ -9,7 +9,7 @@ use super::case::Case;
 use super::cores::{self, ServerCores};
 use super::measure::Lanes;
 use super::wire_load::WireLoad;
-use super::{go_server, native, our_server, redis};
+use super::{go_server, native, our_server, paddle, redis};
 use crate::compile;
 use crate::tree::project_root;
 
@@ -23,6 +23,7 @@ pub(super) enum Side {
     /// ElasticDL's own.
     GoServer,
     Redis,
+    Paddle,
 }
 
 /// What clients do.
@@ -43,6 +44,7 @@ pub(super) struct Programs {
     pub(super) flexor: PathBuf,
     pub(super) go_server: PathBuf,
     pub(super) redis: redis::Installed,
+    pub(super) paddle: paddle::Installed,
     pub(super) cores: ServerCores,
 }
 
@@ -52,6 +54,7 @@ impl Programs {
             flexor: compile::flexor(&project_root()?, "release")?,
             go_server: go_server::ensure()?,
             redis: redis::ensure()?,
+            paddle: paddle::Installed::ensure()?,
             // Last, because what is built has all cores.
             cores: cores::divide()?,
         })
@@ -64,10 +67,11 @@ pub(super) enum Store {
     Wire(WireLoad),
     Native(native::Native),
     Redis(redis::Redis),
+    Paddle(paddle::Paddle),
 }
 
 impl Side {
-    pub(super) const ALL: [Self; 4] = [Self::Ours, Self::Native, Self::GoServer, Self::Redis];
+    pub(super) const ALL: [Self; 5] = [Self::Ours, Self::Native, Self::GoServer, Self::Redis, Self::Paddle];
 
     pub(super) async fn start(self, programs: &Programs, case: &Case) -> Result<Store> {
         Ok(match self {
@@ -75,6 +79,7 @@ impl Side {
             Self::GoServer => Store::Wire(WireLoad::new(go_server::start(programs, case)?, case).await?),
             Self::Native => Store::Native(native::Native::start(programs, case).await?),
             Self::Redis => Store::Redis(redis::Redis::start(programs, case).await?),
+            Self::Paddle => Store::Paddle(paddle::Paddle::start(programs, case).await?),
         })
     }
 }
@@ -85,6 +90,7 @@ impl Store {
             Self::Wire(store) => store.pid(),
             Self::Native(store) => store.pid(),
             Self::Redis(store) => store.pid(),
+            Self::Paddle(store) => store.pid(),
         }
     }
 
@@ -93,6 +99,7 @@ impl Store {
             Self::Wire(store) => store.lanes(phase).await,
             Self::Native(store) => store.lanes(phase).await,
             Self::Redis(store) => store.lanes(phase).await,
+            Self::Paddle(store) => store.lanes(phase).await,
         }
     }
 }
@@ -104,6 +111,7 @@ impl fmt::Display for Side {
             Self::Native => "flexor's own API",
             Self::GoServer => go_server::NAME,
             Self::Redis => redis::NAME,
+            Self::Paddle => paddle::NAME,
         })
     }
 }
