@@ -39,6 +39,8 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/api/gone/{name}", post(gone))
         .route("/api/retry", post(retry))
         .route("/api/nodes/{name}/metrics", post(take_metrics))
+        // Where people look for the rest of what there is to know.
+        .route("/metrics", get(show_metrics))
         .merge(data::routes())
         // Without these the gRPC services would answer, in their own way.
         .route("/", any(nothing_here))

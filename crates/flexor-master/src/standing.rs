@@ -19,10 +19,11 @@ pub(crate) fn of(job: &Job) -> wire::Standing {
         round: world.and_then(|run| run.round),
         nodes: world.map_or(0, |run| u32::try_from(run.world_size).unwrap_or(u32::MAX)),
         meeting: world.is_some_and(meets),
-        step: match &status.servers {
-            // Each batch is a step of the one model, whoever takes it; what workers count is their own.
-            Some(_) => steps(&status.datasets),
-            None => job.with_reports(|reports| furthest(reports)),
+        // Where there are servers, or have been, each batch is a step of the one model, whoever takes it; what workers
+        // count is their own.
+        step: match status.servers.is_some() || job.servers().with_members(|members| members.map().epoch.0 > 0) {
+            true => steps(&status.datasets),
+            false => job.with_reports(|reports| furthest(reports)),
         },
         program_failures: status.runs.iter().map(|run| run.program_failures).max().unwrap_or(0),
         records: (!status.datasets.is_empty()).then(|| records(&status.datasets)),

@@ -226,6 +226,8 @@ reasons! {
     PartitionsRestored: Warning,
     /// A checkpoint lay in the job's folder when it began: the job goes on from it.
     CheckpointFound: Notice,
+    /// Every partition is kept as often as it should be again.
+    CopiesRestored: Notice,
     /// A checkpoint could not be made; the one before is whole, and it is tried again.
     CheckpointFailed: Warning,
     /// A checkpoint cannot be read; the one before it is used.

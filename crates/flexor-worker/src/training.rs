@@ -134,11 +134,22 @@ pub enum TrainingError {
     Ledger(#[from] LedgerError),
     /// The job has other data.
     #[error("{data} cannot be trained on: {why}")]
-    OtherData {
+    Register {
         /// Where it is.
         data: String,
         /// What the master says.
         why: LedgerError,
+    },
+    /// The job has other data, or goes through it more often or less.
+    #[error(
+        "{data} cannot be trained on: {what}; begin another job, in another folder for checkpoints if there is one \
+         (`flexor checkpoint convert` takes what was learnt along)"
+    )]
+    OtherData {
+        /// Where it is.
+        data: String,
+        /// What is different.
+        what: String,
     },
     /// Nobody knows what the records mean.
     #[error(transparent)]
@@ -221,7 +232,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     let spec = model.declaration().with(plan.optimizer, plan.seed);
     let ledger = Arc::new(Ledger::open(&place.master, place.token.clone(), place.worker.clone())?);
     let registered = ledger.register(registration(plan, &dataset)).await;
-    registered.map_err(|why| TrainingError::OtherData { data: named(&plan.data), why })?;
+    registered.map_err(|why| not_registered(named(&plan.data), why))?;
     let puller = match Client::connect(&place.master, place.token.clone(), spec.clone()).await {
         Ok(puller) => puller,
         Err(declined) => return Err(other_model::explained(declined, place, &spec).await),
@@ -316,8 +327,19 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     Ok(outcome)
 }
 
+fn not_registered(data: String, why: LedgerError) -> TrainingError {
+    match why {
+        LedgerError::Refused { reason, detail } if reason == "DatasetChanged" => {
+            // What follows is advice for who chooses the name.
+            let what = detail.split(';').next().unwrap_or_default();
+            TrainingError::OtherData { data, what: format!("{reason}: {what}") }
+        }
+        why => TrainingError::Register { data, why },
+    }
+}
+
 fn schema_of(plan: &Plan, dataset: &Dataset) -> Result<Schema, TrainingError> {
-    Ok(Schema::of_data(plan.schema.as_ref(), dataset.columns(), &named(&plan.data))?)
+    Ok(Schema::of_dataset(plan.schema.as_ref(), dataset, &named(&plan.data))?)
 }
 
 /// Data, in a word.

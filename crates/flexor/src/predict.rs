@@ -30,8 +30,8 @@ pub struct PredictArgs {
     /// The data: files, or folders of files
     #[arg(long, required = true, value_name = "PATH")]
     pub data: Vec<PathBuf>,
-    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories), census or digits; found out
-    /// for tables with a header
+    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
+    /// their logarithm), census or digits; found out for tables with a header and for IDX files
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
     /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one

@@ -33,8 +33,8 @@ pub struct WorkerArgs {
     /// Data to measure the model on when all is learnt
     #[arg(long, value_name = "PATH")]
     pub test_data: Vec<PathBuf>,
-    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories), census or digits; found out
-    /// for tables with a header
+    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
+    /// their logarithm), census or digits; found out for tables with a header and for IDX files
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
     /// What becomes of damaged records: the worker fails, or they are left out of their batches and counted
@@ -146,6 +146,7 @@ fn exit_of(error: &TrainingError) -> Exit {
         | TrainingError::Inputs(_)
         | TrainingError::Schema(_)
         | TrainingError::OtherData { .. }
+        | TrainingError::Register { .. }
         | TrainingError::OtherModel { .. }
         | TrainingError::Servers(_) => Exit::Failure,
         TrainingError::Ledger(_) => Exit::Infrastructure,

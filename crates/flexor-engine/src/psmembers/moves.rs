@@ -174,7 +174,9 @@ impl PsMembers {
         }
         self.resting.retain(|_, until| *until > self.now);
         let aims = self.aims();
-        let places = (0..).map(Partition).zip(self.map.seats.iter().zip(&aims));
+        let mut places: Vec<_> = (0..).map(Partition).zip(self.map.seats.iter().zip(&aims)).collect();
+        // What is kept once only comes first.
+        places.sort_by_key(|(_, (seat, _))| seat.backup.is_some());
         // A group that waits for its last copies gets no new members.
         let is_closed = self.new_owners().any(|step| step.phase != Phase::Copying);
         let mut begun = Vec::new();

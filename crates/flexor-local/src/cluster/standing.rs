@@ -107,9 +107,8 @@ impl Standing {
             records,
             records_per_second,
             program_failures: said.program_failures,
-            // A master that was started again has yet to hear of it.
-            learning: said.learning.map(Learning::from).or(before.learning),
-            evaluations: said.evaluations.clone().map(Evaluations::from).or(before.evaluations),
+            learning: Learning::after(before.learning, said.learning),
+            evaluations: Evaluations::after(before.evaluations.take(), said.evaluations.clone()),
             servers: ServersStanding::after(before.servers.take(), said.servers.as_ref()),
             step_mark,
             records_mark,

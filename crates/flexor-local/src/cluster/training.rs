@@ -93,6 +93,10 @@ fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> V
     if after.went_on_from != before.went_on_from {
         news.push(Because::new(Reason::CheckpointFound, after.went_on_from.as_str()));
     }
+    if after.redundant && !before.redundant && before.epoch > 0 {
+        let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
+        news.push(Because::new(Reason::CopiesRestored, detail));
+    }
     if after.restorations > before.restorations {
         news.push(Because::new(Reason::PartitionsRestored, said.last_restoration.as_str()));
     }

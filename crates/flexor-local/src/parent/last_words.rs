@@ -26,9 +26,16 @@ pub(super) fn of_log(path: &Path, began: u64) -> Option<String> {
     let first = if length < began { 0 } else { began };
     file.seek(SeekFrom::Start(first.max(length.saturating_sub(LINE)))).ok()?;
     let text = text(file.take(LINE))?;
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let told = lines.clone().rfind(|line| line.starts_with("error: "));
-    told.or_else(|| lines.next_back()).map(str::to_owned)
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut lines = lines.into_iter();
+    let Some(error) = lines.clone().rposition(|line| line.starts_with("error: ")) else {
+        return lines.next_back().map(str::to_owned);
+    };
+    let mut told = lines.skip(error);
+    let error = told.next()?;
+    // What is wrong may stand below it.
+    let rest = if error.ends_with(':') { told.next() } else { None };
+    Some([error, rest.unwrap_or_default()].join(" ").trim_end().to_owned())
 }
 
 fn text(mut from: impl Read) -> Option<String> {
@@ -59,6 +66,9 @@ mod tests {
         assert_eq!(last(b" \n\n", 0), None);
         let usage = b"begins\nerror: unexpected argument '--bacth'\n\n  tip: a similar one exists\n\nTry '--help'.\n";
         assert_eq!(last(usage, 0).as_deref(), Some("error: unexpected argument '--bacth'"));
+        let missing = b"error: the following required arguments were not provided:\n  --test-data <PATH>\n\nUsage: x\n";
+        let told = "error: the following required arguments were not provided: --test-data <PATH>";
+        assert_eq!(last(missing, 0).as_deref(), Some(told));
         assert_eq!(last(&[b"x".repeat(9000), b"\xff end\n".to_vec()].concat(), 0).map(|line| line.len()), Some(2049));
     }
 

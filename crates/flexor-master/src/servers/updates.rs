@@ -43,9 +43,9 @@ impl Updates {
     }
 
     /// What there is to tell, where so many batches were begun and so many updates were lost; nothing while no worker
-    /// has said anything.
+    /// has said anything, or those that did had nothing left to do.
     pub(super) fn status(&self, map: &Map, batches: u64, lost: u64) -> Option<UpdatesStatus> {
-        if self.repeats.is_empty() {
+        if self.answered.is_empty() {
             return None;
         }
         let mut status = UpdatesStatus { repeats: self.repeats.values().sum(), lost, ..UpdatesStatus::default() };
@@ -98,7 +98,10 @@ mod tests {
 
     #[test]
     fn nothing_is_known_before_anybody_has_spoken() {
-        assert_eq!(Updates::default().status(&map(&[1]), 10, 0), None);
+        let mut updates = Updates::default();
+        assert_eq!(updates.status(&map(&[1]), 10, 0), None);
+        updates.take(&WorkerId::new("late", 1), &said(0, &[]));
+        assert_eq!(updates.status(&map(&[1]), 10, 0), None, "all was done when it came");
     }
 
     #[test]

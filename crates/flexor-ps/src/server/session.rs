@@ -21,6 +21,8 @@ use crate::dial::MAX_MESSAGE;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// How often it says what it has done.
 const LOAD_EVERY: Duration = Duration::from_secs(1);
+/// The first times sooner, so that something is known of short jobs.
+const LOAD_AT_FIRST: (Duration, u32) = (Duration::from_millis(200), 20);
 const WAITING: usize = 256;
 /// What was said in this time before a session broke may not have arrived. A connection at whose other end nobody is
 /// does not stand for longer.
@@ -132,7 +134,8 @@ impl Session<'_> {
     /// Until the stream breaks.
     async fn follow(self, mut messages: Streaming<master::ToServer>) -> Result<(), SessionError> {
         let Self { server, outgoing, reports, said, generation } = self;
-        let mut pulse = tokio::time::interval(LOAD_EVERY);
+        let mut pulse = tokio::time::interval(LOAD_AT_FIRST.0);
+        let mut told = 0;
         said.say_again();
         loop {
             let report = tokio::select! {
@@ -148,7 +151,13 @@ impl Session<'_> {
                 }
                 Some(report) = async { said.again.pop_front() }, if !said.again.is_empty() => report,
                 Some(report) = reports.recv(), if said.again.is_empty() => report,
-                _ = pulse.tick() => master::from_server::Message::Load(server.load()),
+                _ = pulse.tick() => {
+                    told += 1;
+                    if told == LOAD_AT_FIRST.1 {
+                        pulse = tokio::time::interval_at(Instant::now() + LOAD_EVERY, LOAD_EVERY);
+                    }
+                    master::from_server::Message::Load(server.load())
+                }
             };
             match report {
                 // The one is said every second, the other again for every plan as long as it is so.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flexor_data::{Dataset, Format};
 use thiserror::Error;
 
 use super::columns::Columns;
@@ -69,6 +70,12 @@ const NAMES: &[&str] = &["clicks", "census", "digits"];
 const MOST_COLUMNS: usize = 1000;
 
 impl Schema {
+    /// What the records of a dataset mean: as was chosen, or as can be seen.
+    pub(crate) fn of_dataset(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, SchemaError> {
+        let seen = (dataset.format() == Format::Idx).then_some(Self::Digits);
+        Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)
+    }
+
     /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
     /// names of its own, but not the schema's in another order.
     pub fn of_data(chosen: Option<&Self>, columns: Option<&[String]>, data: &str) -> Result<Self, SchemaError> {

@@ -101,7 +101,7 @@ pub struct StartedAgain {
 /// What became of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RecordCounts {
-    /// All of the epochs that have begun.
+    /// All of all epochs, also of those that have not begun.
     pub expected: u64,
     /// Acknowledged.
     pub accounted: u64,
@@ -186,7 +186,7 @@ fn words(kind: ExitKind) -> &'static str {
 }
 
 fn counts(records: Records, outcome: Outcome) -> RecordCounts {
-    let Records { expected, accounted, quarantined, repeated, rewound, finished: _, total: _ } = records;
+    let Records { expected: _, accounted, quarantined, repeated, rewound, finished: _, total: expected } = records;
     let open = expected.saturating_sub(accounted).saturating_sub(quarantined);
     let (lost, left) = if outcome == Outcome::Succeeded { (open, 0) } else { (0, open) };
     RecordCounts { expected, accounted, recomputed: repeated + rewound, quarantined, lost, left }

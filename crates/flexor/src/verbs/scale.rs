@@ -27,7 +27,7 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
     }
     for (role, replicas) in &sizes {
         if let Some(range) = outside(&job, role, *replicas) {
-            return refuse(format!("{name} may have {range} replicas of {role}, not {replicas}; its manifest says so"));
+            return refuse(format!("{name} may have {range} replicas of {role}, not {replicas}"));
         }
     }
     if let Some(replicas) = too_many_servers(&job, &sizes) {

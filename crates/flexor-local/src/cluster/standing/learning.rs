@@ -25,11 +25,35 @@ pub struct Scores {
     pub accuracy: Option<f64>,
 }
 
-impl From<wire::Learning> for Learning {
-    fn from(said: wire::Learning) -> Self {
-        Self {
-            training: Scores { loss: said.loss, auc: said.auc, accuracy: said.accuracy },
-            test: Scores { loss: said.test_loss, auc: said.test_auc, accuracy: said.test_accuracy },
-        }
+impl Learning {
+    /// What a master says now, after what it said before: one that was started again has yet to hear of it.
+    pub(super) fn after(before: Option<Self>, said: Option<wire::Learning>) -> Option<Self> {
+        let Some(said) = said else { return before };
+        let before = before.unwrap_or_default();
+        let training = Scores { loss: said.loss, auc: said.auc, accuracy: said.accuracy };
+        let test = Scores { loss: said.test_loss, auc: said.test_auc, accuracy: said.test_accuracy };
+        Some(Self { training: training.or(before.training), test: test.or(before.test) })
+    }
+}
+
+impl Scores {
+    /// These, or others where nothing is known.
+    fn or(self, others: Self) -> Self {
+        if self == Self::default() { others } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_that_hears_of_one_thing_again_makes_nobody_forget_the_other() {
+        let first = wire::Learning { loss: Some(0.5), auc: Some(0.7), ..wire::Learning::default() };
+        let before = Learning::after(None, Some(first));
+        let test = wire::Learning { test_auc: Some(0.8), ..wire::Learning::default() };
+        let after = Learning::after(before, Some(test)).unwrap();
+        assert_eq!((after.training.loss, after.training.auc, after.test.auc), (Some(0.5), Some(0.7), Some(0.8)));
+        assert_eq!(Learning::after(Some(after), None), Some(after));
     }
 }

@@ -84,11 +84,16 @@ impl ServersStanding {
         let Some(said) = said else { return before };
         let (went_on_from, passed_over) =
             before.map(|before| (before.went_on_from, before.passed_over)).unwrap_or_default();
-        let heard = said.updates.map(|updates| Updates {
-            applied: updates.applied,
-            repeats: updates.repeats.max(known.map_or(0, |known| known.repeats)),
-            reapplied: updates.reapplied,
-            lost: updates.lost,
+        let heard = said.updates.map(|updates| {
+            let known = known.unwrap_or_default();
+            // It may not have heard from everybody; only what is lost is not in the model any more.
+            let applied = if updates.lost > known.lost { 0 } else { known.applied };
+            Updates {
+                applied: updates.applied.max(applied),
+                repeats: updates.repeats.max(known.repeats),
+                reapplied: updates.reapplied,
+                lost: updates.lost,
+            }
         });
         Some(Self {
             epoch: said.epoch,
@@ -138,6 +143,11 @@ mod tests {
         assert_eq!(started_again.updates, Some(Updates { applied: 100, repeats: 7, ..Updates::default() }));
         let later = ServersStanding::after(Some(started_again), Some(&said(Some(updates(120, 2))))).unwrap();
         assert_eq!(later.updates, Some(Updates { applied: 120, repeats: 7, ..Updates::default() }));
+        let fewer = ServersStanding::after(Some(later.clone()), Some(&said(Some(updates(50, 0))))).unwrap();
+        assert_eq!(fewer.updates, later.updates, "it has not heard from everybody yet");
+        let lost = wire::Updates { lost: 90, ..updates(30, 0) };
+        let lost = ServersStanding::after(Some(later.clone()), Some(&said(Some(lost)))).unwrap();
+        assert_eq!(lost.updates.unwrap().applied, 30);
         assert_eq!(ServersStanding::after(Some(later.clone()), None), Some(later), "no servers have come back yet");
     }
 }
