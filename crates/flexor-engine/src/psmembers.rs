@@ -38,7 +38,7 @@ use saving::Saving;
 pub use saving::{Checkpoint, SaveOrder, Seal};
 use server::Present;
 pub use server::{ServerId, Wanted};
-use updates_lost::Versions;
+use updates_lost::{KeptAnswer, Versions};
 
 /// How servers of a master that was started again come back: until then nothing is given up.
 const AFTER_RESTART: Duration = Duration::from_secs(10);
@@ -94,6 +94,9 @@ pub struct PsMembers {
     restorations: (u64, Option<Because>),
     /// How many updates were lost with each beginning of a partition.
     lost: BTreeMap<Partition, BTreeMap<u64, u64>>,
+    /// What clients were answered with, as it was last written down.
+    #[serde(default)]
+    kept_answers: BTreeMap<Partition, KeptAnswer>,
     #[serde(skip)]
     present: BTreeMap<Arc<str>, Present>,
     #[serde(skip)]
@@ -140,6 +143,7 @@ impl PsMembers {
     pub fn resume(mut self, settings: Settings, life: u64, now: Duration) -> Self {
         self.settings = settings;
         self.now = now;
+        self.recall_answers();
         self.last_move = life << 32;
         self.all_known_at = if self.map.epoch.0 > 0 { now + AFTER_RESTART } else { now };
         let keepers = self.map.seats.iter().flat_map(|seat| [seat.owner.as_ref(), seat.backup.as_ref()]).flatten();
@@ -297,11 +301,12 @@ impl PsMembers {
         self.wanted.leaving.contains(name) || self.present.get(name).is_some_and(|present| present.is_leaving)
     }
 
-    /// Whether every partition has an owner and as many copies as it should, as far as there are servers for them.
+    /// Whether every partition has an owner and as many copies as it should, on servers that are here.
     pub fn is_redundant(&self) -> bool {
         let wanted = self.settings.copies > 1;
+        let is_here = |server: &Option<ServerId>| server.as_ref().is_some_and(|server| self.is_here(server));
         !self.map.seats.is_empty()
-            && self.map.seats.iter().all(|seat| seat.owner.is_some() && (seat.backup.is_some() || !wanted))
+            && self.map.seats.iter().all(|seat| is_here(&seat.owner) && (is_here(&seat.backup) || !wanted))
     }
 
     /// Whether nothing is on its way and nothing is to be: every partition is where it should be.
@@ -387,6 +392,7 @@ impl PsMembers {
             Fact::Saved { checkpoint, ledger } => self.apply_saved(*checkpoint, ledger),
             Fact::Spoiled { checkpoint, .. } => self.checkpoints.retain(|known| known.number != *checkpoint),
             Fact::Lost { partition, origin, updates } => self.apply_lost(*partition, *origin, *updates),
+            Fact::Answered { answered } => self.apply_answered(answered),
             Fact::Rewound { .. } => self.rewound = self.map.epoch,
         }
     }

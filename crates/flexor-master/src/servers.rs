@@ -244,10 +244,11 @@ impl Servers {
     /// A worker says what came of its pushes so far.
     pub fn updates(&self, worker: &WorkerId, said: &wire::WorkerUpdates) -> Result<(), Because> {
         self.lock().updates.take(worker, said);
-        self.decide(|members, _, facts| {
+        self.decide(|members, now, facts| {
             for wire::AnsweredVersion { partition, origin, version } in &said.answered {
                 members.answered(Partition(*partition), *origin, *version, facts);
             }
+            members.keep_answers(now, facts);
         })
     }
 
@@ -260,10 +261,13 @@ impl Servers {
 
     /// Takes over what the controller wants, and whose pods are alive.
     pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Because> {
-        // A server may be here before its controller has told of its pod: only a pod that was there can go.
+        // A server may be here before its controller has told of its pod: only a pod that was there can go, or one of a
+        // server that is not here.
         let before = std::mem::replace(&mut self.lock().observed, alive.clone());
-        let is_gone = |server: &ServerId| before.contains(&*server.name) && !alive.contains(&*server.name);
         self.decide(|members, now, facts| {
+            let is_gone = |server: &ServerId| {
+                !alive.contains(&*server.name) && (before.contains(&*server.name) || members.is_away(server))
+            };
             let gone: Vec<ServerId> = members.present().filter(is_gone).collect();
             for server in gone {
                 let because = Because::new(Reason::ServerLost, format!("{server} is gone, as its controller says"));
@@ -496,6 +500,7 @@ fn tell(facts: &[Fact]) {
             Fact::Saving { checkpoint } => tracing::debug!(checkpoint, "is begun"),
             Fact::Saved { checkpoint, .. } => tracing::info!(checkpoint, "saved"),
             Fact::Spoiled { checkpoint, because } => tracing::warn!(checkpoint, %because, "is not used any more"),
+            Fact::Answered { answered } => tracing::debug!(partitions = answered.len(), "answers are written down"),
             Fact::Lost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
         }
     }

@@ -68,8 +68,9 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
         updates,
         ..
     } = status;
-    let (went_on_from, passed_over) =
-        checkpoints.map(|checkpoints| (checkpoints.went_on_from, checkpoints.passed_over)).unwrap_or_default();
+    let (went_on_from, passed_over, failure) = checkpoints
+        .map(|checkpoints| (checkpoints.went_on_from, checkpoints.passed_over, checkpoints.failure))
+        .unwrap_or_default();
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let server = |server: ServerStatus| {
         let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
@@ -101,6 +102,7 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
         last_restoration: last_restoration.unwrap_or_default(),
         went_on_from: went_on_from.unwrap_or_default(),
         passed_over,
+        checkpoint_failure: failure.unwrap_or_default(),
     }
 }
 

@@ -313,12 +313,12 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     {
         tell(Told::Evaluated(&evaluated));
     }
-    pusher.save().await?;
     if let Some(standing) = progress.rest() {
         tell(Told::Standing(&standing));
         ledger.report(telling::standing(&standing, &outcome, pusher.answered())).await?;
     }
     ledger.report(telling::done(&outcome, pusher.answered())).await?;
+    pusher.save().await?;
     if let Some(test) = &test {
         let test = measure(&mut scorer(test)?, &mut Values::Servers(&mut pusher), &permits).await?;
         ledger.report(telling::test(&test)).await?;

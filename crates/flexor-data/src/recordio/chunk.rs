@@ -67,6 +67,9 @@ pub(super) fn read(
         }
         let is_wanted = record >= wanted.start;
         pass(&mut payload, is_wanted, &mut bytes).map_err(|stop| stopped(record, stop))?;
+        if record + 1 == chunk.header.records {
+            is_over(&mut payload).map_err(|stop| stopped(record, stop))?;
+        }
         if is_wanted {
             sink(record, &bytes);
         }
@@ -82,6 +85,15 @@ fn pass(payload: &mut Payload<'_>, is_wanted: bool, bytes: &mut Vec<u8>) -> Resu
     let length = bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
     bytes.clear();
     if is_wanted { payload.read(length, bytes) } else { payload.skip(length) }
+}
+
+/// Nothing follows the last record: the count is not part of what is checksummed.
+fn is_over(payload: &mut Payload<'_>) -> Result<(), Stop> {
+    match payload.read(1, &mut Vec::new()) {
+        Err(Stop::End) => Ok(()),
+        Err(stop) => Err(stop),
+        Ok(()) => Err(Stop::Flaw(Flaw::TooMany)),
+    }
 }
 
 fn unread(record: u32, stop: Stop) -> Unread {

@@ -51,6 +51,9 @@ pub enum Flaw {
         /// The record, counted from the beginning of the chunk.
         record: u32,
     },
+    /// The payload goes on behind the last record.
+    #[error("the payload has more in it than the header promises")]
+    TooMany,
     /// More than is ever decompressed.
     #[error("the chunk decompresses to more than {limit} bytes")]
     TooLarge {

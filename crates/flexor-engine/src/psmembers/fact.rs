@@ -60,4 +60,9 @@ pub enum Fact {
         /// How many, all together.
         updates: u64,
     },
+    /// What clients were answered with, so that it is known what is lost with a server.
+    Answered {
+        /// Of partitions, which beginning and the highest version of it.
+        answered: Vec<(Partition, u64, u64)>,
+    },
 }

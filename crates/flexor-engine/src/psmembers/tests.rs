@@ -83,7 +83,11 @@ impl Story {
             Fact::Mapped { because, .. } | Fact::Rewound { because, .. } | Fact::Spoiled { because, .. } => {
                 Some(because.reason)
             }
-            Fact::Declared { .. } | Fact::Saving { .. } | Fact::Saved { .. } | Fact::Lost { .. } => None,
+            Fact::Declared { .. }
+            | Fact::Saving { .. }
+            | Fact::Saved { .. }
+            | Fact::Lost { .. }
+            | Fact::Answered { .. } => None,
         };
         self.facts.iter().filter_map(reason).collect()
     }
@@ -196,6 +200,15 @@ fn a_server_is_replaced_by_another() {
     assert_eq!(story.owned("ps-2"), 12);
     assert_eq!(story.members.released().map(|name| &**name).collect::<Vec<_>>(), ["ps-0"]);
     assert!(story.members.map().seats.iter().all(|seat| seat.origin.number == 1));
+}
+
+#[test]
+fn what_is_kept_by_one_who_is_away_is_not_kept_twice() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+    story.members.session_lost(&server("ps-0"), story.now);
+    assert!(!story.members.is_redundant() && story.members.is_away(&server("ps-0")));
+    story.comes("ps-0", 1);
+    assert!(story.members.is_redundant() && !story.members.is_away(&server("ps-0")));
 }
 
 #[test]

@@ -2,10 +2,15 @@
 //! had.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::PsMembers;
 use super::fact::Fact;
 use super::map::Partition;
+
+/// How often it is written down what clients were answered with: the next master knows it too, should those who were
+/// answered be gone by then.
+const KEEP_EVERY: Duration = Duration::from_secs(2);
 
 /// What is known of the beginnings of partitions, by partition and number of the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,14 +19,51 @@ pub(super) struct Versions {
     answered: BTreeMap<(Partition, u64), u64>,
     /// The version that it began with.
     begun: BTreeMap<(Partition, u64), u64>,
+    /// There is something that was not written down since then.
+    unkept: bool,
+    kept_at: Duration,
 }
+
+/// The beginning of a partition, and the highest version of it that a client was answered with.
+pub(super) type KeptAnswer = (u64, u64);
 
 impl PsMembers {
     /// A client was answered with this version of a partition, before it began again.
     pub fn answered(&mut self, partition: Partition, origin: u64, version: u64, facts: &mut Vec<Fact>) {
         let known = self.versions.answered.entry((partition, origin)).or_default();
+        self.versions.unkept |= *known < version;
         *known = (*known).max(version);
         self.count_lost(partition, origin, facts);
+    }
+
+    /// Writes down what clients were answered with, if that is due.
+    pub fn keep_answers(&mut self, now: Duration, facts: &mut Vec<Fact>) {
+        self.advance(now);
+        if !self.versions.unkept || self.now < self.versions.kept_at + KEEP_EVERY {
+            return;
+        }
+        (self.versions.unkept, self.versions.kept_at) = (false, self.now);
+        let answered = self.map.iter().filter_map(|(partition, seat)| {
+            let origin = seat.origin.number;
+            Some((partition, origin, *self.versions.answered.get(&(partition, origin))?))
+        });
+        let answered = answered.collect();
+        self.decide(Fact::Answered { answered }, facts);
+    }
+
+    pub(super) fn apply_answered(&mut self, answered: &[(Partition, u64, u64)]) {
+        for (partition, origin, version) in answered {
+            self.kept_answers.insert(*partition, (*origin, *version));
+        }
+        self.recall_answers();
+    }
+
+    /// What masters before this one have written down.
+    pub(super) fn recall_answers(&mut self) {
+        for (partition, (origin, version)) in &self.kept_answers {
+            let known = self.versions.answered.entry((*partition, *origin)).or_default();
+            *known = (*known).max(*version);
+        }
     }
 
     /// A partition has begun with this version.

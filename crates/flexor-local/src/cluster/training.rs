@@ -93,6 +93,12 @@ fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> V
     if after.went_on_from != before.went_on_from {
         news.push(Because::new(Reason::CheckpointFound, after.went_on_from.as_str()));
     }
+    // One that fails again and again is told once.
+    if !after.checkpoint_failure.is_empty() && before.checkpoint_failure.is_empty() {
+        let failure = after.checkpoint_failure.as_str();
+        let detail = failure.strip_prefix("CheckpointFailed: ").unwrap_or(failure);
+        news.push(Because::new(Reason::CheckpointFailed, detail));
+    }
     if after.redundant && !before.redundant && before.epoch > 0 {
         let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
         news.push(Because::new(Reason::CopiesRestored, detail));

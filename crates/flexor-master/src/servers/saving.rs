@@ -15,7 +15,9 @@ use super::{Servers, State};
 use crate::data::DatasetStatus;
 
 /// How often a checkpoint at the end is tried before it is given up.
-const LAST_TRIES: u32 = 3;
+const LAST_TRIES: u32 = 20;
+/// How long after, where the one before failed.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where checkpoints of the parameters are kept, and how often they are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,7 +195,10 @@ impl Servers {
                 (true, _) => {}
                 (false, None) if is_last => return Ok(()),
                 (false, Some(failure)) if is_last && tries >= LAST_TRIES => return Err(failure),
-                (false, _) => {
+                (false, failure) => {
+                    if tries > 0 && failure.is_some() {
+                        tokio::time::sleep(TRY_AGAIN).await;
+                    }
                     tries += 1;
                     self.begin_saving()?;
                 }

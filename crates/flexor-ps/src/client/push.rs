@@ -96,9 +96,10 @@ impl Client {
                 async move { this.connection(reached?).await?.ask(op).await }
             }))
             .await;
-            for answer in answers {
+            for ((_, parts), answer) in messages.iter().zip(answers) {
                 match answer {
                     Some(wire::reply::Result::Pushed(pushed)) => {
+                        let mut unanswered = parts.clone();
                         for part in pushed.parts {
                             let Some(id) = PartitionId::of_number(part.partition) else {
                                 return Err(ClientError::Nonsense("no such partition"));
@@ -106,7 +107,11 @@ impl Client {
                             if matches!(part.outcome(), Outcome::Taken | Outcome::TakenBefore) {
                                 self.answered.take(id, part.origin, part.version);
                             }
+                            unanswered.remove(&id);
                             outcome.count(part.outcome(), left.remove(&id), || left.insert(id));
+                        }
+                        if !unanswered.is_empty() {
+                            return Err(ClientError::Nonsense("a part of a push is not answered"));
                         }
                     }
                     Some(wire::reply::Result::Refused(why)) => return Err(ClientError::Refused(why)),

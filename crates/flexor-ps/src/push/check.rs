@@ -18,6 +18,8 @@ pub struct CheckedPush<'a> {
     pub(crate) rows: Vec<Rows<'a>>,
     /// Sorted by partition, slice and offset.
     slices: Vec<(PartitionId, SliceGradient<'a>)>,
+    /// Where slices live that are left out: such a partition takes the push like any other, and no step.
+    left_out_of: Vec<PartitionId>,
     left_out: u64,
 }
 
@@ -46,12 +48,15 @@ impl<'a> CheckedPush<'a> {
             left_out += checked.left_out.len() as u64;
             rows.push(checked);
         }
-        let mut slices = Vec::with_capacity(push.slices.len());
+        let (mut slices, mut left_out_of) = (Vec::with_capacity(push.slices.len()), Vec::new());
         for of in push.slices {
             let partition = check_slice(layout, of)?;
             match (all_finite(of.gradient), push.non_finite) {
                 (true, _) => slices.push((partition, *of)),
-                (false, NonFinite::LeaveOut) => left_out += 1,
+                (false, NonFinite::LeaveOut) => {
+                    left_out += 1;
+                    left_out_of.push(partition);
+                }
                 (false, NonFinite::Refuse) => {
                     let name = layout.spec().variables[of.slice.variable as usize].name.clone();
                     return Err(BadRequest::NotFinite { name, what: of.slice.to_string() });
@@ -60,7 +65,7 @@ impl<'a> CheckedPush<'a> {
         }
         slices.sort_by_key(|(partition, of)| (*partition, of.slice, of.offset));
         let (layout, batch, learning_rate) = (Arc::clone(layout), push.batch, push.learning_rate);
-        Ok(Self { layout, batch, learning_rate, rows, slices, left_out })
+        Ok(Self { layout, batch, learning_rate, rows, slices, left_out_of, left_out })
     }
 
     /// How many rows and slices are left out because their gradients are not finite.
@@ -76,7 +81,8 @@ impl<'a> CheckedPush<'a> {
     /// The partitions that it has gradients for, in order.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         let mut has = [false; PARTITIONS];
-        self.slices.iter().for_each(|(partition, _)| has[partition.index()] = true);
+        let of_slices = self.slices.iter().map(|(partition, _)| partition);
+        of_slices.chain(&self.left_out_of).for_each(|partition| has[partition.index()] = true);
         for rows in &self.rows {
             rows.of.buckets.partitions().for_each(|partition| has[partition.index()] = true);
         }

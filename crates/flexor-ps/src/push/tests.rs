@@ -63,6 +63,15 @@ fn what_is_not_finite_is_refused_or_left_out_as_asked() {
 }
 
 #[test]
+fn a_partition_of_which_all_is_left_out_takes_the_push_all_the_same() {
+    let (layout, slice) = (layout(), SliceId { variable: 0, index: 0 });
+    let slices = &[SliceGradient { slice, offset: 0, gradient: &[f32::NAN; 8] }];
+    let push = Push { batch: None, learning_rate: 0.0, rows: &[], slices, non_finite: NonFinite::LeaveOut };
+    let checked = CheckedPush::new(&layout, &push).unwrap();
+    assert_eq!((checked.left_out(), checked.partitions().collect()), (1, vec![layout.partition_of(slice).unwrap()]));
+}
+
+#[test]
 fn buckets_of_other_keys_are_noticed() {
     let layout = layout();
     let buckets = Buckets::of(layout.name_hash(TableId(0)).unwrap(), &[1, 2, 3]);

@@ -151,6 +151,10 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
             Err(error) => found.damaged.push(error.to_string()),
         }
     }
+    // To begin anew is for whoever runs the job to decide: what cannot be read here may be read elsewhere.
+    if let Some(latest) = found.damaged.first() {
+        found.unusable = format!("of {} checkpoints none can be read: {latest}", found.damaged.len());
+    }
     found
 }
 

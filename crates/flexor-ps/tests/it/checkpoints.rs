@@ -106,6 +106,34 @@ async fn a_damaged_checkpoint_is_not_loaded_and_one_of_another_model_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_checkpoint_can_be_read_the_job_is_refused_and_nothing_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::saving(1, folder.path());
+    cluster.add("ps-0");
+    cluster.want(1, &[]);
+    let pushing = Pushing::start(&cluster, 1).await;
+    cluster.saved().await;
+    pushing.end().await;
+    cluster.end().await;
+    let mut damaged = Vec::new();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        for file in fs::read_dir(entry.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            fs::write(&path, "cut").unwrap();
+            damaged.push(path);
+        }
+    }
+    let mut next = Cluster::saving(1, folder.path());
+    next.add("ps-0");
+    next.want(1, &[]);
+    match next.client_of(counting()).await.err() {
+        Some(ClientError::Declined(why)) => assert!(why.contains("none can be read"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(damaged.iter().all(|path| path.exists()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_cannot_be_looked_into_is_refused_before_anything_is_trained() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("kept");

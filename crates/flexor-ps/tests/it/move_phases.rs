@@ -111,6 +111,31 @@ async fn every_push_counts_once(copies: u32, phase: Phase, victim: Victim) {
     assert_counted(&cluster, pushed).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_killed_with_the_master_is_not_waited_for() {
+    let state = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::gated(2, state.path());
+    cluster.add("ps-0");
+    cluster.add("ps-1");
+    cluster.want(2, &[]);
+    cluster.settled().await;
+    let pushing = Pushing::start(&cluster, 2).await;
+    pushing.more(5).await;
+    cluster.kill_master();
+    cluster.kill("ps-1");
+    cluster.start_master().await;
+    // The first that the new master hears of its controller: there is no such pod.
+    cluster.want(2, &[]);
+    let names: Vec<String> = cluster.status().servers.into_iter().map(|server| server.name).collect();
+    assert_eq!(names, ["ps-0"], "what it kept is the other's at once");
+    cluster.add("ps-2");
+    cluster.want(2, &[]);
+    cluster.settled().await;
+    pushing.more(5).await;
+    let pushed = pushing.end().await;
+    assert_counted(&cluster, pushed).await;
+}
+
 macro_rules! killed_with_two_copies {
     ($($name:ident: $phase:ident, $victim:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

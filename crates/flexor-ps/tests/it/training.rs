@@ -83,4 +83,8 @@ async fn a_gradient_that_is_not_finite_changes_nothing() {
     client.pull(&[(TABLE, &keys)], PullFor::Looking, &mut out).await.unwrap();
     assert_eq!(out[0], [-1.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0]);
     cluster.until("the count", |status| status.servers.iter().any(|server| server.load.left_out == Some(1))).await;
+    // A partition of which nothing is left answers for its part all the same.
+    let push = Gradients { batch: batch(1), rows: &[], variables: &[(0, &[f32::NAN; 70_000])], ..push };
+    let pushed = client.push(&Gradients { non_finite: NonFinite::LeaveOut, ..push }).await.unwrap();
+    assert_eq!((pushed.taken, client.variable(0).iter().all(|value| *value == 0.0)), (2, true));
 }

@@ -88,6 +88,17 @@ fn a_chunk_with_fewer_records_than_it_says_gives_those_it_has() {
 }
 
 #[test]
+fn a_chunk_with_more_records_than_it_says_is_damaged() {
+    for compressor in COMPRESSORS {
+        let three = ours(&[b"one".to_vec(), b"two".to_vec(), b"three".to_vec()], compressor, 100);
+        let file = chunk(compressor, 2, &three[Header::LENGTH..]);
+        let error = read_all(&file).unwrap_err();
+        assert_eq!((error.from, flaw(error)), (1, Flaw::TooMany));
+        assert_eq!(Memory::new().read(&file, 0..1).unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn broken_frames_are_named() {
     let good = original(&[b"one".to_vec()])[Header::LENGTH..].to_vec();
     let with = |change: fn(&mut Vec<u8>)| {

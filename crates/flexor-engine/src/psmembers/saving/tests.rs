@@ -157,3 +157,22 @@ fn what_clients_were_answered_for_and_no_checkpoint_has_is_lost() {
     members.begun(Partition(4), 2, 5, facts);
     assert_eq!(members.updates_lost(), 44);
 }
+
+#[test]
+fn what_clients_were_answered_with_is_known_to_the_next_master() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    let (members, facts, now) = (&mut story.members, &mut story.facts, story.now + Duration::from_secs(5));
+    members.answered(Partition(3), 1, 90, facts);
+    members.keep_answers(now, facts);
+    members.answered(Partition(3), 1, 100, facts);
+    members.keep_answers(now, facts);
+    // Written down are those of 90; those after it not yet.
+    let mut next = PsMembers::new(Settings::default());
+    facts.iter().for_each(|fact| next.replay(fact));
+    let read: PsMembers = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
+    for members in [next, read] {
+        let mut members = members.resume(Settings::default(), 2, now);
+        members.begun(Partition(3), 2, 60, &mut Vec::new());
+        assert_eq!(members.updates_lost(), 30);
+    }
+}

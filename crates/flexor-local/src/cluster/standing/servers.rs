@@ -24,6 +24,9 @@ pub struct ServersStanding {
     /// Those that it found and could not read, in words.
     #[serde(skip)]
     pub passed_over: Vec<String>,
+    /// Why the last attempt at a checkpoint came to nothing; empty where it did not.
+    #[serde(skip)]
+    pub checkpoint_failure: String,
     /// Each of them that is here or keeps something.
     pub each: Vec<ServerStanding>,
     /// What came of the pushes, once workers have said so.
@@ -103,6 +106,7 @@ impl ServersStanding {
             settled: said.settled,
             went_on_from: if said.went_on_from.is_empty() { went_on_from } else { said.went_on_from.clone() },
             passed_over: if said.passed_over.is_empty() { passed_over } else { said.passed_over.clone() },
+            checkpoint_failure: said.checkpoint_failure.clone(),
             each: said.servers.iter().map(ServerStanding::from).collect(),
             updates: heard.or(known),
         })
