@@ -99,7 +99,8 @@ fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> V
         let detail = failure.strip_prefix("CheckpointFailed: ").unwrap_or(failure);
         news.push(Because::new(Reason::CheckpointFailed, detail));
     }
-    if after.redundant && !before.redundant && before.epoch > 0 {
+    let has_copies = after.each.iter().any(|server| server.copies > 0);
+    if has_copies && after.redundant && !before.redundant && before.epoch > 0 {
         let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
         news.push(Because::new(Reason::CopiesRestored, detail));
     }
