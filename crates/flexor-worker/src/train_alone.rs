@@ -40,8 +40,8 @@ pub enum AloneError {
     #[error(transparent)]
     Push(#[from] BadRequest),
     /// There is no room for more rows.
-    #[error("{0:?}")]
-    Turned(Turned),
+    #[error(transparent)]
+    Turned(#[from] Turned),
 }
 
 impl TrainAlone {
@@ -88,7 +88,7 @@ impl TrainAlone {
             }
             let wanted = Wanted { table, keys: lookup.keys(), buckets };
             if let Some(turned) = self.hosted.pull(wanted, reading, rows)?.into_iter().next() {
-                return Err(AloneError::Turned(turned));
+                return Err(turned.into());
             }
         }
         let slices: Vec<KnownSlice> = layout.slices().map(|slice| KnownSlice { slice, known: None }).collect();
@@ -122,7 +122,7 @@ impl TrainAlone {
         let push = Push { batch: None, learning_rate: 0.0, rows: &rows, slices: &slices, non_finite };
         let checked = self.hosted.check(&push)?;
         for (_, taken) in self.hosted.push(&checked, |_| Terms::default()) {
-            taken.map_err(AloneError::Turned)?;
+            taken?;
         }
         Ok(())
     }
