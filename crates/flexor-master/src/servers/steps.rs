@@ -23,13 +23,17 @@ impl Servers {
         })
     }
 
-    /// The batches of steps from this one on, for a server that has missed them.
+    /// The batches of steps from this one on, for a server that has missed them. No more than everybody was told: what was
+    /// decided since may not be durable, or be held back.
     pub(crate) fn steps_from(&self, first: u64) -> Option<wire::StepsTaken> {
+        let told = self.told().borrow().steps.clone()?;
         let state = self.lock();
+        if state.members.rewound().0 != told.rewound {
+            return None;
+        }
         self.0.data.with_shards(|shards| {
-            let spec = shards.stepped()?;
-            let taken = taken(shards, spec, &state)?;
-            Some(of(shards, spec, &state.members, first..taken.min(first.saturating_add(NAMED)), taken))
+            let named = first..told.taken.min(first.saturating_add(NAMED));
+            Some(of(shards, shards.stepped()?, &state.members, named, told.taken))
         })
     }
 

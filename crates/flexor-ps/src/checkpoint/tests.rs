@@ -11,6 +11,7 @@ use safetensors::SafeTensors;
 use super::*;
 use crate::hosted::Hosted;
 use crate::layout::{Layout, TableId};
+use crate::partition::Buffered;
 use crate::placement::PARTITIONS;
 use crate::spec::Optimizer;
 use crate::testing::{Gradients, Naive, batch, keys, layout, optimizers};
@@ -310,7 +311,7 @@ fn one_moment_is_written_while_training_goes_on() {
     let training = servers(&layout, 1);
     train(&training, &mut naive, 0..5);
     let then = naive.clone();
-    let moment = Moment::hold(&training[0], usize::MAX);
+    let moment = Moment::hold(&training[0], &training[0].owned(), usize::MAX);
     train(&training, &mut naive, 5..9);
     let part = write_part(&storage, CheckpointId(1), "0-of-1", &training[0], moment).unwrap();
     write_manifest(&storage, CheckpointId(1), layout.spec(), vec![part], LEDGER.to_vec()).unwrap();
@@ -322,7 +323,7 @@ fn one_moment_is_written_while_training_goes_on() {
 fn a_moment_that_training_has_overrun_is_not_written() {
     let layout = layout(Optimizer::sgd(0.1));
     let (storage, training) = (InMemory::default(), servers(&layout, 1));
-    let moment = Moment::hold(&training[0], 100);
+    let moment = Moment::hold(&training[0], &training[0].owned(), 100);
     train(&training, &mut Naive::new(&layout), 0..3);
     let error = write_part(&storage, CheckpointId(1), "0-of-1", &training[0], moment).unwrap_err();
     assert!(error.to_string().contains("the 100 bytes"), "{error}");
@@ -333,7 +334,7 @@ fn a_moment_that_training_has_overrun_is_not_written() {
 fn a_moment_that_is_let_go_costs_nothing_more() {
     let layout = layout(Optimizer::sgd(0.1));
     let training = servers(&layout, 1);
-    let moment = Moment::hold(&training[0], usize::MAX);
+    let moment = Moment::hold(&training[0], &training[0].owned(), usize::MAX);
     let snapshot = match &moment {
         Moment::Together(copies) => copies[0].snapshot(),
         Moment::OneByOne | Moment::Of(_) => panic!("the moment is held"),
@@ -349,10 +350,15 @@ fn what_waited_for_a_step_is_computed_again() {
     let layout = layout(Optimizer::sgd(0.1));
     let (storage, training) = (InMemory::default(), servers(&layout, 1));
     let gradients = Gradients::of_batch(&layout, 0);
-    gradients.with(&layout, |push| training[0].buffer(batch(0), &training[0].check(push).unwrap()));
+    let buffer =
+        |hosted: &Hosted| gradients.with(&layout, |push| hosted.buffer(batch(0), &hosted.check(push).unwrap()));
+    buffer(&training[0]);
+    // All of it was acknowledged, but the step was not taken when the checkpoint was made.
+    training[0].close(batch(0).pass(), batch(0).first, batch(0).end());
     save(&storage, 1, &training).unwrap();
     let restored = together(restore(&storage, CheckpointId(1), &layout, 1).unwrap(), &layout);
     assert_eq!((training[0].load().waiting > 0, restored.load().waiting), (true, 0));
+    assert!(buffer(&restored).iter().all(|(_, answer)| *answer == Ok(Buffered::Waiting)), "it is taken again");
 }
 
 #[test]

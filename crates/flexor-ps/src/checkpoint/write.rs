@@ -44,21 +44,22 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Holds the moment: all partitions of the server as they are. What training changes until they are written may be
-    /// at most `budget` bytes. The caller sees to it that no update runs meanwhile where that matters.
-    pub fn hold(hosted: &Hosted, budget: usize) -> Self {
-        let (snapshot, budget) = (hosted.next_snapshot(), Budget::new(budget));
-        let begin =
-            |id: PartitionId| hosted.with(id, |partition| partition.begin_copy(snapshot, Arc::clone(&budget))).ok();
-        Self::Together(hosted.owned().into_iter().filter_map(begin).collect())
-    }
-
-    /// The same of these partitions only.
-    pub fn hold_of(hosted: &Hosted, partitions: &[PartitionId], budget: usize) -> Self {
+    /// Holds the moment: these partitions of the server as they are, without those that are not here. What training changes
+    /// until they are written may be at most `budget` bytes. The caller sees to it that no update runs meanwhile where
+    /// that matters.
+    pub fn hold(hosted: &Hosted, partitions: &[PartitionId], budget: usize) -> Self {
         let (snapshot, budget) = (hosted.next_snapshot(), Budget::new(budget));
         let begin =
             |id: &PartitionId| hosted.with(*id, |partition| partition.begin_copy(snapshot, Arc::clone(&budget))).ok();
         Self::Together(partitions.iter().filter_map(begin).collect())
+    }
+
+    /// At which versions the partitions of a held moment are.
+    pub fn versions(&self) -> Vec<u64> {
+        match self {
+            Self::Together(copies) => copies.iter().map(PartitionCopy::version).collect(),
+            Self::OneByOne | Self::Of(_) => Vec::new(),
+        }
     }
 
     /// Lets a held moment go that is not going to be written.

@@ -62,7 +62,7 @@ impl Checkpoints {
         let (moment, at) = {
             let _still = parameters.hold_still();
             // What training changes until it is written is at most all of it.
-            (Moment::hold(parameters.hosted(), usize::MAX), parameters.version())
+            (Moment::hold(parameters.hosted(), &parameters.hosted().owned(), usize::MAX), parameters.version())
         };
         let (checkpoints, parameters) = (Arc::clone(self), Arc::clone(parameters));
         let write = move || match checkpoints.write(&parameters, moment, version, at) {

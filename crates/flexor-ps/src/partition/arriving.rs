@@ -119,9 +119,12 @@ impl Arriving {
         self.head.as_ref().map_or(&[], |head| &head.slices)
     }
 
-    /// Gives up what waits for a synchronous step: its batches are computed again.
+    /// Gives up what waits for a synchronous step: its batches are computed again. The master may have closed them
+    /// before the step was taken here.
     pub(crate) fn forget_waiting(&mut self) {
-        self.partition.buffered.clear();
+        for (batch, _) in std::mem::take(&mut self.partition.buffered) {
+            self.partition.history.reopen(batch);
+        }
         self.arrived.waiting = self.end.map_or(0, |end| end.waiting);
     }
 

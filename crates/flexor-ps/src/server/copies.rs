@@ -20,7 +20,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
 pub(super) use self::incoming::Copies;
-use self::incoming::{Answers, Incoming, Message, Ready, Room, Waiting, Whole, say};
+use self::incoming::{Answers, Coming, Incoming, Message, Ready, Room, Waiting, Whole, say};
 use super::Server;
 use super::decode::{BasedOn, DecodedPush};
 use super::post::{Post, Role};
@@ -93,18 +93,21 @@ impl Server {
             say(answers, wire::from_copy::Message::Taken(1));
             return Ok(());
         }
-        if incoming.arriving.as_ref().is_none_or(|(copy, _)| *copy != piece.copy) {
-            incoming.arriving = Some((piece.copy, Arriving::new(&hosted.layout(), id)));
-        }
-        let Some((_, arriving)) = &mut incoming.arriving else { return Ok(()) };
+        let begin = || {
+            let partition = Arriving::new(&hosted.layout(), id);
+            Coming { copy: piece.copy, partition, map: piece.map }
+        };
+        let mut coming = incoming.arriving.take_if(|coming| coming.copy == piece.copy).unwrap_or_else(begin);
         // However it ends, another piece may follow.
         say(answers, wire::from_copy::Message::Taken(1));
         if !piece.last {
             let made = Piece::from_bytes(&piece.piece).map_err(|error| refused(&error))?;
-            return arriving.take(made).map_err(|error| refused(&error));
+            let taken = coming.partition.take(made).map_err(|error| refused(&error));
+            incoming.arriving = Some(coming);
+            return taken;
         }
-        let Some((copy, arriving)) = incoming.arriving.take() else { return Ok(()) };
-        let partition = arriving.finish().map_err(|error| refused(&error))?;
+        let Coming { copy, partition, .. } = coming;
+        let partition = partition.finish().map_err(|error| refused(&error))?;
         let (origin, number, map) = (piece.origin, piece.number, piece.map);
         incoming.ready = Some(Ready { copy, partition, origin, number, map, answers: answers.clone() });
         let mut post = self.0.posts.lock(id);
@@ -143,7 +146,7 @@ impl Server {
                     if !is_awaited {
                         message.part_done();
                     }
-                    incoming.waiting.insert((part.origin, part.number), waiting);
+                    incoming.wait(id, (part.origin, part.number), waiting);
                     continue;
                 }
                 // What is for a copy that is still to come says nothing about what is here: that may be of an owner before.
@@ -166,7 +169,7 @@ impl Server {
                     say(&message.answers, refused);
                     continue;
                 }
-                incoming.waiting.insert((part.origin, part.number), waiting);
+                incoming.wait(id, (part.origin, part.number), waiting);
                 catch_up(hosted, id, &mut post, &mut incoming, Some(&now)).map_err(|error| refused(&error))?;
             }
             Ok(())
@@ -177,12 +180,10 @@ impl Server {
 
     /// Forgets a copy that its owner has no use for, unless the map has made it this server's.
     fn drop_copy(&self, dropped: &wire::CopyDropped) {
-        self.forget_arriving(dropped.partition, dropped.copy);
         let Some(id) = PartitionId::of_number(dropped.partition) else { return };
         let mut incoming = self.0.copies.of(id).lock();
         let post = self.0.posts.lock(id);
-        incoming.dropped = incoming.dropped.max(dropped.copy);
-        incoming.give_up(|waiting| waiting.copy == Some(dropped.copy));
+        incoming.drop_copy(dropped.copy);
         if post.role == Role::Away && incoming.whole.is_some_and(|whole| whole.copy == dropped.copy) {
             incoming.whole = None;
             if let Some(hosted) = self.0.hosted.get() {
@@ -194,11 +195,8 @@ impl Server {
     fn forget_arriving(&self, partition: u32, copy: u64) {
         let Some(id) = PartitionId::of_number(partition) else { return };
         let mut incoming = self.0.copies.of(id).lock();
-        incoming.ready.take_if(|ready| ready.copy == copy);
-        if incoming.arriving.as_ref().is_some_and(|(known, _)| *known == copy) {
-            incoming.arriving = None;
-            incoming.dropped = incoming.dropped.max(copy);
-            incoming.give_up(|waiting| waiting.copy == Some(copy));
+        if incoming.whole.is_none_or(|whole| whole.copy != copy) {
+            incoming.drop_copy(copy);
         }
     }
 
@@ -211,7 +209,12 @@ impl Server {
         {
             tracing::error!(partition = %id, error, "a change cannot be applied to a copy");
         }
-        // The owner that has sent it is none any more, and could not say that nobody wants it.
+        // The owner that sends or has sent it is none any more, and does not say that nobody wants it.
+        let coming =
+            incoming.arriving.as_ref().filter(|coming| coming.map < post.owned_since).map(|coming| coming.copy);
+        if let Some(copy) = coming {
+            incoming.drop_copy(copy);
+        }
         if post.role == Role::Away
             && incoming.whole.take_if(|whole| whole.map < post.owned_since).is_some()
             && let Some(hosted) = self.0.hosted.get()
@@ -267,6 +270,16 @@ fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mu
     hosted.install(partition);
     (post.origin, post.number) = (origin, number);
     incoming.whole = Some(Whole { copy, map });
+    // What this server had not come to when it was to keep no copy any more is in the one that it has got since.
+    incoming.waiting.retain(|turn, waiting| {
+        let is_in_it = *turn <= (origin, number);
+        match waiting.map < post.owned_since {
+            _ if !is_in_it => {}
+            true => waiting.turned(id),
+            false => waiting.done(),
+        }
+        !is_in_it
+    });
     catch_up(hosted, id, post, incoming, None)?;
     say(&answers, wire::from_copy::Message::Whole(wire::CopyWhole { partition: id.number(), copy }));
     Ok(())

@@ -49,7 +49,7 @@ impl Server {
             self.0.hosted.get_or_init(|| hosted);
             self.0.changed.notify_waiters();
         }
-        self.follow_saving(plan);
+        self.look_for_checkpoints(plan);
         if map.epoch == 0 || map.epoch < self.epoch() {
             return Ok(());
         }
@@ -80,6 +80,8 @@ impl Server {
         self.0.epoch.store(map.epoch, Ordering::Release);
         self.take_steps();
         self.0.changed.notify_waiters();
+        // What is written is what this server answers for by this map.
+        self.follow_saving(hosted, plan, map.rewound);
         Ok(())
     }
 

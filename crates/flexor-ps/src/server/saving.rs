@@ -21,14 +21,19 @@ use crate::placement::PartitionId;
 const HELD: usize = 1 << 30;
 
 impl Server {
-    /// Takes over where checkpoints lie and what is to be written there. Each order is carried out once.
-    pub(super) fn follow_saving(&self, plan: &master::ServerPlan) {
+    /// Takes over where checkpoints lie, and looks which there are.
+    pub(super) fn look_for_checkpoints(&self, plan: &master::ServerPlan) {
         let Some(place) = &plan.checkpoints else { return };
         self.0.checkpoints.lock().get_or_insert_with(|| Arc::from(Path::new(&place.folder)));
         if place.look && !self.0.has_looked.swap(true, Ordering::AcqRel) {
             self.on_a_thread(|_, folder| master::from_server::Message::Found(look(&folder)));
         }
-        let (Some(order), Some(hosted)) = (&plan.save, self.0.hosted.get()) else { return };
+    }
+
+    /// Takes over what is to be written, since all servers last went back by the map `rewound`. Each order is carried out
+    /// once.
+    pub(super) fn follow_saving(&self, hosted: &Arc<Hosted>, plan: &master::ServerPlan, rewound: u64) {
+        let (Some(order), Some(place)) = (&plan.save, &plan.checkpoints) else { return };
         let step = (order.number, order.seal.is_some());
         if self.0.saved.lock().replace(step) == Some(step) {
             return;
@@ -40,7 +45,7 @@ impl Server {
                 tokio::spawn(async move {
                     // The step is told right behind the order, and no further one before the moment is held.
                     if let Some(steps) = steps
-                        && !server.has_taken(steps).await
+                        && !server.has_taken_since(rewound, steps).await
                     {
                         let late = CheckpointError::NotThere { id: CheckpointId(number), steps };
                         return server.report(report(number, Err(late)));
@@ -84,8 +89,12 @@ impl Server {
             PartitionId::all().filter(|id| self.0.posts.lock(*id).role == Role::Owner).collect();
         let moment = match steps {
             None => Moment::Of(mine),
-            Some(_) => {
-                let moment = Moment::hold_of(hosted, &mine, HELD);
+            Some(steps) => {
+                let moment = Moment::hold(hosted, &mine, HELD);
+                if moment.versions() != vec![steps; mine.len()] {
+                    moment.release(hosted);
+                    return Err(CheckpointError::NotThere { id: CheckpointId(number), steps });
+                }
                 let held = master::SaveReport { number, result: Some(Saved::Held(true)) };
                 self.report(master::from_server::Message::Save(held));
                 moment

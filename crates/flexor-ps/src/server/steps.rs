@@ -74,9 +74,10 @@ impl Server {
         if steps.taken == 0 {
             return;
         }
-        let mut lowest = steps.taken;
+        let (mut lowest, mut are_all_here) = (steps.taken, true);
         for id in PartitionId::all() {
             let post = self.0.posts.lock(id);
+            are_all_here &= !post.is_beginning;
             if post.role == Role::Away || post.is_beginning {
                 continue;
             }
@@ -92,18 +93,14 @@ impl Server {
         }
         let forgotten = lowest.saturating_sub(REMEMBERED);
         steps.batches = steps.batches.split_off(&forgotten);
-        self.0.reached.store(lowest, Ordering::Release);
+        // What is still being read from a checkpoint is at no step yet.
+        self.0.reached.store(if are_all_here { lowest } else { 0 }, Ordering::Release);
         drop(steps);
         self.0.changed.notify_waiters();
     }
 
-    /// Waits until every partition here is at a step, but not for long. Whether it is.
-    pub(super) async fn has_taken(&self, steps: u64) -> bool {
-        let is_there = || self.0.reached.load(Ordering::Acquire) >= steps;
-        is_there() || tokio::time::timeout(WAIT, self.until(is_there)).await.is_ok()
-    }
-
-    /// The same of a step since all servers went back by a map, of which this one may not have heard yet.
+    /// Waits until every partition here is at a step since all servers went back by a map, of which this one may not have
+    /// heard yet; but not for long. Whether it is.
     pub(super) async fn has_taken_since(&self, rewound: u64, steps: u64) -> bool {
         let is_there = || self.rewound() == rewound && self.0.reached.load(Ordering::Acquire) >= steps;
         is_there() || tokio::time::timeout(WAIT, self.until(is_there)).await.is_ok()

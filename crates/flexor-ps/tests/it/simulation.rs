@@ -16,7 +16,8 @@ mod network;
 mod workers;
 mod world;
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Builder;
@@ -27,8 +28,9 @@ use self::history::History;
 const HISTORIES: u64 = 100;
 
 thread_local! {
-    /// How often something has panicked on this thread: a task that does is not missed by everybody.
-    static PANICS: Cell<u64> = const { Cell::new(0) };
+    /// How often something has panicked in the history that this thread belongs to: a task that does, or a thread that
+    /// writes files, is not missed by everybody.
+    static PANICS: RefCell<Arc<AtomicU64>> = RefCell::default();
 }
 
 #[test]
@@ -58,16 +60,23 @@ fn whatever_happens_every_update_counts_once() {
 }
 
 fn play(seed: u64) {
-    let before = PANICS.get();
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let panics = Arc::new(AtomicU64::new(0));
+    PANICS.set(Arc::clone(&panics));
+    let of_threads = Arc::clone(&panics);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .on_thread_start(move || PANICS.set(Arc::clone(&of_threads)))
+        .build()
+        .unwrap();
     runtime.block_on(async { History::begin(seed).await.play().await });
-    assert_eq!(PANICS.get(), before, "something panicked in the history of seed {seed}");
+    assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked in the history of seed {seed}");
 }
 
 fn count_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        PANICS.set(PANICS.get() + 1);
+        PANICS.with_borrow(|panics| panics.fetch_add(1, Ordering::Relaxed));
         report(panic);
     }));
 }

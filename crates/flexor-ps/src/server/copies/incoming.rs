@@ -65,7 +65,7 @@ impl Drop for Room {
 /// What is here of a copy, and what waits.
 #[derive(Default)]
 pub(super) struct Incoming {
-    pub(super) arriving: Option<(u64, Arriving)>,
+    pub(super) arriving: Option<Coming>,
     /// A copy of which everything is here, while this server has not heard that its sender is the owner.
     pub(super) ready: Option<Ready>,
     /// The copy that was the last to be whole.
@@ -74,6 +74,14 @@ pub(super) struct Incoming {
     pub(super) dropped: u64,
     /// Changes whose turn has not come, by origin and number.
     pub(super) waiting: BTreeMap<(u64, u64), Waiting>,
+}
+
+/// A copy of which not all is here.
+pub(super) struct Coming {
+    pub(super) copy: u64,
+    pub(super) partition: Arriving,
+    /// By which map its sender owns the partition.
+    pub(super) map: u64,
 }
 
 /// A copy that was put in place.
@@ -113,14 +121,31 @@ impl Incoming {
         copy.is_none() || copy == self.whole.map(|whole| whole.copy)
     }
 
-    /// Gives up a copy, and says so.
-    pub(super) fn refuse(&mut self, id: PartitionId, copy: u64, why: &str) -> wire::from_copy::Message {
-        self.arriving.take_if(|(arriving, _)| *arriving == copy);
+    /// Forgets a copy: nothing more of it is taken in.
+    pub(super) fn drop_copy(&mut self, copy: u64) {
+        self.arriving.take_if(|coming| coming.copy == copy);
         self.ready.take_if(|ready| ready.copy == copy);
         self.dropped = self.dropped.max(copy);
         self.give_up(|waiting| waiting.copy == Some(copy));
+    }
+
+    /// Gives up a copy, and says so.
+    pub(super) fn refuse(&mut self, id: PartitionId, copy: u64, why: &str) -> wire::from_copy::Message {
+        self.drop_copy(copy);
         let (partition, detail) = (id.number(), why.to_owned());
         wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy })
+    }
+
+    /// A change waits for its turn. Two owners, one after the other, may send changes of the same number: that of the
+    /// later one counts.
+    pub(super) fn wait(&mut self, id: PartitionId, turn: (u64, u64), waiting: Waiting) {
+        let of_before = match self.waiting.get(&turn) {
+            Some(known) if known.map > waiting.map => Some(waiting),
+            Some(_) | None => self.waiting.insert(turn, waiting),
+        };
+        if let Some(of_before) = of_before {
+            of_before.turned(id);
+        }
     }
 
     /// Gives up what waits and is not to stay: it was done, as far as its sender need know.

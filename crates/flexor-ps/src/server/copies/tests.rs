@@ -13,12 +13,13 @@ use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 /// `ps-0`, which knows that `ps-1` has everything.
 fn server() -> Server {
     let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-    has_everything(&server, 1, 1);
+    hears(&server, 1, master::Seat { owner: Some(1), origin: 1, since: 1, ..master::Seat::default() });
     server
 }
 
-/// A server hears by this map that so has a life of `ps-1`, which is new to it.
-fn has_everything(server: &Server, epoch: u64, life: u64) {
+/// A server hears by this map that every partition is so. 0 is the server itself, 1 is
+/// `ps-1`, of which each beginning of the partitions is another life.
+fn hears(server: &Server, epoch: u64, seat: master::Seat) {
     let model = ModelSpec {
         variables: Vec::new(),
         tables: vec![TableSpec { name: "t".to_owned(), dim: 2, init: Initializer::Zeros }],
@@ -31,12 +32,20 @@ fn has_everything(server: &Server, epoch: u64, life: u64) {
     };
     let map = master::ServerMap {
         epoch,
-        servers: vec![server_of("ps-0", 1), server_of("ps-1", life)],
-        seats: vec![master::Seat { owner: Some(1), origin: life, since: epoch, ..master::Seat::default() }; PARTITIONS],
+        servers: vec![server_of("ps-0", 1), server_of("ps-1", seat.origin)],
+        seats: vec![seat; PARTITIONS],
         model: serde_json::to_string(&model).unwrap(),
         ..master::ServerMap::default()
     };
     server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
+}
+
+/// An owner has applied a push that is about one key.
+fn applied(server: &Server, key: u64, id: u64, part: wire::AppliedPart) -> wire::from_owner::Message {
+    let rows = wire::RowGradients { table: 0, keys: key.to_le_bytes().to_vec().into(), gradients: vec![0; 8].into() };
+    let model = server.0.hosted.get().unwrap().layout().fingerprint().0;
+    let push = wire::Push { model, rows: vec![rows], ..wire::Push::default() };
+    wire::from_owner::Message::Applied(wire::Applied { id, parts: vec![part], push: Some(push) })
 }
 
 #[test]
@@ -57,12 +66,9 @@ fn a_copy_is_given_up_when_training_changes_it_faster_than_it_comes() {
     };
     server.take(wire::from_owner::Message::Piece(piece), &answers).unwrap();
 
-    let rows = wire::RowGradients { table: 0, keys: key.to_le_bytes().to_vec().into(), gradients: vec![0; 8].into() };
-    let push = wire::Push { model: layout.fingerprint().0, rows: vec![rows], ..wire::Push::default() };
     let applied = |number| {
         let part = wire::AppliedPart { partition: id.number(), origin: 1, number, map: 1, copy: Some(7) };
-        let (parts, push) = (vec![part], Some(push.clone()));
-        wire::from_owner::Message::Applied(wire::Applied { id: number, parts, push })
+        applied(&server, key, number, part)
     };
     server.take(applied(1), &answers).unwrap();
     assert_eq!(server.0.copies.of(id).lock().waiting.len(), 1, "it waits for the rest of the copy");
@@ -95,22 +101,83 @@ fn a_copy_is_given_up_when_training_changes_it_faster_than_it_comes() {
 }
 
 #[test]
-fn a_copy_that_nobody_wants_goes_when_its_sender_is_not_the_owner_any_more() {
-    let (server, (answers, _told)) = (server(), mpsc::unbounded_channel());
-    let (id, hosted) = (PartitionId(9), server.0.hosted.get().unwrap());
-    let mut partition = Partition::new(&hosted.layout(), id);
+fn an_owner_whose_change_another_owner_has_taken_the_place_of_is_told_so() {
+    let (server, (answers, mut told)) = (server(), mpsc::unbounded_channel());
+    let seat = master::Seat { owner: Some(1), backup: Some(0), origin: 1, since: 2, ..master::Seat::default() };
+    hears(&server, 2, seat);
+    let (key, id) = (5_u64, NameHash::of("t").place(5).partition());
+    // The first change is still on its way, and the second has to wait for it.
+    let part = |map| wire::AppliedPart { partition: id.number(), origin: 1, number: 2, map, copy: None };
+    server.take(applied(&server, key, 10, part(2)), &answers).unwrap();
+    assert!(told.try_recv().is_err(), "its turn has not come");
+    server.take(applied(&server, key, 20, part(3)), &answers).unwrap();
+    let in_part = wire::AppliedInPart { number: 10, without: vec![id.number()] };
+    let said = told.try_recv().unwrap().unwrap().message;
+    assert_eq!(said, Some(wire::from_copy::Message::InPart(in_part)));
+    server.take(applied(&server, key, 30, part(2)), &answers).unwrap();
+    let in_part = wire::AppliedInPart { number: 30, without: vec![id.number()] };
+    let said = told.try_recv().unwrap().unwrap().message;
+    assert_eq!(said, Some(wire::from_copy::Message::InPart(in_part)), "one that is late has the place no more");
+    assert_eq!(server.0.copies.of(id).lock().waiting.len(), 1);
+}
+
+/// An owner sends all of a copy that nobody has trained: the map by which it owns it, and the last change that is in it.
+fn send_copy(server: &Server, answers: &Answers, id: PartitionId, (map, number): (u64, u64)) {
+    let mut partition = Partition::new(&server.0.hosted.get().unwrap().layout(), id);
     let mut copy = partition.begin_copy(SnapshotId(1), Budget::new(1 << 20));
     let send = |piece: Vec<u8>, last| {
         let (partition, piece) = (id.number(), piece.into());
-        let piece =
-            wire::CopyPiece { partition, copy: 7, origin: 1, map: 1, piece, last, ..wire::CopyPiece::default() };
-        server.take(wire::from_owner::Message::Piece(piece), &answers).unwrap();
+        let piece = wire::CopyPiece { partition, copy: 7, origin: 1, number, map, piece, last };
+        server.take(wire::from_owner::Message::Piece(piece), answers).unwrap();
     };
     while let Some(piece) = partition.next_piece(&mut copy).unwrap() {
         send(piece.to_bytes(), false);
     }
     send(Vec::new(), true);
+}
+
+#[test]
+fn a_change_that_is_in_a_copy_is_waited_for_no_more() {
+    let (server, (answers, mut told)) = (server(), mpsc::unbounded_channel());
+    let (key, id) = (5_u64, NameHash::of("t").place(5).partition());
+    // By map 2 this server keeps a copy from the start, by map 3 none, by map 4 another one. It hears of the last only.
+    let part = wire::AppliedPart { partition: id.number(), origin: 1, number: 1, map: 2, copy: None };
+    server.take(applied(&server, key, 10, part), &answers).unwrap();
+    send_copy(&server, &answers, id, (3, 1));
+    let mut said = || std::iter::from_fn(|| told.try_recv().ok()?.unwrap().message).collect::<Vec<_>>();
+    assert!(said().iter().all(|message| matches!(message, wire::from_copy::Message::Taken(_))));
+    let seat = master::Seat { owner: Some(1), backup: Some(0), origin: 1, since: 2, ..master::Seat::default() };
+    hears(&server, 4, seat);
+    let (whole, applied) = (wire::CopyWhole { partition: id.number(), copy: 7 }, 10);
+    assert_eq!(said(), [wire::from_copy::Message::Applied(applied), wire::from_copy::Message::Whole(whole)]);
+    assert!(server.0.copies.of(id).lock().waiting.is_empty());
+}
+
+#[test]
+fn what_is_here_of_a_copy_goes_with_the_owner_that_sends_it() {
+    let (server, (answers, mut told)) = (server(), mpsc::unbounded_channel());
+    let (key, id) = (5_u64, NameHash::of("t").place(5).partition());
+    let mut partition = Partition::new(&server.0.hosted.get().unwrap().layout(), id);
+    let mut copy = partition.begin_copy(SnapshotId(1), Budget::new(1 << 20));
+    let head = partition.next_piece(&mut copy).unwrap().unwrap().to_bytes().into();
+    let (partition, copy, origin, map) = (id.number(), 7, 1, 1);
+    let piece = wire::CopyPiece { partition, copy, origin, map, piece: head, ..wire::CopyPiece::default() };
+    server.take(wire::from_owner::Message::Piece(piece), &answers).unwrap();
+    // It begins again elsewhere, and this server keeps a copy from the start.
+    let seat = master::Seat { owner: Some(1), backup: Some(0), origin: 2, since: 2, ..master::Seat::default() };
+    hears(&server, 2, seat);
+    let part = wire::AppliedPart { partition, origin: 2, number: 1, map: 2, copy: None };
+    server.take(applied(&server, key, 10, part), &answers).unwrap();
+    let said: Vec<_> = std::iter::from_fn(|| told.try_recv().ok()?.unwrap().message).collect();
+    assert_eq!(said, [wire::from_copy::Message::Taken(1), wire::from_copy::Message::Applied(10)]);
+}
+
+#[test]
+fn a_copy_that_nobody_wants_goes_when_its_sender_is_not_the_owner_any_more() {
+    let (server, (answers, _told)) = (server(), mpsc::unbounded_channel());
+    let (id, hosted) = (PartitionId(9), server.0.hosted.get().unwrap());
+    send_copy(&server, &answers, id, (1, 0));
     assert!(hosted.holds(id));
-    has_everything(&server, 2, 2);
+    hears(&server, 2, master::Seat { owner: Some(1), origin: 2, since: 2, ..master::Seat::default() });
     assert!(!hosted.holds(id));
 }

@@ -23,7 +23,7 @@ use super::workers::{DATASET, Pushed, Worker, pull, said, tell_lost};
 use super::world::{MASTER, World, running};
 
 /// Nobody may need longer, however much trouble there was.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(120);
 /// How long after a server was in trouble nothing is lost with another one.
 const CALM: Duration = Duration::from_secs(4);
 const MOST_SERVERS: usize = 4;
