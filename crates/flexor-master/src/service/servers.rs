@@ -1,6 +1,8 @@
 //! The service that parameter servers and their clients call.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flexor_engine::Because;
@@ -9,11 +11,12 @@ use flexor_model::Reason;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::servers_server::Servers;
 use futures::{Stream, StreamExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
+use crate::servers::Told;
 
 /// How many messages wait for a server that reads slowly; plans replace one another, so that none piles up.
 const WAITING: usize = 4;
@@ -118,42 +121,25 @@ impl Session {
         mut reports: Streaming<wire::FromServer>,
         messages: mpsc::Sender<Result<wire::ToServer, Status>>,
     ) {
-        let mut told = self.job.servers().told();
-        let mut closed = self.job.servers().closed();
-        closed.mark_changed();
-        let mut last: Option<wire::ServerPlan> = None;
-        let mut last_steps: Option<wire::StepsTaken> = None;
+        let mut news = News::new(self.job.servers());
+        news.look(&self.server);
         loop {
-            let (plan, steps) = {
-                let told = told.borrow_and_update();
-                (told.to(&self.server), told.steps.clone())
-            };
-            if last.as_ref() != Some(&plan) {
-                last = Some(plan.clone());
-                let message = to_server(&self.job, wire::to_server::Message::Plan(plan));
-                if messages.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-            // Behind the map, by which a server knows of which history they are.
-            if let Some(steps) = steps.filter(|steps| last_steps.as_ref() != Some(steps)) {
-                last_steps = Some(steps.clone());
-                let message = to_server(&self.job, wire::to_server::Message::Steps(steps));
-                if messages.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
             tokio::select! {
+                // What a server says is heard whether or not it listens: it may have more to say than fits on the way
+                // before it does.
+                place = messages.reserve(), if !news.messages.is_empty() => {
+                    let (Ok(place), Some(message)) = (place, news.messages.pop_front()) else { return };
+                    place.send(Ok(to_server(&self.job, message)));
+                },
+                is_there = news.changed(&self.server), if news.messages.is_empty() => if !is_there {
+                    return;
+                },
                 report = reports.next() => match report {
                     Some(Ok(wire::FromServer {
                         message: Some(wire::from_server::Message::NeedSteps(wire::NeedSteps { first })),
                     })) => {
-                        if let Some(steps) = self.job.servers().steps_from(first) {
-                            let message = to_server(&self.job, wire::to_server::Message::Steps(steps));
-                            if messages.send(Ok(message)).await.is_err() {
-                                return;
-                            }
-                        }
+                        let steps = self.job.servers().steps_from(first);
+                        news.messages.extend(steps.map(wire::to_server::Message::Steps));
                     }
                     Some(Ok(wire::FromServer { message: Some(report) })) => {
                         // What cannot be written down now can be when the disk has room again.
@@ -166,16 +152,6 @@ impl Session {
                     }
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return,
-                },
-                changed = told.changed() => if changed.is_err() {
-                    return;
-                },
-                Ok(()) = closed.changed() => {
-                    let ranges = closed.borrow_and_update().to_vec();
-                    let message = wire::to_server::Message::Closed(wire::ClosedBatches { ranges });
-                    if messages.send(Ok(to_server(&self.job, message))).await.is_err() {
-                        return;
-                    }
                 },
                 () = messages.closed() => return,
             }
@@ -229,6 +205,55 @@ impl Session {
             tracing::warn!(%server, %because, "what a server said could not be written down");
         }
         !matches!(taken, Err(because) if because.reason == Reason::JournalFull)
+    }
+}
+
+/// What there is to tell a server. It is looked at when everything before was sent, so that plans replace one another.
+struct News {
+    told: watch::Receiver<Arc<Told>>,
+    closed: watch::Receiver<Arc<Vec<wire::ClosedRange>>>,
+    plan: Option<wire::ServerPlan>,
+    steps: Option<wire::StepsTaken>,
+    messages: VecDeque<wire::to_server::Message>,
+}
+
+impl News {
+    fn new(servers: &crate::servers::Servers) -> Self {
+        let (told, mut closed) = (servers.told(), servers.closed());
+        closed.mark_changed();
+        Self { told, closed, plan: None, steps: None, messages: VecDeque::new() }
+    }
+
+    /// Waits until there is something; whether there is still anybody who could have any.
+    async fn changed(&mut self, server: &ServerId) -> bool {
+        tokio::select! {
+            changed = self.told.changed() => {
+                self.look(server);
+                changed.is_ok()
+            },
+            Ok(()) = self.closed.changed() => {
+                let ranges = self.closed.borrow_and_update().to_vec();
+                self.messages.push_back(wire::to_server::Message::Closed(wire::ClosedBatches { ranges }));
+                true
+            },
+        }
+    }
+
+    /// What a server is told, as far as it is new.
+    fn look(&mut self, server: &ServerId) {
+        let (plan, steps) = {
+            let told = self.told.borrow_and_update();
+            (Some(told.to(server)), told.steps.clone())
+        };
+        if self.plan != plan {
+            self.plan.clone_from(&plan);
+            self.messages.extend(plan.map(wire::to_server::Message::Plan));
+        }
+        // Behind the map, by which a server knows of which history they are.
+        if steps.is_some() && self.steps != steps {
+            self.steps.clone_from(&steps);
+            self.messages.extend(steps.map(wire::to_server::Message::Steps));
+        }
     }
 }
 
