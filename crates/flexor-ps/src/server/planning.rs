@@ -1,7 +1,8 @@
 //! Carrying out what the master says: the map, and the copies that it wants.
 //!
-//! A plan is whole: what is not in it is not so any more. Each partition is looked at under its lock, so that nobody sees
-//! half of a change.
+//! A plan is whole: what is not in it is not so any more. Partitions take their places one after the other, each under
+//! its lock. Nobody minds, but those who train in steps when all servers go back: they are kept waiting until all
+//! partitions have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +77,7 @@ impl Server {
             }
             self.settle_waiting(id);
         }
+        self.has_begun_again(map.rewound);
         self.begin(hosted, beginnings);
         self.0.epoch.store(map.epoch, Ordering::Release);
         self.take_steps();

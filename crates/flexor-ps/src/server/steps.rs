@@ -4,6 +4,9 @@
 //! added the master says. So owner and copy take each step by themselves and are the same after it. The master names
 //! the batches of the last step; a server that has missed some asks for them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +25,9 @@ const REMEMBERED: u64 = 1024;
 /// How long a pull waits for its step before the client is asked to come again.
 const WAIT: Duration = Duration::from_secs(1);
 
+/// Instead of the number of a map, while some partitions have begun again and others have not.
+const GOING_BACK: u64 = u64::MAX;
+
 /// What is known of the steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -34,15 +40,20 @@ pub(super) struct Steps {
 }
 
 impl Server {
-    /// All servers went back by this map, if they have not before.
+    /// All servers went back by this map, if they have not before. Nothing of any history is read or taken until every
+    /// partition has begun again.
     pub(super) fn begin_steps_again(&self, rewound: u64) {
         let mut steps = self.0.steps.lock();
         if steps.rewound != rewound {
             *steps = Steps { rewound, ..Steps::default() };
-            // In this order: who sees the number does not see the steps of before.
+            self.0.rewound.store(GOING_BACK, Ordering::Release);
             self.0.reached.store(0, Ordering::Release);
-            self.0.rewound.store(rewound, Ordering::Release);
         }
+    }
+
+    /// Every partition is what the map by which all servers last went back says.
+    pub(super) fn has_begun_again(&self, rewound: u64) {
+        self.0.rewound.store(rewound, Ordering::Release);
     }
 
     /// Takes over which steps are taken.
@@ -102,13 +113,13 @@ impl Server {
     /// Waits until every partition here is at a step since all servers went back by a map, of which this one may not have
     /// heard yet; but not for long. Whether it is.
     pub(super) async fn has_taken_since(&self, rewound: u64, steps: u64) -> bool {
-        let is_there = || self.rewound() == rewound && self.0.reached.load(Ordering::Acquire) >= steps;
+        let is_there = || self.rewound() == Some(rewound) && self.0.reached.load(Ordering::Acquire) >= steps;
         is_there() || tokio::time::timeout(WAIT, self.until(is_there)).await.is_ok()
     }
 
-    /// The map by which all servers last went back, as far as this one has heard.
-    pub(super) fn rewound(&self) -> u64 {
-        self.0.rewound.load(Ordering::Acquire)
+    /// The map by which all servers last went back, as far as this one has heard; nothing while it goes back.
+    pub(super) fn rewound(&self) -> Option<u64> {
+        Some(self.0.rewound.load(Ordering::Acquire)).filter(|rewound| *rewound != GOING_BACK)
     }
 }
 

@@ -110,7 +110,7 @@ impl Server {
                         if server.has_taken_since(rewound, pull.steps).await {
                             let pulled = server.pulled(&hosted, &pull);
                             // All may have gone back while the values were read.
-                            if server.rewound() == rewound {
+                            if server.rewound() == Some(rewound) {
                                 result = pulled;
                             }
                         }
@@ -136,6 +136,15 @@ impl Server {
                 },
             },
             None => now(refused(&"neither a pull nor a push")),
+        }
+    }
+
+    /// The answer to a request, when there is one.
+    #[cfg(test)]
+    pub(super) async fn answered(&self, request: wire::Request) -> wire::Reply {
+        match self.answer(request) {
+            Answer::Now(reply) => reply,
+            Answer::Later(reply) => reply.await,
         }
     }
 
@@ -219,12 +228,14 @@ impl Server {
             hosted.count(&checked);
             for id in checked.partitions() {
                 let mut post = self.0.posts.lock(id);
+                // With the post in hand: it is of this history.
                 let rewound = self.rewound();
-                if !post.is_open() || (push.in_step && push.rewound > rewound) {
+                let is_behind = push.in_step && rewound.is_none_or(|known| push.rewound > known);
+                if !post.is_open() || is_behind {
                     applied.elsewhere.push(id);
                     continue;
                 }
-                if push.in_step && push.rewound < rewound {
+                if push.in_step && Some(push.rewound) < rewound {
                     // It was computed with values that are gone, and its batch is computed again.
                     let (outcome, since) = (wire::pushed_part::Outcome::TooLate, post.owned_since);
                     applied.taken.push(Part { id, outcome, version: 0, origin: post.origin, since });
