@@ -144,6 +144,8 @@ impl PsMembers {
         self.settings = settings;
         self.now = now;
         self.recall_answers();
+        // Facts were replayed before it was known how many are kept.
+        self.forget_old_checkpoints();
         self.last_move = life << 32;
         self.all_known_at = if self.map.epoch.0 > 0 { now + AFTER_RESTART } else { now };
         let keepers = self.map.seats.iter().flat_map(|seat| [seat.owner.as_ref(), seat.backup.as_ref()]).flatten();

@@ -64,8 +64,6 @@ struct State {
     loads: Loads,
     updates: Updates,
     schedule: Schedule,
-    /// After how many steps the checkpoint is that is being written, where training goes in steps.
-    held_at: Option<u64>,
     /// Whose pods were alive when the controller last told.
     observed: BTreeSet<String>,
     /// Where the last decision stands in the journal.
@@ -172,7 +170,6 @@ impl Servers {
             loads: Loads::default(),
             updates: Updates::default(),
             schedule: Schedule::default(),
-            held_at: None,
             observed: BTreeSet::new(),
             lsn: journal.last(),
         };
@@ -243,7 +240,7 @@ impl Servers {
 
     /// A worker says what came of its pushes so far.
     pub fn updates(&self, worker: &WorkerId, said: &wire::WorkerUpdates) -> Result<(), Because> {
-        self.lock().updates.take(worker, said);
+        self.lock().updates.take(worker, said.repeats);
         self.decide(|members, now, facts| {
             for wire::AnsweredVersion { partition, origin, version } in &said.answered {
                 members.answered(Partition(*partition), *origin, *version, facts);
@@ -366,7 +363,7 @@ impl Servers {
             redundant: members.is_redundant(),
             settled: members.is_settled(),
             checkpoints: self.checkpoint_status(&state),
-            updates: state.updates.status(members.map(), batches, members.updates_lost()),
+            updates: state.updates.status(members, batches),
         })
     }
 
@@ -393,8 +390,8 @@ impl Servers {
         state.members.set_mode(mode);
         let answer = act(&mut state.members, inner.clock.now(), &mut facts);
         if !facts.is_empty() {
-            let appended = self.append(&state.members, &facts)?;
-            state.lsn = appended.map_err(|error| {
+            // What cannot be written down is decided all the same: this master ends, and the next one knows nothing of it.
+            state.lsn = self.append(&state.members, &facts).map_err(|error| {
                 let detail = error.to_string();
                 inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
                 Because::new(Reason::JournalFull, detail)
@@ -407,18 +404,19 @@ impl Servers {
     }
 
     /// Writes facts down; where all servers go back, the data goes back in the same record.
-    fn append(&self, members: &PsMembers, facts: &[Fact]) -> Result<Result<Lsn, JournalError>, Because> {
+    fn append(&self, members: &PsMembers, facts: &[Fact]) -> Result<Lsn, JournalError> {
         let journal = &self.0.journal;
         let rewound = facts.iter().find_map(|fact| match fact {
             Fact::Rewound { checkpoint, .. } => Some(*checkpoint),
             _ => None,
         });
-        let Some(to) = rewound else { return Ok(journal.append(&records::encode_servers(facts))) };
+        let Some(to) = rewound else { return journal.append(&records::encode_servers(facts)) };
         let ledger = to.and_then(|to| members.checkpoints().iter().find(|checkpoint| checkpoint.number == to));
         let ledger = ledger.map(|checkpoint| &*checkpoint.ledger);
         // What was closed before is open again, and nobody may hear otherwise behind the map that says so.
         self.0.closed.send_replace(Arc::default());
-        self.0.data.wind_back(ledger, |data| Ok(journal.append(&records::encode_both(facts, data))))
+        let wound = self.0.data.wind_back(ledger, |data| journal.append(&records::encode_both(facts, data)));
+        wound.map_err(|because| JournalError::Contradiction(because.to_string()))?
     }
 
     /// Something may have to be told.
@@ -435,7 +433,7 @@ impl Servers {
         let saves = members.present().filter_map(|server| {
             let order = members.save_order(&server)?;
             let known = members.checkpoints().last().map(|checkpoint| checkpoint.number);
-            Some((server, saving::save_order(order, state.held_at, known)))
+            Some((server, saving::save_order(order, known)))
         });
         Told {
             steps: self.steps(state),

@@ -1,7 +1,7 @@
 //! All partitions of one server, each behind a lock of its own.
 //!
 //! A request is checked against the model, sorted by partition, and takes each lock once. Partitions come and go while
-//! requests run; a part that finds its partition gone or frozen is told so, and only that part is sent again. There are
+//! requests run; a part that finds its partition gone is told so, and only that part is sent again. There are
 //! no sockets here: the service around this decides who may ask.
 
 mod load;
@@ -190,11 +190,6 @@ impl Hosted {
     pub fn close_snapshot(&self, id: SnapshotId) {
         self.snapshots.lock().remove(&id);
         self.each(|partition| partition.close_snapshot(id));
-    }
-
-    /// How many bytes a snapshot had to put aside so far.
-    pub fn snapshot_bytes(&self, id: SnapshotId) -> Option<usize> {
-        self.snapshots.lock().get(&id).map(|budget| budget.used())
     }
 
     /// A number for a snapshot or copy that nobody else has.

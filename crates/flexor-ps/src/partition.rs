@@ -50,7 +50,6 @@ pub struct Partition {
     /// What waits for the commit of its step, in synchronous mode.
     buffered: BTreeMap<BatchId, Arc<Contribution>>,
     snapshots: Snapshots,
-    frozen: bool,
     scratch: applying::Scratch,
 }
 
@@ -60,8 +59,6 @@ pub struct Terms {
     /// The version that the gradients were computed on, where stale ones shall count less: the learning rate is divided
     /// by the number of updates since.
     pub based_on: Option<u64>,
-    /// A copy applies only what follows its own version, in the order of the partition that it copies.
-    pub follows: Option<u64>,
 }
 
 /// What became of a part of a push.
@@ -84,20 +81,17 @@ pub enum Pushed {
 /// Why a part was not taken. It may be sent again, here or elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Turned {
-    /// The partition is about to move.
-    #[error("partition {0} is about to move; send it again in a moment")]
-    Frozen(PartitionId),
     /// The partition is not on this server.
     #[error("partition {0} is not on this server; ask for the map and send it to its owner")]
     Elsewhere(PartitionId),
-    /// A copy has missed an update, or has this one already.
+    /// Steps before this one were not taken.
     #[error("partition {partition} is at version {version}, not at {asked}")]
     OutOfOrder {
         /// The partition.
         partition: PartitionId,
         /// Where it is.
         version: u64,
-        /// What the update follows.
+        /// What the step follows.
         asked: u64,
     },
     /// Some records of the batch were applied as another batch.
@@ -124,8 +118,8 @@ impl Turned {
     /// The partition it is about.
     pub fn partition(&self) -> PartitionId {
         match self {
-            Self::Frozen(partition) | Self::Elsewhere(partition) => *partition,
-            Self::OutOfOrder { partition, .. }
+            Self::Elsewhere(partition)
+            | Self::OutOfOrder { partition, .. }
             | Self::CutElsewhere { partition, .. }
             | Self::Full { partition, .. } => *partition,
         }
@@ -151,7 +145,6 @@ impl Partition {
             version: 0,
             buffered: BTreeMap::new(),
             snapshots: Snapshots::default(),
-            frozen: false,
             scratch: applying::Scratch::default(),
         };
         partition.make_tables();
@@ -175,21 +168,6 @@ impl Partition {
             self.make_tables();
             self.make_slices();
         }
-    }
-
-    /// Refuses updates from now on: the partition is about to move. It can still be read.
-    pub fn freeze(&mut self) {
-        self.frozen = true;
-    }
-
-    /// Takes updates again: the partition stays.
-    pub fn thaw(&mut self) {
-        self.frozen = false;
-    }
-
-    /// Whether it refuses updates.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
     }
 
     /// Records from `first` to before `end` of a pass were acknowledged: their updates never come again, and need not
@@ -263,9 +241,5 @@ impl Partition {
             None => Ok(()),
             Some(rows) => Err(Turned::Full { partition: self.id, table: rows.of.table }),
         }
-    }
-
-    fn check_thawed(&self) -> Result<(), Turned> {
-        if self.frozen { Err(Turned::Frozen(self.id)) } else { Ok(()) }
     }
 }

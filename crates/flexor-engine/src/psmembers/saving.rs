@@ -48,6 +48,8 @@ enum Phase {
     Writing {
         map: PsEpoch,
         ledger: Arc<str>,
+        /// After how many steps it is, where training goes in steps.
+        steps: Option<u64>,
         left: BTreeSet<ServerId>,
         unheld: BTreeSet<ServerId>,
         parts: Vec<Arc<str>>,
@@ -61,6 +63,8 @@ enum Phase {
 pub struct SaveOrder {
     /// Of which checkpoint.
     pub number: u64,
+    /// What is written is as it is after so many steps, where training goes in steps.
+    pub steps: Option<u64>,
     /// Set: all parts are written, and the manifest is to be.
     pub seal: Option<Seal>,
 }
@@ -125,8 +129,8 @@ impl PsMembers {
         stilling && self.moves.is_empty() && self.owners().iter().all(|owner| self.is_here(owner))
     }
 
-    /// The data stands here: servers may write.
-    pub fn write(&mut self, ledger: impl Into<Arc<str>>, now: Duration, facts: &mut Vec<Fact>) {
+    /// The data stands here, after so many steps where training goes in steps: servers may write.
+    pub fn write(&mut self, ledger: impl Into<Arc<str>>, steps: Option<u64>, now: Duration, facts: &mut Vec<Fact>) {
         self.advance(now);
         if !self.is_still() {
             return;
@@ -135,7 +139,7 @@ impl PsMembers {
         if let Some(saving) = &mut self.saving {
             let ledger = ledger.into();
             let unheld = left.clone();
-            saving.phase = Phase::Writing { map, ledger, left, unheld, parts: Vec::new() };
+            saving.phase = Phase::Writing { map, ledger, steps, left, unheld, parts: Vec::new() };
             saving.since = now;
         }
         self.settle(facts);
@@ -175,10 +179,12 @@ impl PsMembers {
         }
     }
 
-    /// Whether the moment that is to be written is not held by all: no step may be taken meanwhile.
-    pub fn is_holding(&self) -> bool {
-        let phase = self.saving.as_ref().map(|saving| &saving.phase);
-        matches!(phase, Some(Phase::Writing { unheld, .. }) if !unheld.is_empty())
+    /// The step of the moment that is to be written, while not all hold it: no further one may be taken meanwhile.
+    pub fn held_at(&self) -> Option<u64> {
+        match &self.saving.as_ref()?.phase {
+            Phase::Writing { unheld, steps, .. } => steps.filter(|_| !unheld.is_empty()),
+            Phase::Stilling | Phase::Sealing { .. } => None,
+        }
     }
 
     /// The manifest is written: there is a checkpoint.
@@ -245,9 +251,12 @@ impl PsMembers {
         let saving = self.saving.as_ref()?;
         let number = saving.number;
         match &saving.phase {
-            Phase::Writing { left, .. } if left.contains(server) => Some(SaveOrder { number, seal: None }),
+            Phase::Writing { left, steps, .. } if left.contains(server) => {
+                Some(SaveOrder { number, steps: *steps, seal: None })
+            }
             Phase::Sealing { by, ledger, parts } if by == server => {
-                Some(SaveOrder { number, seal: Some(Seal { ledger: Arc::clone(ledger), parts: parts.clone() }) })
+                let seal = Seal { ledger: Arc::clone(ledger), parts: parts.clone() };
+                Some(SaveOrder { number, steps: None, seal: Some(seal) })
             }
             Phase::Stilling | Phase::Writing { .. } | Phase::Sealing { .. } => None,
         }
@@ -285,6 +294,11 @@ impl PsMembers {
     pub(super) fn apply_saved(&mut self, checkpoint: u64, ledger: &Arc<str>) {
         self.last_save = self.last_save.max(checkpoint);
         self.checkpoints.push(Checkpoint { number: checkpoint, ledger: Arc::clone(ledger) });
+        self.forget_old_checkpoints();
+    }
+
+    /// Servers delete all but the last ones.
+    pub(super) fn forget_old_checkpoints(&mut self) {
         let keep = self.settings.keep.unwrap_or(0);
         if keep > 0 && self.checkpoints.len() > keep {
             self.checkpoints.drain(..self.checkpoints.len() - keep);

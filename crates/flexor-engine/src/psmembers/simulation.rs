@@ -217,7 +217,7 @@ impl Simulation {
     /// A server writes what it was told to.
     fn write(&mut self, id: &ServerId) {
         let Some(server) = self.servers.get(id) else { return };
-        let Some(SaveOrder { number, seal }) = server.save.clone() else { return };
+        let Some(SaveOrder { number, seal, .. }) = server.save.clone() else { return };
         if let Some(seal) = seal {
             let parts = self.written.get(&number).map_or(0, BTreeMap::len);
             if parts == PARTITIONS as usize && !seal.parts.is_empty() {
@@ -316,7 +316,7 @@ impl Simulation {
             (37, _) => self.act(|members, _, now, facts| {
                 members.begin_saving(now, facts);
             }),
-            (38..=39, _) => self.act(|members, _, now, facts| members.write("here", now, facts)),
+            (38..=39, _) => self.act(|members, _, now, facts| members.write("here", None, now, facts)),
             (40..=43, Some(id)) => self.write(&id),
             _ => self.act(|members, _, now, facts| members.tick(now, facts)),
         }
@@ -355,7 +355,7 @@ impl Simulation {
                 self.copy(&id);
                 self.write(&id);
             }
-            self.act(|members, _, now, facts| members.write("here", now, facts));
+            self.act(|members, _, now, facts| members.write("here", None, now, facts));
             if self.members.is_settled() && self.members.saving.is_none() && self.now > Duration::from_secs(60) {
                 break;
             }

@@ -36,6 +36,11 @@ impl PsMembers {
         self.count_lost(partition, origin, facts);
     }
 
+    /// The highest version that a client was answered with, of a beginning of a partition.
+    pub fn answered_version(&self, partition: Partition, origin: u64) -> Option<u64> {
+        self.versions.answered.get(&(partition, origin)).copied()
+    }
+
     /// Writes down what clients were answered with, if that is due.
     pub fn keep_answers(&mut self, now: Duration, facts: &mut Vec<Fact>) {
         self.advance(now);

@@ -51,6 +51,11 @@ pub enum JournalError {
         /// Where the first unreadable record begins.
         offset: u64,
     },
+    /// Something was decided that what is in the journal does not allow; this process is to end.
+    #[error(
+        "what was decided contradicts the journal: {0}; this master must end, and the next one goes on from the journal"
+    )]
+    Contradiction(String),
     /// Another master has taken the job over; this process is to end.
     #[error("a master of generation {by} has taken over this job's journal; this one must end")]
     Superseded {
@@ -93,7 +98,7 @@ impl JournalError {
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Superseded { .. } | Self::Removed { .. } | Self::Closed => true,
+            Self::Superseded { .. } | Self::Removed { .. } | Self::Closed | Self::Contradiction(_) => true,
             Self::Unusable { .. }
             | Self::WrongJob { .. }
             | Self::NewerFormat { .. }
@@ -118,6 +123,7 @@ impl JournalError {
             | Self::Superseded { .. }
             | Self::Removed { .. }
             | Self::TooLarge { .. }
+            | Self::Contradiction(_)
             | Self::Closed => false,
         }
     }

@@ -224,13 +224,15 @@ impl Servers {
         if is_due {
             self.begin_saving()?;
         }
-        if self.lock().members.is_still() {
+        let is_still = self.lock().members.is_still();
+        if !is_still {
+            return Ok(());
+        }
+        self.decide(|members, now, facts| {
             // The ledger first: what is applied after this moment and before a server writes is known to be applied.
             let (ledger, steps) = self.0.data.position_and_steps();
-            self.lock().held_at = steps;
-            self.decide(|members, now, facts| members.write(ledger, now, facts))?;
-        }
-        Ok(())
+            members.write(ledger, steps, now, facts);
+        })
     }
 
     fn begin_saving(&self) -> Result<(), Because> {
@@ -261,11 +263,11 @@ impl Servers {
     }
 }
 
-pub(super) fn save_order(order: SaveOrder, steps: Option<u64>, known: Option<u64>) -> wire::SaveOrder {
+pub(super) fn save_order(order: SaveOrder, known: Option<u64>) -> wire::SaveOrder {
     let seal = order.seal.map(|Seal { ledger, parts }| wire::Seal {
         ledger: ledger.to_string(),
         parts: parts.iter().map(ToString::to_string).collect(),
         known,
     });
-    wire::SaveOrder { number: order.number, seal, steps }
+    wire::SaveOrder { number: order.number, seal, steps: order.steps }
 }

@@ -47,7 +47,7 @@ impl Servers {
 /// How many steps servers may know of: none more while a checkpoint is held at one.
 fn taken(shards: &Shards, spec: &DatasetSpec, state: &State) -> Option<u64> {
     let taken = shards.steps_taken(&spec.name)?;
-    Some(state.held_at.filter(|_| state.members.is_holding()).map_or(taken, |held| taken.min(held)))
+    Some(state.members.held_at().map_or(taken, |held| taken.min(held)))
 }
 
 fn of(

@@ -6,15 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use flexor_engine::psmembers::{Map, Partition};
+use flexor_engine::psmembers::{Partition, PsMembers, Seat};
 use flexor_engine::shards::{Shards, WorkerId};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
-/// What workers have said.
+/// What workers have said of their own pushes. What they were answered with the machine knows, and keeps.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    answered: BTreeMap<(Partition, u64), u64>,
     /// How many parts each worker sent that had been applied before.
     repeats: BTreeMap<WorkerId, u64>,
 }
@@ -33,28 +32,22 @@ pub struct UpdatesStatus {
 }
 
 impl Updates {
-    /// A worker says what came of its pushes so far.
-    pub(super) fn take(&mut self, worker: &WorkerId, said: &wire::WorkerUpdates) {
-        self.repeats.insert(worker.clone(), said.repeats);
-        for one in &said.answered {
-            let known = self.answered.entry((Partition(one.partition), one.origin)).or_default();
-            *known = (*known).max(one.version);
-        }
+    /// A worker says how many of its pushes so far had been applied before.
+    pub(super) fn take(&mut self, worker: &WorkerId, repeats: u64) {
+        self.repeats.insert(worker.clone(), repeats);
     }
 
-    /// What there is to tell, where so many batches were begun and so many updates were lost; nothing while no worker
-    /// has said anything, or those that did had nothing left to do.
-    pub(super) fn status(&self, map: &Map, batches: u64, lost: u64) -> Option<UpdatesStatus> {
-        if self.answered.is_empty() {
-            return None;
-        }
-        let mut status = UpdatesStatus { repeats: self.repeats.values().sum(), lost, ..UpdatesStatus::default() };
-        for (partition, seat) in map.iter() {
-            let version = self.answered.get(&(partition, seat.origin.number)).copied().unwrap_or(0);
-            status.applied += version;
-            status.reapplied += version.saturating_sub(batches);
-        }
-        Some(status)
+    /// What there is to tell, where so many batches were begun; nothing while no worker was answered, as far as is known.
+    pub(super) fn status(&self, members: &PsMembers, batches: u64) -> Option<UpdatesStatus> {
+        let answered = |(partition, seat): (Partition, &Seat)| members.answered_version(partition, seat.origin.number);
+        let versions: Vec<u64> = members.map().iter().filter_map(answered).collect();
+        let lost = members.updates_lost();
+        (!versions.is_empty() || lost > 0).then(|| UpdatesStatus {
+            applied: versions.iter().sum(),
+            repeats: self.repeats.values().sum(),
+            reapplied: versions.iter().map(|version| version.saturating_sub(batches)).sum(),
+            lost,
+        })
     }
 }
 
@@ -72,53 +65,64 @@ impl From<UpdatesStatus> for wire::Updates {
 
 #[cfg(test)]
 mod tests {
-    use flexor_engine::psmembers::{Origin, Seat, Source};
-    use flexor_model::PsEpoch;
+    use flexor_engine::Because;
+    use flexor_engine::psmembers::{Fact, Origin, Source};
+    use flexor_model::{PsEpoch, Reason};
 
     use super::*;
 
-    fn map(origins: &[u64]) -> Map {
+    /// Servers whose partitions have begun so often.
+    fn members(origins: &[u64]) -> PsMembers {
         let seat = |number: &u64| Seat {
             owner: None,
             backup: None,
             origin: Origin { number: *number, source: Source::Initial },
             since: PsEpoch(0),
         };
-        Map { epoch: PsEpoch(1), seats: origins.iter().map(seat).collect() }
+        let seats = (0..).map(Partition).zip(origins.iter().map(seat)).collect();
+        let because = Because::new(Reason::ServersFormed, "all are here");
+        let mut members = PsMembers::default();
+        members.replay(&Fact::Mapped { epoch: PsEpoch(1), seats, because });
+        members
     }
 
-    fn said(repeats: u64, answered: &[(u32, u64, u64)]) -> wire::WorkerUpdates {
-        let one = |(partition, origin, version): &(u32, u64, u64)| wire::AnsweredVersion {
-            partition: *partition,
-            origin: *origin,
-            version: *version,
-        };
-        wire::WorkerUpdates { repeats, answered: answered.iter().map(one).collect() }
+    fn answer(members: &mut PsMembers, answered: &[(u32, u64, u64)]) {
+        for (partition, origin, version) in answered {
+            members.answered(Partition(*partition), *origin, *version, &mut Vec::new());
+        }
     }
 
     #[test]
     fn nothing_is_known_before_anybody_has_spoken() {
         let mut updates = Updates::default();
-        assert_eq!(updates.status(&map(&[1]), 10, 0), None);
-        updates.take(&WorkerId::new("late", 1), &said(0, &[]));
-        assert_eq!(updates.status(&map(&[1]), 10, 0), None, "all was done when it came");
+        assert_eq!(updates.status(&members(&[1]), 10), None);
+        updates.take(&WorkerId::new("late", 1), 0);
+        assert_eq!(updates.status(&members(&[1]), 10), None, "all was done when it came");
     }
 
     #[test]
     fn the_highest_version_counts_whoever_was_answered_with_it() {
-        let mut updates = Updates::default();
-        updates.take(&WorkerId::new("a", 1), &said(2, &[(0, 1, 7), (1, 1, 4)]));
-        updates.take(&WorkerId::new("b", 1), &said(1, &[(0, 1, 5), (1, 1, 6)]));
-        updates.take(&WorkerId::new("a", 1), &said(3, &[(0, 1, 8)]));
-        let status = updates.status(&map(&[1, 1]), 8, 0).unwrap();
+        let (mut updates, mut members) = (Updates::default(), members(&[1, 1]));
+        updates.take(&WorkerId::new("a", 1), 2);
+        updates.take(&WorkerId::new("b", 1), 1);
+        updates.take(&WorkerId::new("a", 1), 3);
+        answer(&mut members, &[(0, 1, 7), (1, 1, 4), (0, 1, 5), (1, 1, 6), (0, 1, 8)]);
+        let status = updates.status(&members, 8).unwrap();
         assert_eq!(status, UpdatesStatus { applied: 14, repeats: 4, reapplied: 0, lost: 0 });
-        assert_eq!(updates.status(&map(&[1, 1]), 5, 0).unwrap().reapplied, 4, "3 of one partition, 1 of the other");
+        assert_eq!(updates.status(&members, 5).unwrap().reapplied, 4, "3 of one partition, 1 of the other");
     }
 
     #[test]
     fn what_is_in_no_model_any_more_is_not_counted() {
-        let mut updates = Updates::default();
-        updates.take(&WorkerId::new("a", 1), &said(0, &[(0, 1, 100), (0, 2, 3)]));
-        assert_eq!(updates.status(&map(&[2]), 100, 97).unwrap().applied, 3);
+        let mut members = members(&[2]);
+        answer(&mut members, &[(0, 1, 100), (0, 2, 3)]);
+        assert_eq!(Updates::default().status(&members, 100).unwrap().applied, 3);
+    }
+
+    #[test]
+    fn what_a_master_before_was_told_counts() {
+        let mut members = members(&[1]);
+        members.replay(&Fact::Answered { answered: vec![(Partition(0), 1, 7)] });
+        assert_eq!(Updates::default().status(&members, 8).unwrap().applied, 7);
     }
 }

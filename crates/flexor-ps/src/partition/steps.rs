@@ -66,7 +66,7 @@ impl Partition {
         match self.standing(Some(batch))? {
             Some(Pushed::AlreadyApplied { .. } | Pushed::Applied { .. }) => return Ok(Buffered::AlreadyApplied),
             Some(Pushed::Closed) => return Ok(Buffered::Closed),
-            None => self.check_thawed()?,
+            None => {}
         }
         if self.buffered.contains_key(&batch) {
             return Ok(Buffered::AlreadyWaiting);
@@ -79,7 +79,7 @@ impl Partition {
     /// version it was computed with takes a smaller step the more has changed since.
     pub fn take(&mut self, push: &CheckedPush<'_>, in_step: bool, based_on: Option<u64>) -> Result<Pushed, Turned> {
         let Some(batch) = push.batch.filter(|_| in_step) else {
-            return self.push(push, Terms { based_on, ..Terms::default() });
+            return self.push(push, Terms { based_on });
         };
         let version = self.version;
         Ok(match self.buffer(batch, push)? {
@@ -115,7 +115,6 @@ impl Partition {
         if self.version > step {
             return Ok(Committed::AlreadyApplied { version: self.version });
         }
-        self.check_thawed()?;
         if self.version < step {
             return Err(Turned::OutOfOrder { partition: self.id, version: self.version, asked: step });
         }
@@ -144,11 +143,6 @@ impl Partition {
             self.history.apply(*batch);
         }
         Ok(Committed::Applied { version: self.version })
-    }
-
-    /// Forgets everything that waits for a step.
-    pub fn discard(&mut self) {
-        self.buffered.clear();
     }
 
     /// The batches whose contributions wait.

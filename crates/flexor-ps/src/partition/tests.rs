@@ -90,17 +90,7 @@ proptest! {
         naive.assert_held_by(&owner);
         naive.assert_held_by(&follower);
         for number in next..next + after {
-            for (id, answer) in gradients(number).push(&owner) {
-                let Ok(Pushed::Applied { version }) = answer else { panic!("{answer:?}") };
-                // The follower takes one part at a time, each only at its turn.
-                let follows = |of| Some(if of == id { version - 1 } else { u64::MAX });
-                let answers = gradients(number).push_on(&follower, |of| Terms { follows: follows(of), based_on: None });
-                for (of, followed) in answers {
-                    let is_applied = followed == Ok(Pushed::Applied { version });
-                    let waits_or_has = matches!(followed, Err(Turned::OutOfOrder { .. }) | Ok(Pushed::AlreadyApplied { .. }));
-                    prop_assert!(if of == id { is_applied } else { waits_or_has }, "{:?}", followed);
-                }
-            }
+            prop_assert_eq!(gradients(number).push(&owner), gradients(number).push(&follower));
             naive.apply(&[gradients(number)]);
         }
         naive.assert_held_by(&follower);
@@ -182,30 +172,6 @@ fn a_copy_takes_over_what_its_owner_has_though_the_batch_is_closed_by_now() {
 }
 
 #[test]
-fn a_frozen_partition_takes_nothing_but_says_what_it_had() {
-    let (layout, hosted) = server(Optimizer::sgd(0.1));
-    let (first, second) = (Gradients::of_batch(&layout, 1), Gradients::of_batch(&layout, 2));
-    let parts = first.push(&hosted);
-    let frozen = parts[0].0;
-    hosted.with(frozen, Partition::freeze).unwrap();
-    assert_eq!(first.push(&hosted)[0].1, Ok(Pushed::AlreadyApplied { version: 1 }));
-    let answers = second.push(&hosted);
-    for (id, answer) in &answers {
-        assert_eq!(*answer == Err(Turned::Frozen(*id)), *id == frozen, "{answer:?}");
-    }
-    hosted.with(frozen, Partition::thaw).unwrap();
-    // Only the refused part is new.
-    for (id, answer) in second.push(&hosted) {
-        let had = answers.iter().any(|(of, answer)| *of == id && answer.is_ok());
-        assert_eq!(matches!(answer, Ok(Pushed::AlreadyApplied { .. })), had);
-    }
-    let mut naive = Naive::new(&layout);
-    naive.apply(&[first]);
-    naive.apply(&[second]);
-    naive.assert_held_by(&hosted);
-}
-
-#[test]
 fn a_commit_is_taken_once_and_in_order() {
     let (layout, hosted) = server(Optimizer::sgd(0.1));
     let gradients = Gradients::of_batch(&layout, 0);
@@ -223,23 +189,12 @@ fn a_commit_is_taken_once_and_in_order() {
 }
 
 #[test]
-fn what_waits_can_be_given_up() {
-    let (layout, hosted) = server(Optimizer::sgd(0.1));
-    let gradients = Gradients::of_batch(&layout, 0);
-    gradients.with(&layout, |push| hosted.buffer(batch(0), &hosted.check(push).unwrap()));
-    assert!(hosted.load().waiting > 0);
-    PartitionId::all().for_each(|id| hosted.with(id, Partition::discard).unwrap());
-    hosted.commit(0, &[batch(0)], Divisors::average(1), 0.0);
-    Naive::new(&layout).assert_held_by(&hosted);
-}
-
-#[test]
 fn a_stale_push_takes_a_smaller_step() {
     let (layout, hosted) = server(Optimizer::sgd(0.1));
     let slice = SliceId { variable: 0, index: 0 };
     let push = |based_on| {
         let gradients = Gradients { batch: None, tables: vec![], slices: vec![(slice, 0, vec![1.0, 1.0, 1.0])] };
-        gradients.push_on(&hosted, |_| Terms { based_on, ..Terms::default() })
+        gradients.push_on(&hosted, |_| Terms { based_on })
     };
     let id = layout.partition_of(slice).unwrap();
     let weight = || hosted.with(id, |partition| partition.slice(slice).unwrap().weights[0]).unwrap();

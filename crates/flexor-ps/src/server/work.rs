@@ -261,7 +261,7 @@ impl Server {
                     }
                     Ok(Pushed::AlreadyApplied { version }) => (wire::pushed_part::Outcome::TakenBefore, version),
                     Ok(Pushed::Closed) => (wire::pushed_part::Outcome::TooLate, 0),
-                    Err(Turned::Frozen(_) | Turned::Elsewhere(_)) => {
+                    Err(Turned::Elsewhere(_)) => {
                         applied.elsewhere.push(id);
                         continue;
                     }

@@ -9,7 +9,7 @@ impl Story {
     fn begins_to_save(&mut self) {
         self.members.declare("model", &mut self.facts).unwrap();
         assert!(self.members.begin_saving(self.now, &mut self.facts));
-        self.members.write("ledger", self.now, &mut self.facts);
+        self.members.write("ledger", None, self.now, &mut self.facts);
     }
 
     fn order(&self, name: &str) -> Option<SaveOrder> {
@@ -43,7 +43,7 @@ impl Story {
 fn everybody_writes_and_one_seals() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
     story.begins_to_save();
-    assert_eq!(story.order("ps-0"), Some(SaveOrder { number: 1, seal: None }));
+    assert_eq!(story.order("ps-0"), Some(SaveOrder { number: 1, steps: None, seal: None }));
     story.writes("ps-0");
     assert_eq!(story.order("ps-0"), None);
     story.writes("ps-1");
@@ -75,7 +75,7 @@ fn it_waits_for_what_is_being_moved() {
     story.begins_to_save();
     assert_eq!(story.order("ps-0"), None);
     story.obey();
-    story.members.write("ledger", story.now, &mut story.facts);
+    story.members.write("ledger", None, story.now, &mut story.facts);
     assert!(story.order("ps-0").is_some() && story.order("ps-1").is_some());
 }
 
@@ -118,7 +118,7 @@ fn a_job_begins_with_what_is_found_in_its_folder() {
     assert!(members.map().seats.iter().all(|seat| seat.origin.source == Source::Checkpoint(5)));
     assert_eq!(members.declare("another", facts).unwrap_err().reason, Reason::ModelDiffers);
     members.begin_saving(now, facts);
-    members.write("ledger", now, facts);
+    members.write("ledger", None, now, facts);
     assert_eq!(members.save_order(&server("ps-0")).unwrap().number, 8);
 }
 
