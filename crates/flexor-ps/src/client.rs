@@ -118,13 +118,14 @@ impl Client {
         &self.layout
     }
 
-    /// All data is learnt: waits until the model is in a checkpoint, where some are made.
-    pub async fn save(&self) -> Result<(), ClientError> {
+    /// All data is learnt: waits until the model is in a checkpoint, where some are made. Whether it still is: everybody may
+    /// have gone back meanwhile, and the data with them.
+    pub async fn save(&self) -> Result<bool, ClientError> {
         let saved = |channel| {
             let mut client = ServersClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
             async move { client.save(master::SaveModel {}).await }
         };
-        until_answered(&self.master, saved).await
+        until_answered(&self.master, saved).await.map(|saved| !saved.unfinished)
     }
 
     /// Which versions its pushes were answered with.
@@ -175,17 +176,19 @@ impl Drop for Client {
 }
 
 /// Asks the master until it has answered: one that is away is waited for, and what it will not do is an error.
-async fn until_answered<A>(master: &Way, ask: impl Fn(Channel) -> A) -> Result<(), ClientError>
+async fn until_answered<A, T>(master: &Way, ask: impl Fn(Channel) -> A) -> Result<T, ClientError>
 where
-    A: Future<Output = Result<tonic::Response<master::Done>, tonic::Status>>,
+    A: Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 {
-    for attempt in 1_u64.. {
+    let mut attempt = 0_u64;
+    loop {
+        attempt += 1;
         if attempt.is_multiple_of(100) {
             tracing::warn!(attempt, "the master does not answer; goes on trying");
         }
         if let Ok(channel) = master.connect().await {
             match ask(channel).await {
-                Ok(_) => return Ok(()),
+                Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) if status.code() == tonic::Code::FailedPrecondition => {
                     return Err(ClientError::Declined(status.message().to_owned()));
                 }
@@ -194,5 +197,4 @@ where
         }
         tokio::time::sleep(PAUSE * 20).await;
     }
-    Ok(())
 }

@@ -80,6 +80,14 @@ impl Ledger {
         }
     }
 
+    /// Waits until all batches are done, or there is one for this worker: whether all are.
+    pub async fn is_finished(&self, dataset: &str) -> Result<bool, LedgerError> {
+        match self.lease(dataset, 1).await?.and_then(|lease| lease.held) {
+            None => Ok(true),
+            Some(held) => self.give_back(held).await.map(|()| false),
+        }
+    }
+
     /// Batches are done. How many records that accounts for: none if somebody else has done them.
     pub async fn acknowledge(&self, done: wire::Held, durable: bool) -> Result<u64, LedgerError> {
         let acknowledged = wire::AcknowledgeBatches { done: Some(done), durable };

@@ -1,10 +1,12 @@
-//! The training loop of a worker: batches are leased, read, and their values pulled while the one before is computed;
-//! gradients are pushed, and only then is a batch acknowledged.
+//! The training loop of a worker: batches are leased, read, and their values pulled ([`preparing`]) while the one before is
+//! computed; gradients are pushed, and only then is a batch acknowledged ([`learner`]). When all is learnt the model is
+//! saved and measured.
 //!
 //! A worker that dies between push and acknowledgement costs a batch that is computed again: the servers know that they
 //! have applied it.
 
 mod evaluating;
+mod learner;
 mod other_model;
 mod preparing;
 mod telling;
@@ -14,9 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flexor_data::{Dataset, OnDamage, Options};
-use flexor_ps::client::Gradients as Pushed;
 use flexor_ps::client::{Client, ClientError};
-use flexor_ps::layout::TableId;
 use flexor_ps::push::NonFinite;
 use flexor_ps::spec::Optimizer;
 use flexor_wire::Token;
@@ -26,12 +26,13 @@ use tokio::sync::Semaphore;
 
 pub use self::evaluating::{Evaluated, Evaluations};
 use self::evaluating::{Evaluator, Running, measure};
-use self::preparing::{Prepared, prepare};
+use self::learner::Learner;
+use self::preparing::{Preparing, Reading};
 use crate::Batch;
 use crate::features::{Features, Schema, SchemaError};
 use crate::ledger::{Ledger, LedgerError, WorkerName};
 use crate::metrics::Metrics;
-use crate::models::{Architecture, Gradients, Model, Step, UnfitInputs};
+use crate::models::{Architecture, Gradients, Model, UnfitInputs};
 use crate::reading::ReadError;
 use crate::scoring::{Scorer, ScoringError, Values};
 
@@ -176,7 +177,7 @@ pub struct Standing {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outcome {
     /// Steps of this worker.
     pub steps: u64,
@@ -223,7 +224,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     };
     let schema = schema_of(plan, &dataset)?;
     let features = Features::new(&schema);
-    let mut model = plan.architecture.build(features.inputs())?;
+    let model = plan.architecture.build(features.inputs())?;
     let scorer = |data: &Arc<Dataset>| Scorer::new(data.clone(), &schema, &plan.architecture, plan.batch);
     if let Some(test) = &test {
         let tried = scorer(test)?.try_first();
@@ -237,7 +238,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         Ok(puller) => puller,
         Err(declined) => return Err(other_model::explained(declined, place, &spec).await),
     };
-    let mut pusher = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+    let pusher = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
     // One thread computes, whatever for.
     let permits = Arc::new(Semaphore::new(1));
     let mut evaluating = match (&test, plan.evaluations) {
@@ -251,80 +252,44 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
 
     let (looker, inputs) = (plan.architecture.build(features.inputs())?, features.inputs());
     let (batch, size, steps, by_version) = (Batch::new(inputs), plan.batch, plan.steps, plan.by_staleness);
-    let reading = preparing::Reading { dataset: dataset.clone(), features, looker, batch, size, steps, by_version };
-    let mut prepared = prepare(reading, puller, ledger.clone());
-    let mut gradients = Gradients::default();
-    let mut progress = Progress::new(model.as_ref());
-    let mut outcome = Outcome { steps: 0, records: 0, damaged: 0, applied_before: 0, test: None };
-    let mut last = None;
-    while let Some(next) = prepared.recv().await {
-        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound, damaged } = next?;
-        outcome.damaged += damaged;
-        if batch.is_empty() {
-            // Nothing of it can be learnt, and it is accounted for all the same.
-            outcome.records += ledger.acknowledge(held, false).await?;
-            last = Some(held);
-            continue;
+    let reading = Reading { dataset: dataset.clone(), features, looker, batch, size, steps, by_version };
+    let mut preparing = Preparing { reading, client: puller, ledger: ledger.clone() };
+    let mut learner = Learner {
+        plan,
+        progress: Progress::new(model.as_ref()),
+        model,
+        gradients: Gradients::default(),
+        pusher,
+        ledger: ledger.clone(),
+        permits: permits.clone(),
+        outcome: Outcome::default(),
+    };
+    loop {
+        preparing = learner.learn(preparing, evaluating.as_mut(), &mut tell).await?;
+        // A server that is lost takes everybody back where training goes in steps, even now.
+        let mut is_done = learner.pusher.save().await?;
+        if is_done {
+            if let Some(evaluating) = evaluating.take()
+                && let Some(evaluated) = evaluating.finish().await
+            {
+                tell(Told::Evaluated(&evaluated));
+            }
+            if let Some(test) = &test {
+                let measured = measure(&mut scorer(test)?, &mut Values::Servers(&mut learner.pusher), &permits).await?;
+                ledger.report(telling::test(&measured)).await?;
+                learner.outcome.test = Some(measured);
+            }
+            is_done = ledger.is_finished(DATASET).await?;
         }
-        let step = Step { batch: &batch, lookup: &lookup, variables: &variables, rows: &rows };
-        {
-            // It is never closed.
-            let _permit = permits.acquire().await.ok();
-            tokio::task::block_in_place(|| model.gradients(step, &mut gradients));
+        if is_done {
+            break;
         }
-        let row_gradients: Vec<(TableId, &[u64], &[f32])> = (0..)
-            .map(TableId)
-            .zip(lookup.tables())
-            .zip(&gradients.rows)
-            .map(|((table, of), values)| (table, of.keys(), values.as_slice()))
-            .collect();
-        let variable_gradients: Vec<(u32, &[f32])> = (0..).zip(gradients.variables.iter().map(Vec::as_slice)).collect();
-        let (in_step, non_finite) = (plan.steps.map(|_| rewound), plan.non_finite);
-        let push = Pushed {
-            batch: id,
-            learning_rate: 0.0,
-            in_step,
-            non_finite,
-            rows: &row_gradients,
-            variables: &variable_gradients,
-        };
-        let pushed = pusher.push_since(&push, &versions).await?;
-        outcome.applied_before += u64::from(pushed.taken_before) + u64::from(pushed.too_late);
-        outcome.records += ledger.acknowledge(held, false).await?;
-        outcome.steps += 1;
-        last = Some(held);
-        if let Some(standing) = progress.step(&batch, &gradients) {
-            tell(Told::Standing(&standing));
-            ledger.report(telling::standing(&standing, &outcome, pusher.answered())).await?;
-        }
-        if let Some(evaluated) = evaluating.as_mut().and_then(Running::news) {
-            tell(Told::Evaluated(&evaluated));
-        }
+        tracing::warn!("everybody has gone back after the last batch, and learns what was learnt since again");
     }
     for damage in dataset.damage() {
         tracing::warn!(%damage, "records are left out");
     }
-    if let Some(last) = last {
-        // What was acknowledged must be safe before the worker ends.
-        ledger.acknowledge(last, true).await?;
-    }
-    if let Some(evaluating) = evaluating
-        && let Some(evaluated) = evaluating.finish().await
-    {
-        tell(Told::Evaluated(&evaluated));
-    }
-    if let Some(standing) = progress.rest() {
-        tell(Told::Standing(&standing));
-        ledger.report(telling::standing(&standing, &outcome, pusher.answered())).await?;
-    }
-    ledger.report(telling::done(&outcome, pusher.answered())).await?;
-    pusher.save().await?;
-    if let Some(test) = &test {
-        let test = measure(&mut scorer(test)?, &mut Values::Servers(&mut pusher), &permits).await?;
-        ledger.report(telling::test(&test)).await?;
-        outcome.test = Some(test);
-    }
-    Ok(outcome)
+    Ok(learner.outcome)
 }
 
 fn not_registered(data: String, why: LedgerError) -> TrainingError {

@@ -34,7 +34,7 @@ pub struct Checkpoints {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     next: Option<Duration>,
-    /// All data was accounted for when the last one was begun: there is nothing to come.
+    /// All data was accounted for when servers were told to write the last one: there is nothing to come.
     is_last: bool,
     /// A server has said what lies in the folder, and the job begins with that.
     is_found: bool,
@@ -178,23 +178,25 @@ impl Servers {
     }
 
     /// Makes a checkpoint of what the job has learnt in the end, when all data is accounted for, and waits for it.
-    /// Nothing to do where none are made.
-    pub(crate) async fn save_at_last(&self) -> Result<(), Because> {
-        if self.0.checkpoints.is_none() {
-            return Ok(());
-        }
+    /// Nothing to do where none are made. Whether all data still is accounted for: a server that is lost now takes
+    /// everybody back where training goes in steps.
+    pub(crate) async fn save_at_last(&self) -> Result<bool, Because> {
         let mut stirred = self.0.stirred.subscribe();
         let mut tries = 0;
         loop {
             stirred.borrow_and_update();
+            let is_finished = self.0.data.is_finished();
+            if self.0.checkpoints.is_none() || !is_finished {
+                return Ok(is_finished);
+            }
             let (is_last, is_saving, failure) = {
                 let state = self.lock();
                 (state.schedule.is_last, state.members.is_saving(), state.members.unsaved().cloned())
             };
             match (is_saving, failure) {
                 (true, _) => {}
-                (false, None) if is_last => return Ok(()),
-                (false, Some(failure)) if is_last && tries >= LAST_TRIES => return Err(failure),
+                (false, None) if is_last => return Ok(true),
+                (false, Some(failure)) if tries >= LAST_TRIES => return Err(failure),
                 (false, failure) => {
                     if tries > 0 && failure.is_some() {
                         tokio::time::sleep(TRY_AGAIN).await;
@@ -228,17 +230,20 @@ impl Servers {
         if !is_still {
             return Ok(());
         }
-        self.decide(|members, now, facts| {
+        let is_last = self.decide(|members, now, facts| {
+            let is_last = self.0.data.is_finished();
             // The ledger first: what is applied after this moment and before a server writes is known to be applied.
             let (ledger, steps) = self.0.data.position_and_steps();
             members.write(ledger, steps, now, facts);
-        })
+            is_last
+        })?;
+        self.lock().schedule.is_last = is_last;
+        Ok(())
     }
 
     fn begin_saving(&self) -> Result<(), Because> {
-        let is_last = self.0.data.is_finished();
         if self.decide(PsMembers::begin_saving)? {
-            self.lock().schedule.is_last = is_last;
+            self.lock().schedule.is_last = false;
         }
         Ok(())
     }

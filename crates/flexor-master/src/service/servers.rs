@@ -102,10 +102,10 @@ impl Servers for ServersService {
         Ok(Response::new(wire::Done {}))
     }
 
-    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::Done>, Status> {
+    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::ModelSaved>, Status> {
         let saved = self.job.servers().save_at_last().await;
-        saved.map_err(|because| status(&because))?;
-        Ok(Response::new(wire::Done {}))
+        let is_finished = saved.map_err(|because| status(&because))?;
+        Ok(Response::new(wire::ModelSaved { unfinished: !is_finished }))
     }
 }
 

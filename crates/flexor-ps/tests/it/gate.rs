@@ -155,7 +155,7 @@ impl Servers for Guard {
         Err(Status::unimplemented("clients speak to the master"))
     }
 
-    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::Done>, Status> {
+    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::ModelSaved>, Status> {
         Err(Status::unimplemented("clients speak to the master"))
     }
 }

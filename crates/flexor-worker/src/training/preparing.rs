@@ -9,6 +9,7 @@ use flexor_ps::client::{Client, PullFor, Versions};
 use flexor_ps::layout::TableId;
 use flexor_wire::master::v1 as wire;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::{DATASET, Steps, TrainingError};
 use crate::features::Features;
@@ -56,26 +57,36 @@ pub(super) struct Reading {
     pub(super) by_version: bool,
 }
 
-/// Prepares batches until there are none any more.
-pub(super) fn prepare(
-    mut reading: Reading,
-    mut client: Client,
-    ledger: Arc<Ledger>,
-) -> mpsc::Receiver<Result<Prepared, TrainingError>> {
-    let (prepared, receiver) = mpsc::channel(AHEAD);
-    tokio::spawn(async move {
+/// Who prepares batches.
+pub(super) struct Preparing {
+    pub(super) reading: Reading,
+    pub(super) client: Client,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+impl Preparing {
+    /// Prepares batches until there are none any more, and can do so again then.
+    pub(super) fn start(self) -> (mpsc::Receiver<Result<Prepared, TrainingError>>, JoinHandle<Self>) {
+        let (prepared, receiver) = mpsc::channel(AHEAD);
+        (receiver, tokio::spawn(self.run(prepared)))
+    }
+
+    async fn run(mut self, prepared: mpsc::Sender<Result<Prepared, TrainingError>>) -> Self {
         loop {
             // What is learnt together is computed by as many as there are.
-            let batches = if reading.steps.is_some() { 1 } else { LEASE };
-            let lease = match ledger.lease(DATASET, batches).await {
+            let batches = if self.reading.steps.is_some() { 1 } else { LEASE };
+            let lease = match self.ledger.lease(DATASET, batches).await {
                 Ok(Some(lease)) => lease,
-                Ok(None) => return,
-                Err(error) => return drop(prepared.send(Err(error.into())).await),
+                Ok(None) => return self,
+                Err(error) => {
+                    let _ = prepared.send(Err(error.into())).await;
+                    return self;
+                }
             };
             for batch in &lease.batches {
-                let next = match reading.next(&mut client, &lease, batch).await {
+                let next = match self.reading.next(&mut self.client, &lease, batch).await {
                     Ok(Some(next)) => Ok(next),
-                    Ok(None) => match ledger.give_back(held(&lease, batch)).await {
+                    Ok(None) => match self.ledger.give_back(held(&lease, batch)).await {
                         Ok(()) => continue,
                         Err(error) => Err(error.into()),
                     },
@@ -83,12 +94,11 @@ pub(super) fn prepare(
                 };
                 let failed = next.is_err();
                 if prepared.send(next).await.is_err() || failed {
-                    return;
+                    return self;
                 }
             }
         }
-    });
-    receiver
+    }
 }
 
 impl Reading {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::load::{Calls, Load};
 use crate::bench::fleet::Fleet;
@@ -63,7 +63,10 @@ impl Change {
             Self::Add => fleet.add("ps-2").await?,
             Self::Replace => fleet.replace("ps-1", "ps-3").await?,
             Self::Remove => fleet.let_leave("ps-2").await?,
-            Self::Checkpoint => return Ok(Load::connect(fleet.master()).await?.save().await?),
+            Self::Checkpoint => {
+                ensure!(Load::connect(fleet.master()).await?.save().await?, "there is data that nobody has learnt");
+                return Ok(());
+            }
             Self::Snapshot => {
                 let mut reader = Load::connect(fleet.master()).await?;
                 let _held = reader.snapshot(ROOM).await?;

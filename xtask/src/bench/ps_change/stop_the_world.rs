@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::load::Load;
 use crate::bench::fleet::Fleet;
@@ -34,7 +34,7 @@ pub(super) async fn change(
     let at_work = load.begin(old.master()).await?;
     tokio::time::sleep(AT_WORK).await;
     let last = at_work.end().await?.last().context("nothing was answered by the old servers")?;
-    Load::connect(old.master()).await?.save().await?;
+    ensure!(Load::connect(old.master()).await?.save().await?, "there is data that nobody has learnt");
     let checkpoint = last.elapsed().as_secs_f64();
     drop(old);
     let ended = Instant::now();

@@ -63,12 +63,25 @@ impl Worker {
         client.map(|client| client.expect("the model is the same for all")).boxed()
     }
 
-    /// Learns until nothing is left.
+    /// Learns until nothing is left, and what was learnt is in a checkpoint where some are made.
     pub(crate) async fn learn(mut self) {
         let mut client = self.client().await;
+        loop {
+            self.learn_all(&mut client).await;
+            match client.save().await {
+                Ok(true) => return,
+                // Everybody has gone back meanwhile.
+                Ok(false) => {}
+                // The servers changed too often for a checkpoint.
+                Err(why) => return tracing::info!(%why, "the last checkpoint cannot be made"),
+            }
+        }
+    }
+
+    async fn learn_all(&mut self, client: &mut Client) {
         while let Some(lease) = self.lease().await {
             tokio::time::sleep(self.dice.within(self.idle)).await;
-            let Some((step, values)) = self.learn_one(&mut client, &lease).await else {
+            let Some((step, values)) = self.learn_one(client, &lease).await else {
                 let job = running(&mut self.job).await;
                 let _ = job.data().give_back(&self.id, (lease.grant, lease.batches), true).await;
                 continue;
@@ -86,7 +99,7 @@ impl Worker {
                     lease.batches
                 );
             }
-            self.report(&client).await;
+            self.report(client).await;
         }
     }
 

@@ -1,10 +1,11 @@
 //! Synchronous training and checkpoints: the model is the same to the last bit, whoever computes it, whatever is lost.
 
+use std::cell::Cell;
 use std::fs;
 
 use super::cluster::Place;
 use super::quickstart::Quickstart;
-use super::quickstart::training::{Training, latest_checkpoint};
+use super::quickstart::training::{Training, accounted, latest_checkpoint};
 use crate::local::faults::process::server;
 
 /// 40,050 records in batches of 100, four of which make a step: the last one is short, and its last batch too.
@@ -62,6 +63,25 @@ fn any_number_of_servers_and_workers_learns_the_same_to_the_last_bit() {
     training.kill("quickstart-edljob-ps-1");
     assert_all_accounted(training);
     assert!(model(&place) == alone, "with a server that was lost");
+}
+
+#[test]
+fn a_server_that_is_lost_after_the_last_batch_takes_everybody_back() {
+    let alone = trained(&Place::new(), 2, 2);
+    let place = Place::new();
+    let job = job(2, 2);
+    let all = u64::from(job.records);
+    let training = job.start(&place, &[]);
+    let is_killed = Cell::new(false);
+    // The workers are about to have the model saved, and to measure it.
+    training.no_further_than(all, "a return to a checkpoint", |status| {
+        if accounted(status) >= all && !is_killed.replace(true) {
+            training.kill("quickstart-edljob-ps-1");
+        }
+        status["servers"]["restorations"].as_u64() > Some(0)
+    });
+    assert_all_accounted(training);
+    assert!(model(&place) == alone);
 }
 
 #[test]
