@@ -2,6 +2,8 @@
 //!
 //! What is decided is told only when it is durable, and whole: the map together with what is to be copied, so that an
 //! owner never hears that it need not be frozen any more before it hears that it is not the owner any more.
+//!
+//! Of the two locks, the servers' state comes before the ledger: nobody asks for the servers with the data in hand.
 
 mod closed;
 mod load;

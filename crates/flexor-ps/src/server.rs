@@ -3,6 +3,10 @@
 //! The master says which partitions are whose ([`planning`]); the server never decides that by itself. Clients pull and
 //! push ([`work`]); what is applied to a partition that is kept twice goes to its copy before anybody is answered
 //! ([`copying`] and [`links`] send, [`copies`] takes in). Values and how they are updated are [`crate::hosted`]'s.
+//!
+//! Locks are taken in this order, and never the other way round: `planned`, `steps`, what is on its way to a partition
+//! ([`copies`]), the partition's post, then the partition itself or a link. What is read without a lock (`reached`,
+//! `rewound`, `epoch`) is there so that nobody has to take an earlier one.
 
 mod copies;
 mod copying;

@@ -1,8 +1,13 @@
 //! Making copies: the owner's side.
 //!
 //! A copy is the partition as it was when copying began, sent piece by piece while training goes on; what is applied
-//! meanwhile follows on the same link. Copies on one link take turns, and rest between them while training goes on. When the other end has all of it, nobody is answered any more before the copy has
-//! the same, and the master hears that it is whole. When the master asks, the partition is frozen.
+//! meanwhile follows on the same link. Copies on one link take turns, and rest between them while training goes on. When
+//! the other end has all of it, nobody is answered any more before the copy has the same, and the master hears that it is
+//! whole. When the master asks, the partition is frozen.
+//!
+//! What a hand-over rests on: the master hears that a copy is the same, or that the partition is frozen, only when *every*
+//! follower has all that was applied ([`Server::tell_when_same`]). So whoever takes over finds the other copy at the same
+//! change as itself, and goes on numbering from there.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -96,6 +101,7 @@ impl Server {
         let mut post = self.0.posts.lock(id);
         post.followers.retain(|one| one.copy != Some(refused.copy) || !Arc::ptr_eq(&one.link, link));
         post.failed_copy = post.failed_copy.max(refused.copy);
+        link.stir();
         self.report_copy(id, refused.copy, master::copy_report::State::Failed, refused.detail.clone());
     }
 

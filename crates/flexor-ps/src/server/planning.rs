@@ -162,7 +162,7 @@ impl Server {
         if let (Some(backup), Some(to)) = (&backup, place.backup)
             && post.followers.iter().all(|one| one.server != *backup)
         {
-            // Both have begun with the same, so that it has everything.
+            // Both have begun with the same, or were the same when this server took over: it has everything.
             let (server, link) = (backup.clone(), self.link(to));
             let follower = Follower { server, link, copy: None, order: None, is_whole: true, is_lost: false };
             post.followers.push(follower);

@@ -30,8 +30,9 @@ pub enum Verb {
     Events(EventsArgs),
     /// Change how many replicas a role of a job has
     ///
-    /// Numbers are how many there are to be in all. A TorchElastic job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover
-    /// job a ScalePlan is made, named after the job.
+    /// Numbers are how many there are to be in all; a chief is a role of its own, and not one of the workers. A TorchElastic
+    /// job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover job a ScalePlan is
+    /// made, named after the job.
     #[command(
         after_help = "Examples:\n  flexor scale torch-mnist --worker 3\n  flexor scale quickstart --worker 3 --ps 2\n  flexor scale elasticjob imagenet --replicas 1"
     )]
