@@ -2,6 +2,10 @@
 //!
 //! A decision about where to go, not about how: [`super::moves`] takes the steps, and asks again after each of them.
 
+mod copies;
+#[cfg(test)]
+mod properties;
+
 use std::collections::BTreeMap;
 
 use super::map::{Map, Seat};
@@ -17,8 +21,14 @@ pub(super) struct Aim {
 /// Where every partition should be, with these servers. They are in their natural order, and there is at least one.
 pub(super) fn aims(map: &Map, servers: &[ServerId], copies: u32) -> Vec<Aim> {
     let owners = owners(map, servers);
-    let backups =
-        if copies > 1 && servers.len() > 1 { backups(map, servers, &owners) } else { vec![None; owners.len()] };
+    let backups = if copies > 1 && servers.len() > 1 {
+        // What is a copy when owners are where they should be.
+        let copies: Vec<Option<&ServerId>> =
+            map.seats.iter().zip(&owners).map(|(seat, owner)| seat.backup_beside(owner)).collect();
+        copies::spread(&copies, &owners, servers)
+    } else {
+        vec![None; owners.len()]
+    };
     owners.into_iter().zip(backups).map(|(owner, backup)| Aim { owner, backup }).collect()
 }
 
@@ -59,30 +69,6 @@ fn roomiest(room: &mut BTreeMap<ServerId, usize>) -> ServerId {
     let (server, left) = room.iter_mut().find(|(_, left)| **left == most).expect("there is a server");
     *left = left.saturating_sub(1);
     server.clone()
-}
-
-fn backups(map: &Map, servers: &[ServerId], owners: &[ServerId]) -> Vec<Option<ServerId>> {
-    let most = map.seats.len().div_ceil(servers.len());
-    let mut has: BTreeMap<&ServerId, usize> = servers.iter().map(|server| (server, 0)).collect();
-    // A copy that is there is kept: the backup's, or the owner's that gives its place up.
-    let mut backups: Vec<Option<&ServerId>> = Vec::with_capacity(owners.len());
-    for (seat, owner) in map.seats.iter().zip(owners) {
-        let kept = [seat.backup.as_ref(), seat.owner.as_ref()].into_iter().flatten();
-        let mut fits = kept.filter(|server| *server != owner && has.get(server).is_some_and(|count| *count < most));
-        let backup = fits.next();
-        if let Some(count) = backup.and_then(|backup| has.get_mut(backup)) {
-            *count += 1;
-        }
-        backups.push(backup);
-    }
-    for (backup, owner) in backups.iter_mut().zip(owners).filter(|(backup, _)| backup.is_none()) {
-        let others = servers.iter().filter(|server| *server != owner);
-        *backup = others.min_by_key(|server| has[server]);
-        if let Some(count) = backup.and_then(|backup| has.get_mut(backup)) {
-            *count += 1;
-        }
-    }
-    backups.into_iter().map(Option::<&ServerId>::cloned).collect()
 }
 
 #[cfg(test)]
@@ -143,7 +129,28 @@ mod tests {
         let aims = aims(&map, &[server("a"), server("b"), server("c")], 2);
         for name in ["a", "b", "c"] {
             let kept = aims.iter().filter(|aim| aim.backup == Some(server(name))).count();
-            assert!((3..=5).contains(&kept), "{name} keeps {kept} copies");
+            assert_eq!(kept, 4, "{name} keeps {kept} copies");
         }
+    }
+
+    #[test]
+    fn copies_that_kills_have_heaped_up_are_spread_again() {
+        // The third came again a while ago: it owns its share, and has hardly any copies.
+        let seats = [[("a", Some("b")); 5], [("b", Some("a")); 5], [("c", Some("a")); 5]].concat();
+        let map = map(&seats);
+        let aims = aims(&map, &[server("a"), server("b"), server("c")], 2);
+        let copied = map.seats.iter().zip(&aims).filter(|(seat, aim)| seat.backup != aim.backup).count();
+        assert_eq!((moved(&map, &aims), copied), (0, 5), "those that the first has too many");
+        let of = |name| aims.iter().filter(|aim| aim.backup == Some(server(name))).count();
+        assert_eq!((of("a"), of("b"), of("c")), (5, 5, 5));
+    }
+
+    #[test]
+    fn of_two_servers_each_has_the_copies_of_the_other() {
+        let map = map(&[("a", None), ("a", None), ("b", None)]);
+        let aims = aims(&map, &[server("a"), server("b")], 2);
+        let backups: Vec<&str> =
+            aims.iter().filter_map(|aim| aim.backup.as_ref()).map(|backup| &*backup.name).collect();
+        assert_eq!(backups, ["b", "b", "a"]);
     }
 }

@@ -55,6 +55,12 @@ impl Seat {
     pub fn is_kept_by(&self, server: &ServerId) -> bool {
         self.owner.as_ref() == Some(server) || self.backup.as_ref() == Some(server)
     }
+
+    /// Who has everything beside the owner, when that is this one. An owner that gives its place away stays as the backup
+    /// where none other is left.
+    pub(super) fn backup_beside(&self, owner: &ServerId) -> Option<&ServerId> {
+        [&self.backup, &self.owner].into_iter().flatten().find(|server| *server != owner)
+    }
 }
 
 /// Everything that is mapped. Maps are numbered, and only the latest counts.

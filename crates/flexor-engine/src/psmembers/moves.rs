@@ -258,14 +258,12 @@ impl PsMembers {
 }
 
 impl Move {
-    /// The seat when the move is done. An owner that gives its place away stays as the backup where there should be one
-    /// and none is left: it has everything.
+    /// The seat when the move is done.
     fn done(&self, seat: &Seat, copies: u32) -> Seat {
         match self.becomes {
             Becomes::Backup => Seat { backup: Some(self.to.clone()), ..seat.clone() },
             Becomes::Owner => {
-                let stays = seat.backup.clone().filter(|backup| *backup != self.to);
-                let backup = if copies > 1 { stays.or_else(|| seat.owner.clone()) } else { None };
+                let backup = seat.backup_beside(&self.to).filter(|_| copies > 1).cloned();
                 Seat { owner: Some(self.to.clone()), backup, ..seat.clone() }
             }
         }

@@ -362,16 +362,14 @@ impl Simulation {
         }
         assert!(self.members.is_settled(), "it never comes to rest: {:?}", self.members);
         let map = self.members.map().clone();
-        let counts = |of: &dyn Fn(&Seat) -> Option<ServerId>| {
-            let mut counts: BTreeMap<ServerId, usize> = BTreeMap::new();
-            map.seats.iter().filter_map(of).for_each(|server| *counts.entry(server).or_default() += 1);
-            counts
+        let is_even = |of: &dyn Fn(&Seat) -> Option<ServerId>| {
+            let mut has: BTreeMap<ServerId, usize> = self.members.lasting().into_iter().map(|id| (id, 0)).collect();
+            map.seats.iter().filter_map(of).for_each(|server| *has.entry(server).or_default() += 1);
+            has.values().max().unwrap() - has.values().min().unwrap() <= 1
         };
-        let owners = counts(&|seat| seat.owner.clone());
-        let (least, most) = (owners.values().min().unwrap(), owners.values().max().unwrap());
-        assert!(most - least <= 1, "{owners:?}");
+        assert!(is_even(&|seat| seat.owner.clone()), "{map:?}");
         let may_keep_two = self.copies == 2 && self.members.usable().len() > 1;
-        assert!(!may_keep_two || self.members.is_redundant());
+        assert!(!may_keep_two || (self.members.is_redundant() && is_even(&|seat| seat.backup.clone())), "{map:?}");
         for (partition, seat) in map.iter() {
             let owner = seat.owner.as_ref().expect("everything has an owner");
             let kept = &self.servers[owner].kept[&partition];
