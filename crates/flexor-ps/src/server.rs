@@ -11,7 +11,9 @@
 mod copies;
 mod copying;
 mod decode;
+mod described;
 mod links;
+mod numbers;
 mod planning;
 mod post;
 mod restoring;

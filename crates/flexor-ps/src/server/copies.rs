@@ -7,11 +7,13 @@
 mod incoming;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use flexor_model::PsEpoch;
 use flexor_wire::ps::v1 as wire;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -19,10 +21,12 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
-pub(super) use self::incoming::Copies;
-use self::incoming::{Answers, Coming, Incoming, Message, Ready, Room, Waiting, Whole, say};
+use self::incoming::{Answers, Come, Coming, Message, Room, Waiting, Whole, say};
+pub(super) use self::incoming::{Copies, Incoming};
+use self::verdict::{Change, Verdict};
 use super::Server;
 use super::decode::{BasedOn, DecodedPush};
+use super::numbers::{CopyNumber, Origin, Turn};
 use super::post::{Post, Role};
 use crate::hosted::Hosted;
 use crate::partition::Arriving;
@@ -53,7 +57,7 @@ async fn follow(server: Server, mut messages: Streaming<wire::FromOwner>, answer
     while let Some(Ok(message)) = messages.next().await {
         let Some(message) = message.message else { continue };
         if let wire::from_owner::Message::Piece(piece) = &message {
-            begun.insert((piece.partition, piece.copy));
+            begun.insert((piece.partition, CopyNumber(piece.copy)));
         }
         if let Err((partition, detail)) = server.take(message, &answers) {
             say(&answers, wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy: 0 }));
@@ -88,28 +92,25 @@ impl Server {
         let refused = |detail: &dyn std::fmt::Display| (piece.partition, detail.to_string());
         let id = PartitionId::of_number(piece.partition).ok_or_else(|| refused(&"no such partition"))?;
         let hosted = self.0.hosted.get().ok_or_else(|| refused(&"the model is not known here yet"))?;
+        let (copy, map) = (CopyNumber(piece.copy), PsEpoch(piece.map));
         let mut incoming = self.0.copies.of(id).lock();
-        if piece.copy <= incoming.dropped {
-            say(answers, wire::from_copy::Message::Taken(1));
-            return Ok(());
-        }
-        let begin = || {
-            let partition = Arriving::new(&hosted.layout(), id);
-            Coming { copy: piece.copy, partition, map: piece.map }
-        };
-        let mut coming = incoming.arriving.take_if(|coming| coming.copy == piece.copy).unwrap_or_else(begin);
         // However it ends, another piece may follow.
         say(answers, wire::from_copy::Message::Taken(1));
+        let begin = || Coming { copy, map, come: Come::Some(Arriving::new(&hosted.layout(), id)) };
+        let Some(Coming { come, .. }) = incoming.go_on(copy, begin) else { return Ok(()) };
+        let Come::Some(mut arriving) = come else {
+            return Err(refused(&"a copy goes on after its last piece"));
+        };
         if !piece.last {
             let made = Piece::from_bytes(&piece.piece).map_err(|error| refused(&error))?;
-            let taken = coming.partition.take(made).map_err(|error| refused(&error));
-            incoming.arriving = Some(coming);
+            let taken = arriving.take(made).map_err(|error| refused(&error));
+            incoming.coming = Some(Coming { copy, map, come: Come::Some(arriving) });
             return taken;
         }
-        let Coming { copy, partition, .. } = coming;
-        let partition = partition.finish().map_err(|error| refused(&error))?;
-        let (origin, number, map) = (piece.origin, piece.number, piece.map);
-        incoming.ready = Some(Ready { copy, partition, origin, number, map, answers: answers.clone() });
+        let partition = arriving.finish().map_err(|error| refused(&error))?;
+        let turn = Turn { origin: Origin(piece.origin), change: piece.number };
+        let come = Come::All { partition, turn, answers: answers.clone() };
+        incoming.coming = Some(Coming { copy, map, come });
         let mut post = self.0.posts.lock(id);
         put_in_place(hosted, id, &mut post, &mut incoming).map_err(|error| refused(&error))
     }
@@ -134,42 +135,29 @@ impl Server {
                 let id = PartitionId::of_number(part.partition).ok_or_else(|| refused(&"no such partition"))?;
                 let mut incoming = self.0.copies.of(id).lock();
                 let mut post = self.0.posts.lock(id);
-                let is_behind = part.map > post.map;
-                if part.map < post.owned_since || (post.role == Role::Owner && !is_behind) {
-                    message.part_turned(id);
-                    continue;
-                }
-                let is_awaited = incoming.has(part.copy);
-                let waiting = Waiting { message: message.clone(), is_awaited, copy: part.copy, map: part.map };
-                if post.role == Role::Owner {
-                    // The sender has heard before this server that it is the owner now.
-                    if !is_awaited {
-                        message.part_done();
+                let change = Change::of(part);
+                let is_awaited = match Verdict::of(&change, &post, &incoming) {
+                    Verdict::Turned => {
+                        message.part_turned(id);
+                        continue;
                     }
-                    incoming.wait(id, (part.origin, part.number), waiting);
-                    continue;
-                }
-                // What is for a copy that is still to come says nothing about what is here: that may be of an owner before.
-                let is_old = part.origin < post.origin
-                    || (is_awaited && part.origin == post.origin && part.number <= post.number);
-                let is_for_nobody = match part.copy {
-                    Some(copy) => copy <= incoming.dropped,
-                    // It was a backup, and is none any more.
-                    None => post.role == Role::Away && !is_behind,
+                    Verdict::Done => {
+                        message.part_done();
+                        continue;
+                    }
+                    Verdict::Waits => true,
+                    Verdict::WaitsForCopy => {
+                        message.part_done();
+                        false
+                    }
                 };
-                if is_old || is_for_nobody {
-                    message.part_done();
-                    continue;
-                }
-                if !is_awaited {
-                    message.part_done();
-                }
-                if let Some(copy) = part.copy.filter(|_| !is_awaited && self.0.copies.is_full()) {
+                let Change { turn, copy, map } = change;
+                if let Some(copy) = copy.filter(|_| !is_awaited && self.0.copies.is_full()) {
                     let refused = incoming.refuse(id, copy, "training changes it faster than it can be copied");
                     say(&message.answers, refused);
                     continue;
                 }
-                incoming.wait(id, (part.origin, part.number), waiting);
+                incoming.wait(id, turn, Waiting { message: message.clone(), is_awaited, copy, map });
                 catch_up(hosted, id, &mut post, &mut incoming, Some(&now)).map_err(|error| refused(&error))?;
             }
             Ok(())
@@ -181,10 +169,11 @@ impl Server {
     /// Forgets a copy that its owner has no use for, unless the map has made it this server's.
     fn drop_copy(&self, dropped: &wire::CopyDropped) {
         let Some(id) = PartitionId::of_number(dropped.partition) else { return };
+        let copy = CopyNumber(dropped.copy);
         let mut incoming = self.0.copies.of(id).lock();
         let post = self.0.posts.lock(id);
-        incoming.drop_copy(dropped.copy);
-        if post.role == Role::Away && incoming.whole.is_some_and(|whole| whole.copy == dropped.copy) {
+        incoming.drop_copy(copy);
+        if post.role == Role::Away && incoming.whole.is_some_and(|whole| whole.copy == copy) {
             incoming.whole = None;
             if let Some(hosted) = self.0.hosted.get() {
                 hosted.remove(id);
@@ -192,7 +181,7 @@ impl Server {
         }
     }
 
-    fn forget_arriving(&self, partition: u32, copy: u64) {
+    fn forget_arriving(&self, partition: u32, copy: CopyNumber) {
         let Some(id) = PartitionId::of_number(partition) else { return };
         let mut incoming = self.0.copies.of(id).lock();
         if incoming.whole.is_none_or(|whole| whole.copy != copy) {
@@ -210,9 +199,8 @@ impl Server {
             tracing::error!(partition = %id, error, "a change cannot be applied to a copy");
         }
         // The owner that sends or has sent it is none any more, and does not say that nobody wants it.
-        let coming =
-            incoming.arriving.as_ref().filter(|coming| coming.map < post.owned_since).map(|coming| coming.copy);
-        if let Some(copy) = coming {
+        let of_before = incoming.coming.as_ref().filter(|coming| coming.map < post.owned_since);
+        if let Some(copy) = of_before.map(|coming| coming.copy) {
             incoming.drop_copy(copy);
         }
         if post.role == Role::Away
@@ -222,7 +210,7 @@ impl Server {
             hosted.remove(id);
         }
         let owns = post.role == Role::Owner;
-        if owns && incoming.arriving.is_none() && incoming.ready.is_none() {
+        if owns && incoming.coming.is_none() {
             incoming.whole = None;
         }
         incoming.waiting.retain(|_, waiting| {
@@ -243,9 +231,9 @@ impl Server {
     pub(super) fn catch_up(&self, hosted: &Hosted, id: PartitionId) {
         let mut incoming = self.0.copies.of(id).lock();
         let mut post = self.0.posts.lock(id);
-        let origin = post.origin;
-        incoming.waiting.retain(|(of, _), waiting| {
-            let is_old = *of < origin;
+        let origin = post.turn.origin;
+        incoming.waiting.retain(|turn, waiting| {
+            let is_old = turn.origin < origin;
             if is_old {
                 waiting.done();
             }
@@ -260,19 +248,20 @@ impl Server {
 /// Puts a copy that is whole in place, once this server has heard of the map by which its sender owns the partition: what
 /// it keeps by an earlier one goes first. A copy that has another owner by then is refused.
 fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mut Incoming) -> Result<(), String> {
-    let Some(ready) = incoming.ready.take_if(|ready| ready.map <= post.map) else { return Ok(()) };
-    let Ready { copy, partition, origin, number, map, answers } = ready;
+    let is_ready = |coming: &Coming| coming.map <= post.map && matches!(coming.come, Come::All { .. });
+    let ready = incoming.coming.take_if(|coming| is_ready(coming));
+    let Some(Coming { copy, map, come: Come::All { partition, turn, answers } }) = ready else { return Ok(()) };
     if post.role == Role::Owner || map < post.owned_since {
         let why = format!("it has another owner since map {}", post.owned_since);
         say(&answers, incoming.refuse(id, copy, &why));
         return Ok(());
     }
     hosted.install(partition);
-    (post.origin, post.number) = (origin, number);
+    post.turn = turn;
     incoming.whole = Some(Whole { copy, map });
     // What this server had not come to when it was to keep no copy any more is in the one that it has got since.
-    incoming.waiting.retain(|turn, waiting| {
-        let is_in_it = *turn <= (origin, number);
+    incoming.waiting.retain(|waits_for, waiting| {
+        let is_in_it = *waits_for <= turn;
         match waiting.map < post.owned_since {
             _ if !is_in_it => {}
             true => waiting.turned(id),
@@ -281,11 +270,12 @@ fn put_in_place(hosted: &Hosted, id: PartitionId, post: &mut Post, incoming: &mu
         !is_in_it
     });
     catch_up(hosted, id, post, incoming, None)?;
-    say(&answers, wire::from_copy::Message::Whole(wire::CopyWhole { partition: id.number(), copy }));
+    say(&answers, wire::from_copy::Message::Whole(wire::CopyWhole { partition: id.number(), copy: copy.0 }));
     Ok(())
 }
 
-/// Carries out what waits and whose turn has come; `now` is likely to be the next of it.
+/// Carries out what waits and whose turn has come; `now` is likely to be the next of it. Never on what this server owns as
+/// far as it knows: who sends knows more, and what is here may go with the map that it has heard of.
 fn catch_up(
     hosted: &Hosted,
     id: PartitionId,
@@ -293,18 +283,18 @@ fn catch_up(
     incoming: &mut Incoming,
     now: Option<&Checked<'_>>,
 ) -> Result<(), String> {
-    if incoming.arriving.is_some() || incoming.ready.is_some() || !hosted.holds(id) {
+    if post.role == Role::Owner || incoming.coming.is_some() || !hosted.holds(id) {
         return Ok(());
     }
     loop {
-        let next = (post.origin, post.number + 1);
+        let next = post.turn.next();
         if !incoming.waiting.get(&next).is_some_and(|waiting| incoming.has(waiting.copy)) {
             return Ok(());
         }
         let Some(waiting) = incoming.waiting.remove(&next) else { return Ok(()) };
         let message = &waiting.message;
         let take_over = |push: &CheckedPush<'_>| {
-            let based_on = message.based_on.version(id, post.origin);
+            let based_on = message.based_on.version(id, next.origin);
             let pushed = hosted.with(id, |partition| partition.take_over(push, message.in_step, based_on)).flatten();
             pushed.map_err(|turned| turned.to_string())
         };
@@ -312,7 +302,7 @@ fn catch_up(
             Some(now) => take_over(now.push),
             None => message.push.with(|push| take_over(&hosted.check(push).map_err(|error| error.to_string())?)),
         }?;
-        post.number += 1;
+        post.turn = next;
         waiting.done();
     }
 }

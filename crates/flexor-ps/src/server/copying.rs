@@ -12,13 +12,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use flexor_model::PsEpoch;
 use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
 use tokio::time::Instant;
 
 use super::Server;
-use super::links::Link;
-use super::post::{Follower, Post};
+use super::links::{Link, Wait};
+use super::numbers::{CopyNumber, Turn};
+use super::post::{Follower, Post, Standing};
 use crate::hosted::Hosted;
 use crate::pace::{Pace, TURN};
 use crate::partition::PartitionCopy;
@@ -32,39 +34,25 @@ impl Server {
     /// Begins a copy, with the post in hand.
     pub(super) fn begin_copy(&self, hosted: &Arc<Hosted>, id: PartitionId, post: &mut Post, order: &master::CopyOrder) {
         let Some(to) = &order.to else { return };
+        let number = CopyNumber(order.number);
         let link = self.link(to);
         let snapshot = hosted.next_snapshot();
         let begun = hosted.with(id, |partition| partition.begin_copy(snapshot, Budget::new(BUDGET)));
-        let Ok(copy) = begun else {
+        let Ok(made) = begun else {
             // It is still being read from a checkpoint.
             let why = "the partition is not here yet".to_owned();
-            return self.report_copy(id, order.number, master::copy_report::State::Failed, why);
+            return self.report_copy(id, number, master::copy_report::State::Failed, why);
         };
         let server = super::ServerName::of(to);
-        let follower = Follower {
-            server,
-            link: link.clone(),
-            copy: Some(order.number),
-            order: Some(order.number),
-            is_whole: false,
-            is_lost: false,
-        };
-        post.followers.push(follower);
+        let (copy, standing) = (Some(number), Standing::Arriving);
+        post.followers.push(Follower { server, link: link.clone(), copy, order: Some(number), standing });
         if link.is_broken() {
             // It broke before this copy was known to be on it.
             return self.report_lost_copies(id, post, &link, "the other end is out of reach");
         }
-        let sending = Sending {
-            server: self.clone(),
-            hosted: hosted.clone(),
-            link,
-            id,
-            number: order.number,
-            origin: post.origin,
-            change: post.number,
-            map: post.map,
-        };
-        tokio::spawn(sending.run(copy));
+        let sending =
+            Sending { server: self.clone(), hosted: hosted.clone(), link, id, number, turn: post.turn, map: post.map };
+        tokio::spawn(sending.run(made));
     }
 
     /// The other end has everything: from now on it is waited for, and when it has all that was sent so far the master
@@ -73,21 +61,30 @@ impl Server {
         let Some(id) = PartitionId::of_number(whole.partition) else { return };
         let mut post = self.0.posts.lock(id);
         let mut ours = post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link));
-        let Some(follower) = ours.find(|one| one.copy == Some(whole.copy)) else { return };
-        follower.is_whole = true;
-        self.tell_when_same(id, &post, whole.copy, master::copy_report::State::Synced);
+        let number = CopyNumber(whole.copy);
+        let Some(follower) = ours.find(|one| one.copy == Some(number)) else { return };
+        if follower.standing == Standing::Arriving {
+            follower.standing = Standing::Whole;
+        }
+        self.tell_when_same(id, &post, number, master::copy_report::State::Synced);
     }
 
     /// Tells the master how far a copy is, once it and every other one have all that was applied so far: who takes a
     /// partition over could not bring the others what only its old owner had sent them.
-    pub(super) fn tell_when_same(&self, id: PartitionId, post: &Post, number: u64, state: master::copy_report::State) {
-        let whole = post.followers.iter().filter(|follower| follower.is_whole);
+    pub(super) fn tell_when_same(
+        &self,
+        id: PartitionId,
+        post: &Post,
+        number: CopyNumber,
+        state: master::copy_report::State,
+    ) {
+        let whole = post.followers.iter().filter(|follower| follower.is_whole());
         let links: Vec<(Arc<Link>, u64)> = whole.map(|one| (one.link.clone(), one.link.last())).collect();
         let server = self.clone();
         tokio::spawn(async move {
             let is_wanted = || server.0.posts.lock(id).followers.iter().any(|one| one.order == Some(number));
             for (link, last) in links {
-                link.reached(last, || is_wanted().then(|| server.waits_for(id, &link)).flatten()).await;
+                link.reached(last, || if is_wanted() { server.waits_for(id, &link) } else { Wait::Over }).await;
             }
             if is_wanted() {
                 server.report_copy(id, number, state, String::new());
@@ -99,10 +96,11 @@ impl Server {
     pub(super) fn copy_is_refused(&self, link: &Arc<Link>, refused: &wire::CopyRefused) {
         let Some(id) = PartitionId::of_number(refused.partition) else { return };
         let mut post = self.0.posts.lock(id);
-        post.followers.retain(|one| one.copy != Some(refused.copy) || !Arc::ptr_eq(&one.link, link));
-        post.failed_copy = post.failed_copy.max(refused.copy);
+        let copy = CopyNumber(refused.copy);
+        post.followers.retain(|one| one.copy != Some(copy) || !Arc::ptr_eq(&one.link, link));
+        post.failed_copy = post.failed_copy.max(copy);
         link.stir();
-        self.report_copy(id, refused.copy, master::copy_report::State::Failed, refused.detail.clone());
+        self.report_copy(id, copy, master::copy_report::State::Failed, refused.detail.clone());
     }
 
     /// The other end has heard that this server does not own partitions any more, and has left out what it was sent for
@@ -110,8 +108,8 @@ impl Server {
     pub(super) fn copies_missed(&self, link: &Arc<Link>, partitions: &[u32]) {
         for id in partitions.iter().copied().filter_map(PartitionId::of_number) {
             let mut post = self.0.posts.lock(id);
-            for follower in post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link)) {
-                follower.is_lost = true;
+            for follower in post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link) && one.is_whole()) {
+                follower.standing = Standing::Missed;
             }
             self.report_lost_copies(id, &mut post, link, "the other end has heard of another owner");
         }
@@ -132,7 +130,7 @@ impl Server {
             if let Some(number) = lost.order {
                 self.report_copy(id, number, master::copy_report::State::Failed, why.to_owned());
             }
-            if lost.is_whole {
+            if lost.is_whole() {
                 let server = master::Node { name: lost.server.name.clone(), incarnation: lost.server.incarnation };
                 let missing = master::CopyUnreachable { partition: id.number(), server: Some(server) };
                 self.report(master::from_server::Message::Unreachable(missing));
@@ -140,11 +138,11 @@ impl Server {
         }
         // One that is whole may be what the map calls the backup: it stays until the master says otherwise, and nobody is
         // answered before.
-        post.followers.retain(|one| one.is_whole || !Arc::ptr_eq(&one.link, link));
+        post.followers.retain(|one| one.is_whole() || !Arc::ptr_eq(&one.link, link));
     }
 
-    fn report_copy(&self, id: PartitionId, number: u64, state: master::copy_report::State, detail: String) {
-        let report = master::CopyReport { partition: id.number(), number, state: state.into(), detail };
+    fn report_copy(&self, id: PartitionId, number: CopyNumber, state: master::copy_report::State, detail: String) {
+        let report = master::CopyReport { partition: id.number(), number: number.0, state: state.into(), detail };
         self.report(master::from_server::Message::Copy(report));
     }
 }
@@ -155,11 +153,11 @@ struct Sending {
     hosted: Arc<Hosted>,
     link: Arc<Link>,
     id: PartitionId,
-    number: u64,
-    origin: u64,
+    number: CopyNumber,
     /// The last change that is in it.
-    change: u64,
-    map: u64,
+    turn: Turn,
+    /// The map by which this server owns it.
+    map: PsEpoch,
 }
 
 impl Sending {
@@ -202,8 +200,15 @@ impl Sending {
             let last = next.is_none();
             let piece = next.map(|piece| piece.to_bytes()).unwrap_or_default();
             sent += piece.len();
-            let (partition, copy, origin, number) = (self.id.number(), self.number, self.origin, self.change);
-            let piece = wire::CopyPiece { partition, copy, origin, number, piece: piece.into(), last, map: self.map };
+            let piece = wire::CopyPiece {
+                partition: self.id.number(),
+                copy: self.number.0,
+                origin: self.turn.origin.0,
+                number: self.turn.change,
+                map: self.map.0,
+                piece: piece.into(),
+                last,
+            };
             if !self.link.piece(piece).await {
                 return Err("the other end is out of reach".to_owned());
             }

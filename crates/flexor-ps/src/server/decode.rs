@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use flexor_wire::ps::v1 as wire;
 use thiserror::Error;
 
+use super::numbers::Origin;
 use crate::batch::BatchId;
 use crate::buckets::Buckets;
 use crate::layout::{Layout, SliceId, TableId};
@@ -49,15 +50,15 @@ impl DecodedKeys {
 
 /// With which versions of partitions a push was computed, as far as it says so.
 #[derive(Default)]
-pub(super) struct BasedOn(BTreeMap<u32, (u64, u64)>);
+pub(super) struct BasedOn(BTreeMap<u32, (Origin, u64)>);
 
 impl BasedOn {
     pub(super) fn of(push: &wire::Push) -> Self {
-        Self(push.based_on.iter().map(|of| (of.partition, (of.origin, of.version))).collect())
+        Self(push.based_on.iter().map(|of| (of.partition, (Origin(of.origin), of.version))).collect())
     }
 
     /// The version of a partition that has this beginning; what is said of another one tells nothing.
-    pub(super) fn version(&self, partition: PartitionId, origin: u64) -> Option<u64> {
+    pub(super) fn version(&self, partition: PartitionId, origin: Origin) -> Option<u64> {
         self.0.get(&partition.number()).filter(|(of, _)| *of == origin).map(|(_, version)| *version)
     }
 }

@@ -5,6 +5,7 @@
 //! reach, and decides.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use super::numbers::CopyNumber;
 use super::{Server, ServerName};
 use crate::dial::MAX_MESSAGE;
 use crate::placement::PartitionId;
@@ -42,8 +44,15 @@ struct Numbers {
     open: BTreeSet<u64>,
 }
 
-/// Whether a copy has missed something.
-pub(super) struct Missed(pub(super) bool);
+/// What a change that was sent has to wait for.
+pub(super) enum Wait {
+    /// For nothing: nobody is to have the same any more.
+    Over,
+    /// Until the other end has applied it.
+    Applied,
+    /// Until the master has said what becomes of the other end, which has missed something.
+    Decided,
+}
 
 /// All links of a server.
 #[derive(Default)]
@@ -76,8 +85,8 @@ impl Link {
     }
 
     /// The copy is not wanted any more.
-    pub(super) fn drop_copy(&self, partition: PartitionId, copy: u64) {
-        let dropped = wire::CopyDropped { partition: partition.number(), copy };
+    pub(super) fn drop_copy(&self, partition: PartitionId, copy: CopyNumber) {
+        let dropped = wire::CopyDropped { partition: partition.number(), copy: copy.0 };
         self.say(wire::from_owner::Message::Dropped(dropped));
     }
 
@@ -103,16 +112,16 @@ impl Link {
     }
 
     /// Waits until everything up to a message was applied there too, or until nobody has to wait for that any more.
-    /// `look` says whether somebody has to, and whether the copy has missed something meanwhile.
-    pub(super) async fn reached(&self, number: u64, look: impl Fn() -> Option<Missed>) {
+    /// `look` says what there is to wait for.
+    pub(super) async fn reached(&self, number: u64, look: impl Fn() -> Wait) {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
             match look() {
-                None => return,
-                Some(Missed(false)) if self.has_reached(number) => return,
-                Some(Missed(_)) => {}
+                Wait::Over => return,
+                Wait::Applied if self.has_reached(number) => return,
+                Wait::Applied | Wait::Decided => {}
             }
             moved.await;
         }
@@ -135,6 +144,21 @@ impl Link {
     fn heard(&self, number: u64) {
         self.numbers.lock().open.remove(&number);
         self.stir();
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = self.numbers.lock();
+        let state = if self.is_broken() { "broken" } else { "stands" };
+        write!(f, "link to {} {state}, {} sent, not answered {:?}", self.to, numbers.last, numbers.open)
+    }
+}
+
+impl Links {
+    /// Those that stand.
+    pub(super) fn all(&self) -> Vec<Arc<Link>> {
+        self.0.lock().values().cloned().collect()
     }
 }
 
@@ -202,6 +226,7 @@ impl Server {
                 Some(wire::from_copy::Message::Refused(refused)) if refused.copy > 0 => {
                     self.copy_is_refused(link, &refused);
                 }
+                // All that the link carries, not one copy.
                 Some(wire::from_copy::Message::Refused(refused)) => {
                     return Err(
                         format!("{} refuses partition {}: {}", link.to, refused.partition, refused.detail).into()

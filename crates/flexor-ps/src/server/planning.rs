@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use flexor_model::PsEpoch;
 use flexor_wire::master::v1 as master;
-use flexor_wire::master::v1::Seat;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use super::post::{Follower, Post, Role};
+use super::numbers::{CopyNumber, Origin, Turn};
+use super::post::{Follower, Post, Role, Standing};
 use super::restoring::Beginnings;
 use super::{Server, ServerName};
+use crate::checkpoint::CheckpointId;
 use crate::hosted::Hosted;
 use crate::layout::Layout;
 use crate::placement::{PARTITIONS, PartitionId};
@@ -66,8 +68,14 @@ impl Server {
         for (id, seat) in PartitionId::all().zip(&map.seats) {
             let server = |place: Option<u32>| map.servers.get(place? as usize);
             let (owner, backup) = (server(seat.owner), server(seat.backup));
-            let Seat { origin, checkpoint, since, .. } = *seat;
-            let place = Place { owner, backup, origin, checkpoint, since, map: map.epoch };
+            let place = Place {
+                owner,
+                backup,
+                origin: Origin(seat.origin),
+                checkpoint: seat.checkpoint.map(CheckpointId),
+                since: PsEpoch(seat.since),
+                map: PsEpoch(map.epoch),
+            };
             let frozen_since = self.0.posts.lock(id).frozen_since;
             self.take_place(hosted, id, &place, orders.get(&id.number()).copied(), &mut beginnings);
             if let Some(since) = frozen_since
@@ -111,11 +119,11 @@ impl Server {
             }
             return;
         }
-        let is_here = (hosted.holds(id) || post.is_beginning) && post.origin == place.origin;
+        let is_here = (hosted.holds(id) || post.is_beginning) && post.turn.origin == place.origin;
         if !is_here {
             hosted.remove(id);
             leave(&mut post);
-            (post.origin, post.number) = (place.origin, 0);
+            post.turn = Turn::beginning(place.origin);
             post.is_beginning = place.checkpoint.is_some();
             if !post.is_beginning {
                 hosted.make([id]);
@@ -144,11 +152,11 @@ impl Server {
         order: Option<&master::CopyOrder>,
     ) {
         let backup = place.backup.map(ServerName::of);
-        let ordered = order.and_then(|order| Some((ServerName::of(order.to.as_ref()?), order.number)));
+        let ordered = order.and_then(|order| Some((ServerName::of(order.to.as_ref()?), CopyNumber(order.number))));
         let go = dismiss(post, |follower| {
-            let is_backup = backup.as_ref() == Some(&follower.server) && follower.is_whole;
+            let is_backup = backup.as_ref() == Some(&follower.server) && follower.is_whole();
             let is_ordered = ordered.as_ref().is_some_and(|(to, number)| {
-                let has_all = follower.is_whole && !follower.is_out_of_reach();
+                let has_all = follower.is_whole() && !follower.is_out_of_reach();
                 *to == follower.server && (has_all || follower.order == Some(*number))
             });
             is_backup || is_ordered
@@ -164,15 +172,14 @@ impl Server {
         {
             // Both have begun with the same, or were the same when this server took over: it has everything.
             let (server, link) = (backup.clone(), self.link(to));
-            let follower = Follower { server, link, copy: None, order: None, is_whole: true, is_lost: false };
-            post.followers.push(follower);
+            post.followers.push(Follower { server, link, copy: None, order: None, standing: Standing::Whole });
         }
         match order {
             Some(order) => self.follow_order(hosted, id, post, order),
             None => post.frozen_since = None,
         }
         // The master may not have heard of it: what was said when a session broke is lost.
-        let lost = |one: &&Follower| one.is_whole && one.is_out_of_reach();
+        let lost = |one: &&Follower| one.is_whole() && one.is_out_of_reach();
         let lost: Vec<_> = post.followers.iter().filter(lost).map(|one| one.link.clone()).collect();
         for link in lost {
             self.report_lost_copies(id, post, &link, "the other end is out of reach");
@@ -182,12 +189,12 @@ impl Server {
     /// An owner that is to make a copy: how far it is.
     fn follow_order(&self, hosted: &Arc<Hosted>, id: PartitionId, post: &mut Post, order: &master::CopyOrder) {
         let Some(to) = order.to.as_ref().map(ServerName::of) else { return };
-        let number = order.number;
+        let number = CopyNumber(order.number);
         match post.followers.iter_mut().find(|one| one.server == to) {
             None if post.failed_copy < number => self.begin_copy(hosted, id, post, order),
             None => {}
             // It has everything already: the master need only hear so.
-            Some(follower) if follower.is_whole && follower.order != Some(number) => {
+            Some(follower) if follower.is_whole() && follower.order != Some(number) => {
                 follower.order = Some(number);
                 self.tell_when_same(id, post, number, master::copy_report::State::Synced);
             }
@@ -195,7 +202,7 @@ impl Server {
         }
         if order.freeze && post.frozen_since.is_none() {
             post.frozen_since = Some(Instant::now());
-            if post.followers.iter().any(|one| one.server == to && one.is_whole) {
+            if post.followers.iter().any(|one| one.server == to && one.is_whole()) {
                 self.tell_when_same(id, post, number, master::copy_report::State::Frozen);
             }
         } else if !order.freeze {
@@ -208,10 +215,10 @@ impl Server {
 struct Place<'a> {
     owner: Option<&'a master::Server>,
     backup: Option<&'a master::Server>,
-    origin: u64,
-    checkpoint: Option<u64>,
-    since: u64,
-    map: u64,
+    origin: Origin,
+    checkpoint: Option<CheckpointId>,
+    since: PsEpoch,
+    map: PsEpoch,
 }
 
 /// A server that keeps nothing of a partition.
@@ -219,7 +226,7 @@ fn leave(post: &mut Post) {
     dismiss(post, |_| false);
     post.role = Role::Away;
     (post.frozen_since, post.is_beginning) = (None, false);
-    (post.origin, post.number) = (0, 0);
+    post.turn = Turn::default();
 }
 
 /// Sends nothing more to those who are not to follow; whoever waits for them need not any more.

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use flexor_model::PsEpoch;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::ServerName;
 use super::links::Link;
+use super::numbers::{CopyNumber, Turn};
 use crate::placement::PartitionId;
 
 /// What the server is for a partition.
@@ -29,19 +31,35 @@ pub(super) struct Follower {
     pub(super) server: ServerName,
     pub(super) link: Arc<Link>,
     /// The copy that it has, by the number that it was sent with; none for one that had everything from the start.
-    pub(super) copy: Option<u64>,
+    pub(super) copy: Option<CopyNumber>,
     /// The last order of the master that was about it: reports carry its number.
-    pub(super) order: Option<u64>,
+    pub(super) order: Option<CopyNumber>,
+    pub(super) standing: Standing,
+}
+
+/// How far somebody is who gets everything that is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its copy is on its way: nobody waits for it.
+    Arriving,
     /// It has everything: nobody is answered before it has the same.
-    pub(super) is_whole: bool,
-    /// It has missed something: nobody is answered before the master has said what becomes of it.
-    pub(super) is_lost: bool,
+    Whole,
+    /// It had everything and has missed something: nobody is answered before the master has said what becomes of it.
+    Missed,
 }
 
 impl Follower {
+    /// Whether it may be what the map calls the backup: then it is not given up before the master says so.
+    pub(super) fn is_whole(&self) -> bool {
+        match self.standing {
+            Standing::Arriving => false,
+            Standing::Whole | Standing::Missed => true,
+        }
+    }
+
     /// Nothing that is applied from now on arrives there.
     pub(super) fn is_out_of_reach(&self) -> bool {
-        self.is_lost || self.link.is_broken()
+        self.standing == Standing::Missed || self.link.is_broken()
     }
 }
 
@@ -50,17 +68,15 @@ impl Follower {
 pub(super) struct Post {
     pub(super) role: Role,
     /// The number of the last map that was carried out for it.
-    pub(super) map: u64,
+    pub(super) map: PsEpoch,
     /// Since which map its owner, whoever that is, has owned it: what one before it sends is worth nothing.
-    pub(super) owned_since: u64,
-    /// Which beginning of the partition is here.
-    pub(super) origin: u64,
-    /// The number of the last change.
-    pub(super) number: u64,
+    pub(super) owned_since: PsEpoch,
+    /// How far what is here is, and which beginning of the partition it is.
+    pub(super) turn: Turn,
     /// Since when it takes nothing, because it is about to be another's.
     pub(super) frozen_since: Option<Instant>,
     /// The last copy that could not be made: the master has heard so, and will ask for another.
-    pub(super) failed_copy: u64,
+    pub(super) failed_copy: CopyNumber,
     /// It is being read from a checkpoint, and is not here yet.
     pub(super) is_beginning: bool,
     pub(super) followers: Vec<Follower>,

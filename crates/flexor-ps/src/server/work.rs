@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use flexor_model::PsEpoch;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::parameter_server_server::ParameterServer;
 use futures::future::BoxFuture;
@@ -12,8 +13,9 @@ use futures::{FutureExt, Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::decode::{BasedOn, DecodeError, DecodedKeys, DecodedPush, slice_of};
-use super::links::{Link, Missed};
-use super::post::Role;
+use super::links::{Link, Wait};
+use super::numbers::Origin;
+use super::post::{Role, Standing};
 use super::{Server, copies, snapshots};
 use crate::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
 use crate::little_endian::floats_as_bytes;
@@ -194,18 +196,18 @@ impl Server {
                 elsewhere.extend([id]);
                 continue;
             }
-            origins.insert(slice, post.origin);
+            origins.insert(slice, post.turn.origin);
             if pull.versions {
-                versions.add_of(hosted, id, post.origin);
+                versions.add_of(hosted, id, post.turn.origin);
             }
-            let is_same = seen.filter(|seen| seen.origin == post.origin);
+            let is_same = seen.filter(|seen| Origin(seen.origin) == post.turn.origin);
             known.push(KnownSlice { slice, known: is_same.map(|known| known.version) });
         }
         hosted.pull_dense(&known, reading, |slice, answer| match answer {
             DenseAnswer::NotModified => {}
             DenseAnswer::Modified { version, weights } => pulled.slices.push(wire::SliceValues {
                 slice: Some(wire::Slice { variable: slice.variable, index: slice.index }),
-                version: Some(wire::SliceVersion { origin: origins.get(&slice).copied().unwrap_or(0), version }),
+                version: Some(wire::SliceVersion { origin: origins.get(&slice).map_or(0, |origin| origin.0), version }),
                 values: floats_as_bytes(weights.to_vec()),
             }),
             DenseAnswer::Elsewhere => elsewhere.extend(layout.partition_of(slice)),
@@ -238,18 +240,22 @@ impl Server {
                 if push.in_step && Some(push.rewound) < rewound {
                     // It was computed with values that are gone, and its batch is computed again.
                     let (outcome, since) = (wire::pushed_part::Outcome::TooLate, post.owned_since);
-                    applied.taken.push(Part { id, outcome, version: 0, origin: post.origin, since });
+                    applied.taken.push(Part { id, outcome, version: 0, origin: post.turn.origin, since });
                     continue;
                 }
-                let based_on = based_on.version(id, post.origin);
+                let based_on = based_on.version(id, post.turn.origin);
                 let pushed = hosted.with(id, |partition| partition.take(&checked, push.in_step, based_on)).flatten();
                 let (outcome, version) = match pushed {
                     Ok(Pushed::Applied { version }) => {
-                        post.number += 1;
-                        let (origin, number, map) = (post.origin, post.number, post.map);
+                        post.turn = post.turn.next();
                         for follower in &post.followers {
-                            let (partition, copy) = (id.number(), follower.copy);
-                            let part = wire::AppliedPart { partition, origin, number, map, copy };
+                            let part = wire::AppliedPart {
+                                partition: id.number(),
+                                origin: post.turn.origin.0,
+                                number: post.turn.change,
+                                map: post.map.0,
+                                copy: follower.copy.map(|copy| copy.0),
+                            };
                             // The number of the message is taken under the lock: whoever waits for everything that was
                             // applied so far waits for this message too.
                             match sends.iter_mut().find(|(link, _, _)| Arc::ptr_eq(link, &follower.link)) {
@@ -272,9 +278,9 @@ impl Server {
                     }
                 };
                 // What was applied before may still be on its way to the copy.
-                let links = post.followers.iter().filter(|follower| follower.is_whole);
+                let links = post.followers.iter().filter(|follower| follower.is_whole());
                 applied.waits.extend(links.map(|follower| (id, follower.link.clone(), follower.link.last())));
-                applied.taken.push(Part { id, outcome, version, origin: post.origin, since: post.owned_since });
+                applied.taken.push(Part { id, outcome, version, origin: post.turn.origin, since: post.owned_since });
             }
             Ok(())
         })?;
@@ -303,9 +309,9 @@ struct Part {
     id: PartitionId,
     outcome: wire::pushed_part::Outcome,
     version: u64,
-    origin: u64,
+    origin: Origin,
     /// Since which map this server has owned the partition.
-    since: u64,
+    since: PsEpoch,
 }
 
 impl Applied {
@@ -314,7 +320,7 @@ impl Applied {
             partition: part.id.number(),
             outcome: part.outcome.into(),
             version: part.version,
-            origin: part.origin,
+            origin: part.origin.0,
         });
         let elsewhere = self.elsewhere.iter().map(|id| wire::PushedPart {
             partition: id.number(),
@@ -334,7 +340,7 @@ impl Applied {
         let is_mine = |part: &Part| {
             let post = posts.lock(part.id);
             // One that has lost it and got it back has it from somebody else.
-            post.role == Role::Owner && post.origin == part.origin && post.owned_since == part.since
+            post.role == Role::Owner && post.turn.origin == part.origin && post.owned_since == part.since
         };
         let (taken, lost): (Vec<Part>, Vec<Part>) = self.taken.into_iter().partition(is_mine);
         self.taken = taken;
@@ -344,12 +350,15 @@ impl Applied {
 }
 
 impl Server {
-    /// Whether what is applied to a partition has to be with this copy before anybody is answered, and whether the copy
-    /// has missed something.
-    pub(super) fn waits_for(&self, id: PartitionId, link: &Arc<Link>) -> Option<Missed> {
+    /// What there is to wait for before anybody is answered for what was applied to a partition and sent over a link.
+    pub(super) fn waits_for(&self, id: PartitionId, link: &Arc<Link>) -> Wait {
         let post = self.0.posts.lock(id);
-        let mut whole = post.followers.iter().filter(|one| one.is_whole && Arc::ptr_eq(&one.link, link));
-        whole.find(|_| post.role == Role::Owner).map(|follower| Missed(follower.is_lost))
+        let mut whole = post.followers.iter().filter(|one| one.is_whole() && Arc::ptr_eq(&one.link, link));
+        match whole.next().filter(|_| post.role == Role::Owner).map(|follower| follower.standing) {
+            Some(Standing::Whole) => Wait::Applied,
+            Some(Standing::Missed) => Wait::Decided,
+            Some(Standing::Arriving) | None => Wait::Over,
+        }
     }
 }
 
@@ -368,13 +377,13 @@ struct Versions(BTreeMap<PartitionId, wire::PartitionVersion>);
 
 impl Versions {
     fn add(&mut self, server: &Server, hosted: &Hosted, id: PartitionId) {
-        let origin = server.0.posts.lock(id).origin;
+        let origin = server.0.posts.lock(id).turn.origin;
         self.add_of(hosted, id, origin);
     }
 
-    fn add_of(&mut self, hosted: &Hosted, id: PartitionId, origin: u64) {
+    fn add_of(&mut self, hosted: &Hosted, id: PartitionId, origin: Origin) {
         if let Ok(version) = hosted.with(id, |partition| partition.version()) {
-            let partition = id.number();
+            let (partition, origin) = (id.number(), origin.0);
             self.0.entry(id).or_insert(wire::PartitionVersion { partition, origin, version });
         }
     }

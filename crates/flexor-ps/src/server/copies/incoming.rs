@@ -1,9 +1,11 @@
 //! What is on its way to a server: copies of which not all is here, and changes whose turn has not come.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flexor_model::PsEpoch;
 use flexor_wire::ps::v1 as wire;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -12,6 +14,7 @@ use tonic::Status;
 use crate::partition::{Arriving, Partition};
 use crate::placement::PartitionId;
 use crate::server::decode::{BasedOn, DecodedPush};
+use crate::server::numbers::{CopyNumber, Turn};
 
 /// To whoever sends copies.
 pub(super) type Answers = mpsc::UnboundedSender<Result<wire::FromCopy, Status>>;
@@ -34,7 +37,7 @@ impl Default for Copies {
 }
 
 impl Copies {
-    pub(super) fn of(&self, id: PartitionId) -> &Mutex<Incoming> {
+    pub(in crate::server) fn of(&self, id: PartitionId) -> &Mutex<Incoming> {
         &self.of_partitions[id.index()]
     }
 
@@ -64,44 +67,44 @@ impl Drop for Room {
 
 /// What is here of a copy, and what waits.
 #[derive(Default)]
-pub(super) struct Incoming {
-    pub(super) arriving: Option<Coming>,
-    /// A copy of which everything is here, while this server has not heard that its sender is the owner.
-    pub(super) ready: Option<Ready>,
-    /// The copy that was the last to be whole.
+pub(in crate::server) struct Incoming {
+    /// The copy that is on its way: the latest that anything has come of.
+    pub(super) coming: Option<Coming>,
+    /// The copy that was put in place last.
     pub(super) whole: Option<Whole>,
-    /// Copies up to this one are not wanted any more.
-    pub(super) dropped: u64,
-    /// Changes whose turn has not come, by origin and number.
-    pub(super) waiting: BTreeMap<(u64, u64), Waiting>,
+    /// Copies up to this one, but for the one that is in place, are not wanted any more.
+    pub(super) dropped: CopyNumber,
+    /// Changes whose turn has not come.
+    pub(super) waiting: BTreeMap<Turn, Waiting>,
 }
 
-/// A copy of which not all is here.
+/// A copy that is not in place yet.
 pub(super) struct Coming {
-    pub(super) copy: u64,
-    pub(super) partition: Arriving,
+    pub(super) copy: CopyNumber,
     /// By which map its sender owns the partition.
-    pub(super) map: u64,
+    pub(super) map: PsEpoch,
+    pub(super) come: Come,
+}
+
+/// What has come of a copy.
+pub(super) enum Come {
+    /// Some of it.
+    Some(Arriving),
+    /// Everything, while this server has not heard that its sender is the owner.
+    All {
+        partition: Partition,
+        /// The last change that is in it.
+        turn: Turn,
+        answers: Answers,
+    },
 }
 
 /// A copy that was put in place.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    pub(super) copy: u64,
+    pub(super) copy: CopyNumber,
     /// By which map its sender owned the partition.
-    pub(super) map: u64,
-}
-
-/// A copy that is whole.
-pub(super) struct Ready {
-    pub(super) copy: u64,
-    pub(super) partition: Partition,
-    pub(super) origin: u64,
-    /// The number of the last change that is in it.
-    pub(super) number: u64,
-    /// By which map its sender owns the partition.
-    pub(super) map: u64,
-    pub(super) answers: Answers,
+    pub(super) map: PsEpoch,
 }
 
 /// A change whose turn has not come.
@@ -110,35 +113,75 @@ pub(super) struct Waiting {
     /// Its sender waits for it. Nobody waits for what is for a copy that is not whole: the copy is whole with it.
     pub(super) is_awaited: bool,
     /// The copy that it is for, where it is not for one that had everything from the start.
-    pub(super) copy: Option<u64>,
+    pub(super) copy: Option<CopyNumber>,
     /// By which map its sender owns the partition.
-    pub(super) map: u64,
+    pub(super) map: PsEpoch,
+}
+
+impl fmt::Display for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.whole.map(|whole| whole.copy);
+        write!(f, "copy {whole:?} is here, up to {:?} unwanted", self.dropped)?;
+        if let Some(Coming { copy, map, come }) = &self.coming {
+            let how_much = match come {
+                Come::Some(_) => "some",
+                Come::All { .. } => "all",
+            };
+            write!(f, ", {how_much} of {copy:?} has come by map {map}")?;
+        }
+        for (turn, Waiting { is_awaited, copy, map, .. }) in &self.waiting {
+            let awaited = if *is_awaited { "awaited" } else { "not awaited" };
+            write!(f, ", {turn} for {copy:?} waits by map {map} ({awaited})")?;
+        }
+        Ok(())
+    }
 }
 
 impl Incoming {
+    /// Whether nothing is on its way.
+    pub(in crate::server) fn is_quiet(&self) -> bool {
+        self.coming.is_none() && self.waiting.is_empty()
+    }
+
     /// Whether a change for this copy is one of what is here.
-    pub(super) fn has(&self, copy: Option<u64>) -> bool {
+    pub(super) fn has(&self, copy: Option<CopyNumber>) -> bool {
         copy.is_none() || copy == self.whole.map(|whole| whole.copy)
     }
 
+    /// What has come of a copy so far, in whose place `begin` is where that is nothing; nothing of one that is not wanted.
+    /// The master has one copy made at a time: with the first piece of one those before it are given up.
+    pub(super) fn go_on(&mut self, copy: CopyNumber, begin: impl FnOnce() -> Coming) -> Option<Coming> {
+        if copy <= self.dropped || self.coming.as_ref().is_some_and(|coming| coming.copy > copy) {
+            return None;
+        }
+        match self.coming.take() {
+            Some(coming) if coming.copy == copy => Some(coming),
+            before => {
+                if let Some(before) = before {
+                    self.drop_copy(before.copy);
+                }
+                Some(begin())
+            }
+        }
+    }
+
     /// Forgets a copy: nothing more of it is taken in.
-    pub(super) fn drop_copy(&mut self, copy: u64) {
-        self.arriving.take_if(|coming| coming.copy == copy);
-        self.ready.take_if(|ready| ready.copy == copy);
+    pub(super) fn drop_copy(&mut self, copy: CopyNumber) {
+        self.coming.take_if(|coming| coming.copy == copy);
         self.dropped = self.dropped.max(copy);
         self.give_up(|waiting| waiting.copy == Some(copy));
     }
 
     /// Gives up a copy, and says so.
-    pub(super) fn refuse(&mut self, id: PartitionId, copy: u64, why: &str) -> wire::from_copy::Message {
+    pub(super) fn refuse(&mut self, id: PartitionId, copy: CopyNumber, why: &str) -> wire::from_copy::Message {
         self.drop_copy(copy);
         let (partition, detail) = (id.number(), why.to_owned());
-        wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy })
+        wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy: copy.0 })
     }
 
     /// A change waits for its turn. Two owners, one after the other, may send changes of the same number: that of the
     /// later one counts.
-    pub(super) fn wait(&mut self, id: PartitionId, turn: (u64, u64), waiting: Waiting) {
+    pub(super) fn wait(&mut self, id: PartitionId, turn: Turn, waiting: Waiting) {
         let of_before = match self.waiting.get(&turn) {
             Some(known) if known.map > waiting.map => Some(waiting),
             Some(_) | None => self.waiting.insert(turn, waiting),

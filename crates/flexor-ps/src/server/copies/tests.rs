@@ -78,7 +78,7 @@ fn a_copy_is_given_up_when_training_changes_it_faster_than_it_comes() {
     server.take(applied(3), &answers).unwrap();
 
     let incoming = server.0.copies.of(id).lock();
-    assert!(incoming.arriving.is_none() && incoming.waiting.is_empty(), "nothing of it is kept");
+    assert!(incoming.coming.is_none() && incoming.waiting.is_empty(), "nothing of it is kept");
     assert_eq!(server.0.copies.backlog.load(std::sync::atomic::Ordering::Relaxed), 0);
     drop(answers);
     let mut said = Vec::new();
@@ -180,4 +180,57 @@ fn a_copy_that_nobody_wants_goes_when_its_sender_is_not_the_owner_any_more() {
     assert!(hosted.holds(id));
     hears(&server, 2, master::Seat { owner: Some(1), origin: 2, since: 2, ..master::Seat::default() });
     assert!(!hosted.holds(id));
+}
+
+#[test]
+fn what_a_former_owner_sends_late_does_not_disturb_the_copy_that_comes() {
+    let (server, (answers, mut told)) = (server(), mpsc::unbounded_channel());
+    let (id, hosted) = (PartitionId(9), server.0.hosted.get().unwrap());
+    let mut partition = Partition::new(&hosted.layout(), id);
+    let mut pieces = |copy| {
+        let mut of = partition.begin_copy(SnapshotId(copy), Budget::new(1 << 20));
+        let pieces = std::iter::from_fn(|| Some(partition.next_piece(&mut of).unwrap()?.to_bytes()));
+        let mut pieces: Vec<(Vec<u8>, bool)> = pieces.map(|piece| (piece, false)).collect();
+        pieces.push((Vec::new(), true));
+        let (partition, origin, map, number) = (id.number(), 1, 1, 0);
+        let piece = move |(piece, last): (Vec<u8>, bool)| wire::CopyPiece {
+            partition,
+            copy,
+            origin,
+            map,
+            number,
+            piece: piece.into(),
+            last,
+        };
+        pieces.into_iter().map(piece).collect::<Vec<_>>()
+    };
+    let (late, mut latest) = (pieces(5), pieces(7));
+    let end = latest.pop().unwrap();
+    for piece in latest.into_iter().chain(late).chain([end]) {
+        server.take(wire::from_owner::Message::Piece(piece), &answers).unwrap();
+    }
+    let said: Vec<_> = std::iter::from_fn(|| told.try_recv().ok()?.unwrap().message).collect();
+    let is_whole =
+        |one: &&wire::from_copy::Message| matches!(one, wire::from_copy::Message::Whole(whole) if whole.copy == 7);
+    assert_eq!(said.iter().filter(is_whole).count(), 1, "{said:?}");
+    assert!(said.iter().all(|one| is_whole(&one) || *one == wire::from_copy::Message::Taken(1)), "{said:?}");
+    assert!(hosted.holds(id));
+}
+
+#[test]
+fn a_server_tells_what_it_waits_for() {
+    let (server, (answers, _told)) = (server(), mpsc::unbounded_channel());
+    let seat = master::Seat { owner: Some(1), backup: Some(0), origin: 1, since: 2, ..master::Seat::default() };
+    hears(&server, 2, seat);
+    let (key, id) = (5_u64, NameHash::of("t").place(5).partition());
+    let part = wire::AppliedPart { partition: id.number(), origin: 1, number: 2, map: 2, copy: None };
+    server.take(applied(&server, key, 10, part), &answers).unwrap();
+    let told = format!("{server:?}");
+    assert!(told.starts_with("ps-0 by map 2\n"), "{told}");
+    let waits = format!("{id}: backup by map 2 (owned since 2) at change 0 of beginning 1, ");
+    assert!(
+        told.contains(&waits) && told.contains("change 2 of beginning 1 for None waits by map 2 (awaited)"),
+        "{told}"
+    );
+    assert!(told.ends_with("255 partitions where nothing is under way"), "{told}");
 }

@@ -39,6 +39,7 @@ pub(crate) struct World {
 pub(crate) struct Running {
     /// Where it is reached: each life elsewhere.
     pub(crate) address: Name,
+    server: Server,
     _tasks: Tasks,
 }
 
@@ -120,10 +121,10 @@ impl World {
         let (server, reports) = Server::with_dialer(me, None, self.network.dialer(&address));
         let incoming = self.network.listen(&address);
         let serving = tonic::transport::Server::builder().add_routes(server.routes()).serve_with_incoming(incoming);
-        let my_address = address.clone();
-        let following = async move { drop(follow_master(&server, MASTER, &my_address, reports).await) };
+        let (my_address, follower) = (address.clone(), server.clone());
+        let following = async move { drop(follow_master(&follower, MASTER, &my_address, reports).await) };
         let tasks = vec![tokio::spawn(async { drop(serving.await) }), tokio::spawn(following)];
-        self.servers.insert(Name::from(name), Running { address, _tasks: Tasks(tasks) });
+        self.servers.insert(Name::from(name), Running { address, server, _tasks: Tasks(tasks) });
     }
 
     /// Kills a server.
@@ -182,8 +183,8 @@ impl World {
                 status.redundant, status.checkpoints
             )
         });
-        let running: Vec<&Name> = self.servers.values().map(|one| &one.address).collect();
-        format!("running {running:?}, leaving {:?}; the master says: {status:?}", self.leaving)
+        let running: Vec<String> = self.servers.values().map(|one| format!("{:?}", one.server)).collect();
+        format!("leaving {:?}; the master says: {status:?}; running: {}", self.leaving, running.join("\n"))
     }
 }
 
