@@ -33,12 +33,13 @@ impl Axis {
         self.from + (self.to - self.from) * share.clamp(0.0, 1.0)
     }
 
-    /// Round values, about so many of them, from the least on.
+    /// Round values, about so many of them: multiples of a step, so that the digits of the step tell them apart.
     pub fn ticks(&self, about: u32) -> Vec<Tick> {
         let long = self.most - self.least;
         let step = round_step(long / f64::from(about.max(1)));
-        let ticks = (0..).map(|tick| step * f64::from(tick)).take_while(|value| *value <= long * 1.000_001);
-        ticks.map(|tick| Tick::new(self.least + tick, step)).collect()
+        let first = (self.least / step - 0.000_001).ceil() * step;
+        let values = (0..).map(|tick| first + step * f64::from(tick));
+        values.take_while(|value| *value <= self.most + long * 0.000_001).map(|value| Tick::new(value, step)).collect()
     }
 }
 
@@ -55,6 +56,8 @@ impl Tick {
     fn new(value: f64, step: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few digits, at least none")]
         let digits = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
+        // What is a little less than nothing is written without a sign.
+        let value = if value.abs() < step / 2.0 { 0.0 } else { value };
         let text = format!("{value:.digits$}");
         let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
         Self { value, text }
@@ -89,6 +92,7 @@ mod tests {
         let near = |least, most| texts(Axis::near(least, most, 4, (0.0, 1.0)), 4);
         assert_eq!(near(0.441, 0.478), ["0.44", "0.45", "0.46", "0.47", "0.48"]);
         assert_eq!(near(0.440_1, 0.440_2), ["0.4401", "0.44015", "0.4402"]);
+        assert_eq!(near(0.445_9, 0.465_1), ["0.45", "0.46", "0.47"], "an axis from 0.445 on");
         assert_eq!((round_end(3.1, 4), round_end(4.0, 4), round_end(130.0, 4)), (4.0, 4.0, 150.0));
     }
 
@@ -104,7 +108,20 @@ mod tests {
         }
         let texts: Vec<String> =
             Axis::near(0.693, 0.693, 4, (0.0, 1.0)).ticks(4).into_iter().map(|tick| tick.text).collect();
-        assert_eq!(texts, ["0.65", "0.67", "0.69"]);
+        assert_eq!(texts, ["0.66", "0.68", "0.7"]);
+    }
+
+    #[test]
+    fn labels_differ_whatever_is_drawn() {
+        for least in (0..200).map(|step| f64::from(step) * 0.013) {
+            for long in (1..200).map(|step| f64::from(step) * 0.001_7) {
+                let axis = Axis::near(least, least + long, 4, (0.0, 1.0));
+                let mut texts: Vec<String> = axis.ticks(4).into_iter().map(|tick| tick.text).collect();
+                let count = texts.len();
+                texts.dedup();
+                assert!(texts.len() == count && (2..=8).contains(&count), "{least} to {}: {texts:?}", least + long);
+            }
+        }
     }
 
     #[test]
