@@ -7,6 +7,7 @@
 //! It is *not* for parameters: a partition is a number here, and which keys are in it nobody asks. Nor does it decide
 //! how many servers there are.
 
+mod absence;
 mod balance;
 mod fact;
 pub mod invariants;
@@ -409,9 +410,5 @@ impl PsMembers {
 
     fn present_mut(&mut self, server: &ServerId) -> Option<&mut Present> {
         self.present.get_mut(&server.name).filter(|present| present.incarnation == server.incarnation)
-    }
-
-    fn advance(&mut self, now: Duration) {
-        self.now = self.now.max(now);
     }
 }

@@ -37,7 +37,7 @@ pub struct Checkpoint {
 pub(super) struct Saving {
     number: u64,
     phase: Phase,
-    since: Duration,
+    pub(super) since: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
