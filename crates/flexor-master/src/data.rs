@@ -4,6 +4,7 @@
 //! forgets, as `curl` does, is answered when everything it said is. What is decided is decided by the ledger; here is
 //! only who waits for what.
 
+mod left_out;
 mod limits;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use flexor_model::{Reason, Round};
 use serde::Serialize;
 use tokio::sync::watch;
 
+pub use self::left_out::{Done, LeftOut};
 use crate::clock::Clock;
 use crate::journal::{Journal, JournalError, Lsn};
 use crate::records;
@@ -43,8 +45,17 @@ struct Inner {
     refused: watch::Sender<Option<JournalError>>,
 }
 
+/// What the journal keeps of the data.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    /// The ledger.
+    pub shards: Shards,
+    /// What was left out of batches that are accounted for.
+    pub left_out: LeftOut,
+}
+
 struct Ledger {
-    shards: Shards,
+    accounts: Accounts,
     /// How many sessions each worker has: two for a moment, when one breaks and the next has come.
     sessions: HashMap<WorkerId, u32>,
 }
@@ -58,6 +69,8 @@ pub struct DatasetStatus {
     pub spec: DatasetSpec,
     /// What its records have come to.
     pub totals: Totals,
+    /// How many of the records that are accounted for were left out of their batches: they are damaged, or mean nothing.
+    pub left_out: u64,
     /// The batches that were taken out, because the program fails of them.
     pub quarantine: Vec<QuarantinedBatch>,
     /// Nothing is left to do.
@@ -114,13 +127,13 @@ impl<T> Decided<T> {
 
 impl Data {
     pub(crate) fn new(
-        shards: Shards,
+        Accounts { shards, left_out }: Accounts,
         journal: Arc<Journal>,
         clock: Clock,
         refused: watch::Sender<Option<JournalError>>,
     ) -> Self {
-        let now = clock.now();
-        let ledger = Ledger { shards: shards.resume(Settings::default(), now), sessions: HashMap::new() };
+        let accounts = Accounts { shards: shards.resume(Settings::default(), clock.now()), left_out };
+        let ledger = Ledger { accounts, sessions: HashMap::new() };
         let ledger = Mutex::new(ledger);
         Self(Arc::new(Inner { ledger, changes: watch::Sender::new(0), journal, clock, refused }))
     }
@@ -128,7 +141,7 @@ impl Data {
     /// The job has a dataset.
     pub async fn register(&self, spec: DatasetSpec) -> Result<(), Because> {
         limits::check(&spec)?;
-        let decided = self.decide(|ledger, _, facts| ledger.shards.register(spec, facts))?;
+        let decided = self.decide(|ledger, _, facts| ledger.accounts.shards.register(spec, facts))?;
         self.settle(decided).await?
     }
 
@@ -142,11 +155,11 @@ impl Data {
         loop {
             changes.borrow_and_update();
             let decided = self.decide(|ledger, now, facts| {
-                if has_waited && !ledger.shards.knows(worker) {
+                if has_waited && !ledger.accounts.shards.knows(worker) {
                     // Whoever waits in its place, a child of it perhaps, does not work.
                     return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended while it waited")));
                 }
-                ledger.shards.lease(worker, &asked, now, facts)
+                ledger.accounts.shards.lease(worker, &asked, now, facts)
             })?;
             let leased = self.settle(decided).await??;
             has_waited = true;
@@ -163,10 +176,10 @@ impl Data {
     /// Whether a lease is of this dataset, or of none that is known any more.
     pub fn is_of(&self, grant: GrantId, dataset: &str) -> Result<(), Because> {
         let ledger = self.lock();
-        if ledger.shards.dataset(dataset).is_none() {
+        if ledger.accounts.shards.dataset(dataset).is_none() {
             return Err(Because::new(Reason::UnknownDataset, format!("there is no dataset {dataset}")));
         }
-        match ledger.shards.dataset_of(grant) {
+        match ledger.accounts.shards.dataset_of(grant) {
             Some(other) if other != dataset => {
                 Err(Because::new(Reason::LeaseVoid, format!("lease {grant} is of the dataset {other}, not {dataset}")))
             }
@@ -178,11 +191,15 @@ impl Data {
     pub async fn acknowledge(
         &self,
         worker: &WorkerId,
-        (grant, batches): (GrantId, Batches),
+        done: impl Into<Done>,
         durably: bool,
     ) -> Result<(u64, Lsn), Because> {
-        let decided =
-            self.decide(|ledger, now, facts| ledger.shards.acknowledge(worker, grant, batches, now, facts))?;
+        let done: Done = done.into();
+        let decided = self.decide(|Ledger { accounts, .. }, now, facts| {
+            accounts.counting(&[done], facts, |shards, facts| {
+                shards.acknowledge(worker, done.grant, done.batches, now, facts)
+            })
+        })?;
         let decided = if durably { decided.durably() } else { decided };
         let lsn = decided.lsn;
         Ok((self.settle(decided).await??, lsn))
@@ -195,7 +212,8 @@ impl Data {
         (grant, batches): (GrantId, Batches),
         durably: bool,
     ) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| ledger.shards.give_back(worker, grant, batches, now, facts))?;
+        let decided =
+            self.decide(|ledger, now, facts| ledger.accounts.shards.give_back(worker, grant, batches, now, facts))?;
         self.settle(if durably { decided.durably() } else { decided }).await?
     }
 
@@ -205,10 +223,13 @@ impl Data {
         &self,
         worker: &WorkerId,
         holds: &[(GrantId, Batches)],
-        acknowledged: &[(GrantId, Batches)],
+        acknowledged: &[Done],
     ) -> Result<(Vec<(GrantId, Batches)>, Lsn), Because> {
-        let decided =
-            self.decide(|ledger, now, facts| ledger.shards.come_back(worker, holds, acknowledged, now, facts))?;
+        let batches: Vec<(GrantId, Batches)> = acknowledged.iter().map(|done| (done.grant, done.batches)).collect();
+        let decided = self.decide(|Ledger { accounts, .. }, now, facts| {
+            accounts
+                .counting(acknowledged, facts, |shards, facts| shards.come_back(worker, holds, &batches, now, facts))
+        })?;
         let lsn = decided.lsn;
         Ok((self.settle(decided).await??, lsn))
     }
@@ -216,39 +237,49 @@ impl Data {
     /// Whether there is data, and all of it is accounted for.
     pub(crate) fn is_finished(&self) -> bool {
         let ledger = self.lock();
-        let mut datasets = ledger.shards.datasets().peekable();
-        datasets.peek().is_some() && datasets.all(|spec| ledger.shards.is_finished(&spec.name))
+        let mut datasets = ledger.accounts.shards.datasets().peekable();
+        datasets.peek().is_some() && datasets.all(|spec| ledger.accounts.shards.is_finished(&spec.name))
     }
 
     /// Where the data stands, as a program keeps it in its checkpoint.
     pub fn position(&self) -> String {
-        token::encode(&self.lock().shards.position())
+        self.lock().accounts.position()
     }
 
     /// The same, and how many steps are taken there, where training goes in steps.
     pub(crate) fn position_and_steps(&self) -> (String, Option<u64>) {
         let ledger = self.lock();
-        let steps = ledger.shards.stepped().and_then(|spec| ledger.shards.steps_taken(&spec.name));
-        (token::encode(&ledger.shards.position()), steps)
+        let steps = ledger.accounts.shards.stepped().and_then(|spec| ledger.accounts.shards.steps_taken(&spec.name));
+        (ledger.accounts.position(), steps)
     }
 
     /// Goes back to where the data stood. How many records are open again.
     pub async fn restore(&self, token: &str) -> Result<u64, Because> {
-        let position = token::decode(token)?;
-        limits::check_position(&position)?;
-        let decided = self.decide(|ledger, now, facts| ledger.shards.restore(position, now, facts))?;
+        let (position, left_out) = token::decode(token)?;
+        limits::check_position(&position, &left_out)?;
+        let decided = self.decide(|ledger, now, facts| {
+            let rewound = ledger.accounts.shards.restore(position, now, facts)?;
+            ledger.accounts.left_out = left_out;
+            Ok(rewound)
+        })?;
         self.settle(decided).await?
     }
 
     /// Goes back to where the data stood, together with something else that is written down in the same record.
-    pub(crate) fn wind_back<T>(&self, ledger: Option<&str>, write: impl FnOnce(&[Fact]) -> T) -> Result<T, Because> {
+    pub(crate) fn wind_back<T>(
+        &self,
+        ledger: Option<&str>,
+        write: impl FnOnce(&[Fact], Option<&LeftOut>) -> T,
+    ) -> Result<T, Because> {
         // A checkpoint that was made of another job's has none.
         let said = ledger.filter(|ledger| !ledger.is_empty());
-        let position = said.map(token::decode).transpose()?.unwrap_or_default();
+        let (position, left_out) = said.map(token::decode).transpose()?.unwrap_or_default();
         let mut facts = Vec::new();
         let mut known = self.lock();
-        known.shards.restore(position, self.0.clock.now(), &mut facts)?;
-        let written = write(&facts);
+        known.accounts.shards.restore(position, self.0.clock.now(), &mut facts)?;
+        let is_news = known.accounts.left_out != left_out;
+        known.accounts.left_out = left_out;
+        let written = write(&facts, is_news.then_some(&known.accounts.left_out));
         drop(known);
         self.0.changes.send_modify(|changes| *changes += 1);
         Ok(written)
@@ -261,36 +292,36 @@ impl Data {
 
     /// The step that a batch of a lease belongs to, where there are steps.
     pub fn step_of(&self, lease: &Lease, batch: u64) -> Option<u64> {
-        self.lock().shards.dataset(&lease.dataset)?.step_of(lease.epoch, batch)
+        self.lock().accounts.shards.dataset(&lease.dataset)?.step_of(lease.epoch, batch)
     }
 
     /// A worker has ended, as whoever started it says.
     pub async fn ended(&self, worker: &WorkerId, ending: Ending) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| ledger.shards.ended(worker, ending, now, facts))?;
+        let decided = self.decide(|ledger, now, facts| ledger.accounts.shards.ended(worker, ending, now, facts))?;
         self.settle(decided.durably()).await
     }
 
     /// The program of a worker failed in a round; whose fault that was is known when the nodes have met again.
     pub async fn failed(&self, worker: &WorkerId, round: Round) -> Result<(), Because> {
-        let decided = self.decide(|ledger, now, facts| ledger.shards.failed(worker, round, now, facts))?;
+        let decided = self.decide(|ledger, now, facts| ledger.accounts.shards.failed(worker, round, now, facts))?;
         self.settle(decided.durably()).await
     }
 
     /// Takes over how the nodes stand.
     pub(crate) fn follow(&self, nodes: &Nodes) -> Result<(), Because> {
-        self.decide(|ledger, now, facts| ledger.shards.follow(nodes, now, facts)).map(|_| ())
+        self.decide(|ledger, now, facts| ledger.accounts.shards.follow(nodes, now, facts)).map(|_| ())
     }
 
     /// These pods lease data, and of them these are over.
     pub(crate) fn pods_stand(&self, here: &BTreeSet<&str>, over: &BTreeSet<&str>) -> Result<(), Because> {
-        self.decide(|ledger, now, facts| ledger.shards.pods_stand(here, over, now, facts)).map(|_| ())
+        self.decide(|ledger, now, facts| ledger.accounts.shards.pods_stand(here, over, now, facts)).map(|_| ())
     }
 
     /// A worker has opened a session.
     pub(crate) fn session_begun(&self, worker: &WorkerId) {
         let mut ledger = self.lock();
         *ledger.sessions.entry(worker.clone()).or_default() += 1;
-        ledger.shards.is_here(worker);
+        ledger.accounts.shards.is_here(worker);
     }
 
     /// A session of a worker has ended. With the last one it has a while to come back.
@@ -303,24 +334,25 @@ impl Data {
         });
         if left == 0 {
             ledger.sessions.remove(worker);
-            ledger.shards.is_away(worker, now);
+            ledger.accounts.shards.is_away(worker, now);
         }
     }
 
     /// Takes back what makes no progress, and what those hold who did not come back.
     pub(crate) fn keep_house(&self) -> Result<(), Because> {
-        self.decide(|ledger, now, facts| ledger.shards.tick(now, facts)).map(|_| ())
+        self.decide(|ledger, now, facts| ledger.accounts.shards.tick(now, facts)).map(|_| ())
     }
 
     /// What there is to tell.
     pub fn status(&self) -> Vec<DatasetStatus> {
         let ledger = self.lock();
-        let shards = &ledger.shards;
+        let shards = &ledger.accounts.shards;
         shards
             .datasets()
             .map(|spec| DatasetStatus {
                 spec: spec.clone(),
                 totals: shards.totals(&spec.name).unwrap_or_default(),
+                left_out: ledger.accounts.left_out.of(&spec.name),
                 quarantine: shards
                     .quarantined(&spec.name)
                     .into_iter()
@@ -336,18 +368,18 @@ impl Data {
 
     /// How many records of a dataset are accounted for, in all epochs.
     pub fn accounted(&self, dataset: &str) -> u64 {
-        self.lock().shards.totals(dataset).map_or(0, |totals| totals.accounted)
+        self.lock().accounts.shards.totals(dataset).map_or(0, |totals| totals.accounted)
     }
 
     /// The number by which parameter servers know a dataset.
     pub fn number(&self, dataset: &str) -> u32 {
-        self.lock().shards.dataset(dataset).map_or(0, DatasetSpec::number)
+        self.lock().accounts.shards.dataset(dataset).map_or(0, DatasetSpec::number)
     }
 
     /// The records of each batch of a lease.
     pub fn records(&self, lease: &Lease) -> Vec<(u64, RecordsOfBatch)> {
         let ledger = self.lock();
-        let Some(spec) = ledger.shards.dataset(&lease.dataset) else { return Vec::new() };
+        let Some(spec) = ledger.accounts.shards.dataset(&lease.dataset) else { return Vec::new() };
         let batches = lease.batches.first..lease.batches.end();
         batches.map(|batch| (batch, records_of(spec, lease.epoch, batch))).collect()
     }
@@ -360,7 +392,7 @@ impl Data {
     /// As much as one answer can name.
     fn bounded(&self, asked: &Asked) -> Asked {
         let ledger = self.lock();
-        let spec = ledger.shards.dataset(&asked.dataset);
+        let spec = ledger.accounts.shards.dataset(&asked.dataset);
         let picked = spec.filter(|spec| matches!(spec.order, Order::ShuffledRecords { .. }));
         let most = picked.map_or(MAX_LEASE, |spec| (MAX_PICKED / spec.batch).max(1));
         Asked { batches: asked.batches.clamp(1, most), ..asked.clone() }
@@ -368,7 +400,12 @@ impl Data {
 
     /// Does something with the ledger while nothing is decided.
     pub(crate) fn with_shards<R>(&self, act: impl FnOnce(&Shards) -> R) -> R {
-        act(&self.lock().shards)
+        act(&self.lock().accounts.shards)
+    }
+
+    /// Does something with all that the journal keeps of the data while nothing is decided.
+    pub(crate) fn with_accounts<R>(&self, act: impl FnOnce(&Accounts) -> R) -> R {
+        act(&self.lock().accounts)
     }
 
     /// Decides something and writes it into the journal, before anybody else decides.
@@ -380,14 +417,16 @@ impl Data {
         }
         let mut facts = Vec::new();
         let mut ledger = self.lock();
-        let stirs = ledger.shards.stirs();
+        let stirs = ledger.accounts.shards.stirs();
+        let left_out = ledger.accounts.left_out.clone();
         let answer = act(&mut ledger, inner.clock.now(), &mut facts);
-        let stirred = ledger.shards.stirs() != stirs;
+        let stirred = ledger.accounts.shards.stirs() != stirs;
         if facts.is_empty() {
             // What is said again may have been written down and not be durable yet.
             return Ok(Decided { answer, lsn: inner.journal.last(), must_be_durable: false });
         }
-        let appended = inner.journal.append(&records::encode_data(&facts));
+        let left_out = Some(&ledger.accounts.left_out).filter(|counts| **counts != left_out);
+        let appended = inner.journal.append(&records::encode_data(&facts, left_out));
         let lsn = appended.map_err(|error| {
             let detail = error.to_string();
             // The ledger knows what the journal does not: the master ends, and the next one goes on from the journal.
@@ -419,6 +458,33 @@ impl Data {
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Accounts {
+    /// Lets the ledger decide about batches that are done, and counts what was left out of those that it accounts for.
+    fn counting<T>(
+        &mut self,
+        done: &[Done],
+        facts: &mut Vec<Fact>,
+        act: impl FnOnce(&mut Shards, &mut Vec<Fact>) -> T,
+    ) -> T {
+        let some: Vec<(Arc<str>, &Done)> = done
+            .iter()
+            .filter(|done| done.left_out > 0)
+            // The ledger forgets a lease that is done.
+            .filter_map(|done| Some((Arc::from(self.shards.dataset_of(done.grant)?), done)))
+            .collect();
+        let answer = act(&mut self.shards, facts);
+        for (dataset, done) in some {
+            self.left_out.count(&dataset, done, facts, &self.shards);
+        }
+        answer
+    }
+
+    /// Where the data stands, as text.
+    fn position(&self) -> String {
+        token::encode(self.shards.position(), self.left_out.at_position(&self.shards))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flexor_engine::psmembers::PsMembers;
-use flexor_engine::shards::{Shards, Totals};
+use flexor_engine::shards::Totals;
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
@@ -17,7 +17,7 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::data::{Data, DatasetStatus};
+use crate::data::{Accounts, Data, DatasetStatus};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
@@ -77,7 +77,7 @@ pub struct Master {
 struct Past {
     clock: Clock,
     store: AwareStore,
-    shards: Shards,
+    data: Accounts,
     members: PsMembers,
     /// There was a master before.
     took_over: bool,
@@ -89,23 +89,23 @@ impl Past {
     fn read(config: &Config, faults: &Faults, memory: Option<&Memory>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
         let mut store = empty_store(config, &clock);
-        let (mut shards, mut members) = (Shards::default(), PsMembers::default());
+        let (mut data, mut members) = (Accounts::default(), PsMembers::default());
         let mut took_over = false;
         if let Some(memory) = memory {
             let (journal, recovered) = Journal::remembered(memory);
-            replay(&mut store, &mut shards, &mut members, &recovered)?;
+            replay(&mut store, &mut data, &mut members, &recovered)?;
             took_over = !recovered.facts.is_empty();
-            return Ok(Self { clock, store, shards, members, took_over, journal });
+            return Ok(Self { clock, store, data, members, took_over, journal });
         }
         let journal = match &config.state {
             None => Journal::in_memory(),
             Some(folder) => {
                 let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
-                took_over = replay(&mut store, &mut shards, &mut members, &recovery.recovered)?;
-                recovery.begin(&records::snapshot(&store, &shards, &members))?
+                took_over = replay(&mut store, &mut data, &mut members, &recovery.recovered)?;
+                recovery.begin(&records::snapshot(&store, &data, &members))?
             }
         };
-        Ok(Self { clock, store, shards, members, took_over, journal })
+        Ok(Self { clock, store, data, members, took_over, journal })
     }
 }
 
@@ -146,7 +146,7 @@ impl Master {
     }
 
     fn with(past: Past, config: Config, ports: Ports) -> Result<Self, MasterError> {
-        let Past { clock, mut store, shards, members, took_over, journal } = past;
+        let Past { clock, mut store, data, members, took_over, journal } = past;
         let journal = Arc::new(journal);
         let (durable_seq, durable) = watch::channel(if journal.is_durable() { store.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
@@ -161,7 +161,7 @@ impl Master {
         let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.uid.to_string(), config.token);
-        let data = Data::new(shards, Arc::clone(&journal), clock.clone(), refused.clone());
+        let data = Data::new(data, Arc::clone(&journal), clock.clone(), refused.clone());
         let wishes = (config.servers, config.checkpoints);
         let servers = Servers::new(members, wishes, data.clone(), Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
@@ -217,7 +217,7 @@ fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
 /// Brings store, ledger and parameter servers to where the journal ends. Whether there was a master before.
 fn replay(
     store: &mut AwareStore,
-    shards: &mut Shards,
+    data: &mut Accounts,
     members: &mut PsMembers,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
@@ -230,13 +230,14 @@ fn replay(
         }
     }
     if let Some(snapshot) = &recovered.snapshot {
-        records::restore(store, shards, members, snapshot)?;
+        records::restore(store, data, members, snapshot)?;
     }
     for record in recovered.facts.iter().filter(|record| !record.is_empty()) {
         for fact in records::decode(record)? {
             match fact {
                 JournalFact::Store(fact) => store.replay(fact),
-                JournalFact::Data(fact) => shards.replay(&fact),
+                JournalFact::Data(fact) => data.shards.replay(&fact),
+                JournalFact::LeftOut(counts) => data.left_out = counts,
                 JournalFact::Servers(fact) => members.replay(&fact),
             }
         }
@@ -340,8 +341,8 @@ async fn keep_house(job: &Job) {
             // With all in hand, so that nothing is decided between the snapshot and what it replaces.
             let compact = |store: &AwareStore| {
                 job.servers().with_members(|members| {
-                    let snapshot = |shards: &Shards| records::snapshot(store, shards, members);
-                    job.data().with_shards(|shards| job.journal().compact(snapshot(shards)))
+                    let snapshot = |data: &Accounts| records::snapshot(store, data, members);
+                    job.data().with_accounts(|data| job.journal().compact(snapshot(data)))
                 })
             };
             let compacted = job.with(|store, _, _| compact(store));

@@ -92,6 +92,8 @@ fn register_data(registry: &mut Registry, job: &Job) {
     let records =
         gauge(registry, "dataset_records", "Records of the epochs that have begun, by what has become of them");
     let batches = gauge(registry, "dataset_quarantined_batches", "Batches that the program fails of");
+    let help = "Of the records that are accounted for, those that were left out of their batches";
+    let left_out = gauge(registry, "dataset_left_out_records", help);
     for dataset in job.data().status() {
         let name = dataset.spec.name.to_string();
         let totals = dataset.totals;
@@ -105,6 +107,7 @@ fn register_data(registry: &mut Registry, job: &Job) {
         for (state, count) in states {
             set(&records, job, vec![("dataset", name.clone()), ("state", state.to_owned())], count);
         }
+        set(&left_out, job, vec![("dataset", name.clone())], dataset.left_out);
         set(&batches, job, vec![("dataset", name)], dataset.quarantine.len() as u64);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
-use flexor_engine::shards::{self, Shards};
+use flexor_engine::shards;
 use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
 use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::service::Outbox;
@@ -13,6 +13,8 @@ use flexor_wire::journal::v1 as wire;
 use prost::Message;
 use serde::Serialize;
 use thiserror::Error;
+
+use crate::data::{Accounts, LeftOut};
 
 /// A record that its checksum vouches for but that cannot be understood.
 #[derive(Debug, Error)]
@@ -32,36 +34,30 @@ pub enum JournalFact {
     Store(StoreFact),
     /// Of the data.
     Data(shards::Fact),
+    /// What was left out of the data so far.
+    LeftOut(LeftOut),
     /// Of the parameter servers.
     Servers(psmembers::Fact),
 }
 
-/// Facts about the data as one record.
-pub fn encode_data(facts: &[shards::Fact]) -> Vec<u8> {
-    let kind = |fact: &shards::Fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) });
-    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
-    wire::Record { facts }.encode_to_vec()
+/// Facts about the data as one record, and what was left out of it where that has changed.
+pub fn encode_data(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
+    record(data_kinds(facts, left_out))
 }
 
 /// Facts about the parameter servers as one record.
 pub fn encode_servers(facts: &[psmembers::Fact]) -> Vec<u8> {
-    let kind = |fact: &psmembers::Fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) });
-    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind(fact)) }).collect();
-    wire::Record { facts }.encode_to_vec()
+    record(server_kinds(facts))
 }
 
 /// Facts about the parameter servers and about the data as one record: both happen, or neither.
-pub fn encode_both(servers: &[psmembers::Fact], data: &[shards::Fact]) -> Vec<u8> {
-    let of_servers = servers.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }));
-    let of_data = data.iter().map(|fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) }));
-    let facts = of_servers.chain(of_data).map(|kind| wire::Fact { kind: Some(kind) }).collect();
-    wire::Record { facts }.encode_to_vec()
+pub fn encode_both(servers: &[psmembers::Fact], data: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
+    record(server_kinds(servers).chain(data_kinds(data, left_out)))
 }
 
 /// The facts of the store as one record.
 pub fn encode(facts: &[StoreFact]) -> Vec<u8> {
-    let facts = facts.iter().map(|fact| wire::Fact { kind: Some(kind_of(fact)) }).collect();
-    wire::Record { facts }.encode_to_vec()
+    record(facts.iter().map(kind_of))
 }
 
 /// The facts of a record.
@@ -71,15 +67,16 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Everything that is known, as one record.
-pub fn snapshot(store: &AwareStore, shards: &Shards, servers: &PsMembers) -> Vec<u8> {
+pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
         machines: store.machines().map(machine).collect(),
         operations: store.operations().map(operation_of).collect(),
         seq: store.keyspace().last_seq(),
-        shards: json(shards),
+        shards: json(&data.shards),
         servers: json(servers),
+        left_out: json(&data.left_out),
     }
     .encode_to_vec()
 }
@@ -87,7 +84,7 @@ pub fn snapshot(store: &AwareStore, shards: &Shards, servers: &PsMembers) -> Vec
 /// Brings a store, a ledger and the parameter servers to where a snapshot was taken.
 pub fn restore(
     store: &mut AwareStore,
-    shards: &mut Shards,
+    data: &mut Accounts,
     servers: &mut PsMembers,
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
@@ -104,12 +101,28 @@ pub fn restore(
     store.keyspace_mut().skip_to(snapshot.seq);
     store.settle(std::time::Duration::ZERO, &mut Outbox::default());
     if !snapshot.shards.is_empty() {
-        *shards = serde_json::from_slice(&snapshot.shards)?;
+        data.shards = serde_json::from_slice(&snapshot.shards)?;
+    }
+    if !snapshot.left_out.is_empty() {
+        data.left_out = serde_json::from_slice(&snapshot.left_out)?;
     }
     if !snapshot.servers.is_empty() {
         *servers = serde_json::from_slice(&snapshot.servers)?;
     }
     Ok(())
+}
+
+fn record(kinds: impl Iterator<Item = wire::fact::Kind>) -> Vec<u8> {
+    wire::Record { facts: kinds.map(|kind| wire::Fact { kind: Some(kind) }).collect() }.encode_to_vec()
+}
+
+fn data_kinds(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> impl Iterator<Item = wire::fact::Kind> {
+    let facts = facts.iter().map(|fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) }));
+    facts.chain(left_out.map(|counts| wire::fact::Kind::LeftOut(wire::LeftOut { counts: json(counts) })))
+}
+
+fn server_kinds(facts: &[psmembers::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
+    facts.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }))
 }
 
 /// A decision or a state as it stands in the journal.
@@ -135,6 +148,7 @@ fn fact_of(kind: wire::fact::Kind) -> Result<JournalFact, RecordError> {
         }
         wire::fact::Kind::Operation(operation) => StoreFact::Operation(origin_of(operation)),
         wire::fact::Kind::Shards(data) => return Ok(JournalFact::Data(serde_json::from_slice(&data.fact)?)),
+        wire::fact::Kind::LeftOut(left) => return Ok(JournalFact::LeftOut(serde_json::from_slice(&left.counts)?)),
         wire::fact::Kind::Servers(made) => return Ok(JournalFact::Servers(serde_json::from_slice(&made.fact)?)),
     };
     Ok(JournalFact::Store(fact))
@@ -192,7 +206,7 @@ mod tests {
         let read = decode(&encode(&facts)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Store).collect::<Vec<_>>());
         let granted = shards::Fact::Accounted { grant: shards::GrantId(3), batches: shards::Batches::new(0, 9) };
-        assert_eq!(decode(&encode_data(std::slice::from_ref(&granted))).unwrap(), [JournalFact::Data(granted)]);
+        assert_eq!(decode(&encode_data(std::slice::from_ref(&granted), None)).unwrap(), [JournalFact::Data(granted)]);
     }
 
     #[test]
@@ -202,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_position_that_was_restored_is_read_back() {
-        let mut shards = Shards::default();
+        let mut shards = shards::Shards::default();
         let mut facts = Vec::new();
         shards.register(shards::DatasetSpec::new("d", 100, 10).unwrap(), &mut facts).unwrap();
         let (worker, now) = (shards::WorkerId::new("w", 1), std::time::Duration::from_secs(1));
@@ -211,7 +225,7 @@ mod tests {
         let position = shards.position();
         assert!(!position.datasets["d"].epochs.is_empty(), "an epoch stands in it under its number");
         shards.restore(position, now, &mut facts).unwrap();
-        let read: Vec<JournalFact> = decode(&encode_data(&facts)).unwrap();
+        let read: Vec<JournalFact> = decode(&encode_data(&facts, None)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Data).collect::<Vec<_>>());
     }
 }

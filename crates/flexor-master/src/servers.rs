@@ -417,7 +417,8 @@ impl Servers {
         let ledger = ledger.map(|checkpoint| &*checkpoint.ledger);
         // What was closed before is open again, and nobody may hear otherwise behind the map that says so.
         self.0.closed.send_replace(Arc::default());
-        let wound = self.0.data.wind_back(ledger, |data| journal.append(&records::encode_both(facts, data)));
+        let write = |data: &[_], left_out: Option<&_>| journal.append(&records::encode_both(facts, data, left_out));
+        let wound = self.0.data.wind_back(ledger, write);
         wound.map_err(|because| JournalError::Contradiction(because.to_string()))?
     }
 

@@ -183,7 +183,7 @@ pub struct Outcome {
     pub steps: u64,
     /// Records of this worker that were accounted for.
     pub records: u64,
-    /// How many of these are damaged, and were left out of their batches.
+    /// How many of these are damaged or mean nothing, and were left out of their batches.
     pub damaged: u64,
     /// Parts of updates that were on a server before, from a batch that was computed again.
     pub applied_before: u64,

@@ -68,6 +68,8 @@ pub struct Records {
     pub repeated: u64,
     /// Accounted for and opened again by a restore.
     pub rewound: u64,
+    /// Accounted for, though they are damaged or mean nothing, and were left out of their batches.
+    pub left_out: u64,
     /// All epochs of all datasets are finished.
     pub finished: bool,
     /// All of all epochs, also of those that have not begun.
@@ -90,6 +92,7 @@ impl Standing {
             quarantined: records.quarantined,
             repeated: records.repeated,
             rewound: records.rewound,
+            left_out: records.left_out,
             finished: records.finished,
             total: records.total.max(records.expected),
         });

@@ -6,6 +6,8 @@ use flexor_engine::Because;
 use flexor_engine::shards::{DatasetSpec, Position};
 use flexor_model::Reason;
 
+use super::left_out::LeftOut;
+
 /// The most records of a dataset, and of all epochs of it that a position can know: whole numbers up to here are exact
 /// in floating point, which is all that many programs read JSON with.
 const MAX_RECORDS: u64 = 1 << 53;
@@ -20,13 +22,17 @@ pub(super) fn check(spec: &DatasetSpec) -> Result<(), Because> {
 }
 
 /// Whether every dataset of a position could have been registered, and what it has come to can be counted.
-pub(super) fn check_position(position: &Position) -> Result<(), Because> {
+pub(super) fn check_position(position: &Position, left_out: &LeftOut) -> Result<(), Because> {
     for (name, at) in &position.datasets {
         let could_be = DatasetSpec::new(name.clone(), at.spec.records, at.spec.batch.get()).is_ok();
         let records = u64::from(at.begun).checked_mul(at.spec.records);
         if !could_be || check(&at.spec).is_err() || records.is_none_or(|records| records > MAX_RECORDS) {
             return Err(Because::new(Reason::InvalidPosition, format!("the position of {name} cannot be")));
         }
+    }
+    if !left_out.is_possible(position) {
+        let detail = "the position has more records left out than there are";
+        return Err(Because::new(Reason::InvalidPosition, detail));
     }
     Ok(())
 }

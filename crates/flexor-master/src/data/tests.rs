@@ -4,7 +4,7 @@ use super::*;
 
 fn data() -> Data {
     Data::new(
-        Shards::default(),
+        Accounts::default(),
         Arc::new(Journal::in_memory()),
         Clock::start(crate::faults::Faults::off()),
         watch::Sender::new(None),

@@ -12,7 +12,7 @@ use flexor_wire::master::v1 as wire;
 use wire::reply::Result as Answer;
 
 use super::calls::MAX_WAIT;
-use crate::data::RecordsOfBatch;
+use crate::data::{Done, RecordsOfBatch};
 use crate::job::Job;
 
 pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer, wire::Refusal> {
@@ -39,7 +39,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
                     }
                 }
             });
-            let held = wire::Held { lease: lease.grant.0, first: lease.batches.first, count: lease.batches.count };
+            let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
             // Looked at behind the lease: what was leased before everything went back is nobody's any more.
             let rewound = job.servers().rewound();
@@ -63,7 +63,7 @@ pub(super) async fn acknowledge(
     acknowledge: wire::AcknowledgeBatches,
 ) -> Result<Answer, wire::Refusal> {
     let done = acknowledge.done.unwrap_or_default();
-    let accounted = job.data().acknowledge(worker, held(&done), acknowledge.durable).await;
+    let accounted = job.data().acknowledge(worker, said(&done), acknowledge.durable).await;
     let (records, lsn) = accounted.map_err(|because| refusal(&because))?;
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
@@ -74,14 +74,11 @@ pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) ->
 }
 
 pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack) -> Result<Answer, wire::Refusal> {
-    let list = |all: &[wire::Held]| all.iter().map(held).collect::<Vec<_>>();
-    let void = job.data().come_back(worker, &list(&back.holds), &list(&back.acknowledged)).await;
+    let holds: Vec<(GrantId, Batches)> = back.holds.iter().map(held).collect();
+    let acknowledged: Vec<Done> = back.acknowledged.iter().map(said).collect();
+    let void = job.data().come_back(worker, &holds, &acknowledged).await;
     let (void, lsn) = void.map_err(|because| refusal(&because))?;
-    let void = void.into_iter().map(|(grant, batches)| wire::Held {
-        lease: grant.0,
-        first: batches.first,
-        count: batches.count,
-    });
+    let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));
     Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
 }
 
@@ -129,6 +126,15 @@ pub(super) async fn ended(
 
 fn held(held: &wire::Held) -> (GrantId, Batches) {
     (GrantId(held.lease), Batches::new(held.first, held.count))
+}
+
+fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::Held {
+    wire::Held { lease, first, count, ..wire::Held::default() }
+}
+
+fn said(done: &wire::Held) -> Done {
+    let (grant, batches) = held(done);
+    Done { grant, batches, left_out: done.left_out, step: done.step }
 }
 
 fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {

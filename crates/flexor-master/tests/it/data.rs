@@ -8,7 +8,11 @@ use wire::request::Op;
 use crate::serving::{Node, Serving};
 
 fn dataset(records: u64) -> Op {
-    Op::Register(wire::Dataset { name: "d".to_owned(), records, batch: 10, epochs: Some(1), ..Default::default() })
+    Op::Register(of_records(records))
+}
+
+fn of_records(records: u64) -> wire::Dataset {
+    wire::Dataset { name: "d".to_owned(), records, batch: 10, epochs: Some(1), ..Default::default() }
 }
 
 fn lease(batches: u64) -> Op {
@@ -30,6 +34,16 @@ async fn leased(worker: &mut Node, batches: u64) -> wire::Lease {
         Answer::Lease(lease) => lease,
         other => panic!("{other:?}"),
     }
+}
+
+/// What is done, without some of its records.
+fn without(held: wire::Held, left_out: u64) -> wire::Held {
+    wire::Held { left_out, ..held }
+}
+
+async fn left_out(serving: &Serving) -> u64 {
+    let (_, text) = Serving::http(serving.grpc, "GET /api/datasets/d HTTP/1.1").await;
+    serde_json::from_str::<Value>(&text).unwrap()["leftOut"].as_u64().unwrap()
 }
 
 async fn post(serving: &Serving, path: &str, body: Value) -> (u16, Value) {
@@ -136,6 +150,59 @@ async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
     assert!(matches!(accounted, Answer::Accounted(wire::Accounted { records: 10, .. })), "{accounted:?}");
     assert_eq!(totals(&second).await["accounted"], 30);
     assert!(!leased(&mut worker, 1).await.batches.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_left_out_counts_with_the_acknowledgement_that_accounts_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    let mut worker = Node::connect(&first, "w", 1).await;
+    worker.ask(dataset(100)).await;
+    let one = leased(&mut worker, 1).await.held.unwrap();
+    let two = leased(&mut worker, 1).await.held.unwrap();
+    worker.ask(acknowledge(without(one, 3), false)).await;
+    worker.ask(acknowledge(without(one, 3), true)).await;
+    let stranger = wire::Held { lease: 99, ..without(one, 5) };
+    assert!(matches!(worker.ask(acknowledge(stranger, true)).await, Answer::Refusal(_)));
+    assert_eq!(left_out(&first).await, 3, "said twice is once, and what is refused does not count");
+    let (_, metrics) = Serving::http(first.http, "GET /metrics HTTP/1.1").await;
+    assert!(metrics.contains("flexor_dataset_left_out_records{job=\"mnist\",dataset=\"d\"} 3"), "{metrics}");
+    drop(first);
+
+    let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    assert_eq!(left_out(&second).await, 3);
+    let mut worker = Node::connect(&second, "w", 1).await;
+    // The master before may have known of both, or not.
+    let acknowledged = vec![without(one, 3), without(two, 10)];
+    worker.ask(Op::ComeBack(wire::ComeBack { holds: vec![], acknowledged })).await;
+    worker.ask(acknowledge(without(two, 10), true)).await;
+    assert_eq!(left_out(&second).await, 13);
+    drop(second);
+
+    let third = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
+    assert_eq!((left_out(&third).await, &totals(&third).await["accounted"]), (13, &json!(20)));
+}
+
+#[tokio::test]
+async fn what_is_left_out_goes_back_with_the_data() {
+    let serving = Serving::start(1, 1).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let steps = wire::Dataset { step_batches: Some(2), steps_ahead: 1, ..of_records(100) };
+    worker.ask(Op::Register(steps)).await;
+    let mut position = String::new();
+    for number in 0..4 {
+        let lease = leased(&mut worker, 1).await;
+        let done = wire::Held { step: lease.batches[0].step, ..without(lease.held.unwrap(), 1 << number) };
+        worker.ask(acknowledge(done, false)).await;
+        if number == 2 {
+            let Answer::Position(at) = worker.ask(Op::Position(wire::GetPosition {})).await else { panic!() };
+            position = at.position;
+        }
+    }
+    assert_eq!(left_out(&serving).await, 15);
+    worker.ask(Op::Restore(wire::RestorePosition { position })).await;
+    assert_eq!(left_out(&serving).await, 3, "a position has whole steps: the third batch is gone through again");
+    assert_eq!(totals(&serving).await["accounted"], 20);
 }
 
 #[tokio::test]

@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn what_is_done_is_taken_out_of_what_is_held() {
-        let held = |first, count| wire::Held { lease: 1, first, count };
+        let held = |first, count| wire::Held { lease: 1, first, count, ..wire::Held::default() };
         assert_eq!(without(held(4, 4), held(4, 1)), [held(5, 3)]);
         assert_eq!(without(held(4, 4), held(5, 2)), [held(4, 1), held(7, 1)]);
         assert_eq!(without(held(4, 4), held(0, 99)), []);
         assert_eq!(without(held(4, 4), held(8, 2)), [held(4, 4)]);
-        let other = wire::Held { lease: 2, first: 4, count: 4 };
+        let other = wire::Held { lease: 2, ..held(4, 4) };
         assert_eq!(without(other, held(4, 4)), [other]);
     }
 }

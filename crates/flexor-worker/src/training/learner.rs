@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flexor_ps::client::{Client, Gradients as Pushed};
 use flexor_ps::layout::TableId;
+use flexor_wire::master::v1 as wire;
 use tokio::sync::Semaphore;
 
 use super::evaluating::Running;
@@ -66,13 +67,20 @@ impl Learner<'_> {
         Ok(())
     }
 
+    /// A batch is done; counted here if nobody else has done it.
+    async fn acknowledge(&mut self, held: wire::Held) -> Result<(), TrainingError> {
+        let records = self.ledger.acknowledge(held, false).await?;
+        self.outcome.records += records;
+        self.outcome.damaged += held.left_out.min(records);
+        Ok(())
+    }
+
     /// How it stands, when that is to be told.
     async fn learn_one(&mut self, next: Prepared) -> Result<Option<Standing>, TrainingError> {
-        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound, damaged } = next;
-        self.outcome.damaged += damaged;
+        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound } = next;
         if batch.is_empty() {
             // Nothing of it can be learnt, and it is accounted for all the same.
-            self.outcome.records += self.ledger.acknowledge(held, false).await?;
+            self.acknowledge(held).await?;
             return Ok(None);
         }
         let step = Step { batch: &batch, lookup: &lookup, variables: &variables, rows: &rows };
@@ -100,7 +108,7 @@ impl Learner<'_> {
         };
         let pushed = self.pusher.push_since(&push, &versions).await?;
         self.outcome.applied_before += u64::from(pushed.taken_before) + u64::from(pushed.too_late);
-        self.outcome.records += self.ledger.acknowledge(held, false).await?;
+        self.acknowledge(held).await?;
         self.outcome.steps += 1;
         Ok(self.progress.step(&batch, &self.gradients))
     }

@@ -30,6 +30,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(2);
 /// A batch with everything that a step needs.
 pub(super) struct Prepared {
     pub(super) id: BatchId,
+    /// With how many of its records are damaged or mean nothing, and left out.
     pub(super) held: wire::Held,
     pub(super) batch: Batch,
     pub(super) lookup: Lookup,
@@ -39,8 +40,6 @@ pub(super) struct Prepared {
     pub(super) versions: Versions,
     /// The map by which all servers had last gone back when it was leased.
     pub(super) rewound: u64,
-    /// How many of its records are damaged, and left out.
-    pub(super) damaged: u64,
 }
 
 /// What records are read with.
@@ -111,7 +110,7 @@ impl Reading {
     ) -> Result<Option<Prepared>, TrainingError> {
         let (dataset, features) = (self.dataset.clone(), &mut self.features);
         let batch = &mut self.batch;
-        let damaged = tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
+        let left_out = tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
         let mut lookup = Lookup::default();
         self.looker.look_up(&self.batch, &mut lookup);
         let mut rows = Vec::new();
@@ -136,7 +135,8 @@ impl Reading {
         let first = of.number * u64::from(self.size);
         let len = u32::try_from(of.count).unwrap_or(u32::MAX);
         let id = BatchId { dataset: lease.dataset, epoch: lease.epoch, first, len };
-        let held = held(lease, of);
+        let step = of.step.filter(|_| left_out > 0);
+        let held = wire::Held { left_out, step, ..held(lease, of) };
         Ok(Some(Prepared {
             id,
             held,
@@ -146,11 +146,11 @@ impl Reading {
             rows,
             versions,
             rewound: lease.rewound,
-            damaged,
         }))
     }
 }
 
 fn held(lease: &wire::Lease, of: &wire::Batch) -> wire::Held {
-    wire::Held { lease: lease.held.unwrap_or_default().lease, first: of.number, count: 1 }
+    let lease = lease.held.unwrap_or_default().lease;
+    wire::Held { lease, first: of.number, count: 1, ..wire::Held::default() }
 }

@@ -100,11 +100,14 @@ pub struct StartedAgain {
 
 /// What became of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RecordCounts {
     /// All of all epochs, also of those that have not begun.
     pub expected: u64,
     /// Acknowledged.
     pub accounted: u64,
+    /// Of those: damaged, or without meaning, and left out of their batches.
+    pub left_out: u64,
     /// Gone through more than once, at most.
     pub recomputed: u64,
     /// Taken out, because the program fails of them.
@@ -186,10 +189,10 @@ fn words(kind: ExitKind) -> &'static str {
 }
 
 fn counts(records: Records, outcome: Outcome) -> RecordCounts {
-    let Records { expected: _, accounted, quarantined, repeated, rewound, finished: _, total: expected } = records;
+    let Records { accounted, quarantined, repeated, rewound, left_out, total: expected, .. } = records;
     let open = expected.saturating_sub(accounted).saturating_sub(quarantined);
     let (lost, left) = if outcome == Outcome::Succeeded { (open, 0) } else { (0, open) };
-    RecordCounts { expected, accounted, recomputed: repeated + rewound, quarantined, lost, left }
+    RecordCounts { expected, accounted, left_out, recomputed: repeated + rewound, quarantined, lost, left }
 }
 
 #[cfg(test)]
@@ -220,6 +223,7 @@ mod tests {
             quarantined: 60,
             repeated: 7,
             rewound: 5,
+            left_out: 3,
             finished: false,
             total: 1000,
         };
@@ -277,6 +281,7 @@ mod tests {
         let counts = |phase| of(&job(phase), &[], &[], BEGAN).records.unwrap();
         let done = counts(Phase::Succeeded);
         assert_eq!((done.lost, done.left, done.recomputed, done.quarantined), (40, 0, 12, 60));
+        assert_eq!((done.accounted, done.left_out), (900, 3), "what is left out is accounted for");
         for phase in [Phase::Failed, Phase::Running] {
             assert_eq!((counts(phase).lost, counts(phase).left), (0, 40), "{phase:?}");
         }

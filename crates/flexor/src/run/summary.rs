@@ -2,6 +2,7 @@
 //! of its records, and in one line how it ended.
 
 mod servers;
+mod wrapping;
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub fn text(accounts: &[Account], logs: Option<&Path>) -> String {
     for account in accounts {
         text.push_str(&format!("\n{}\n", account.key));
         for (name, told) in rows(account, logs) {
-            text.push_str(&format!("  {name:<NAMES$}{told}\n"));
+            text.push_str(&wrapping::row(name, NAMES, &told));
         }
     }
     if !accounts.is_empty() {
@@ -60,8 +61,11 @@ fn time(seconds: f64, time: Time) -> String {
 }
 
 fn told(records: RecordCounts, outcome: Outcome) -> String {
-    let RecordCounts { expected, accounted, recomputed, quarantined, lost, left } = records;
+    let RecordCounts { expected, accounted, left_out, recomputed, quarantined, lost, left } = records;
     let mut parts = vec![format!("{expected} expected"), format!("{accounted} accounted for")];
+    if left_out > 0 {
+        parts.push(format!("{left_out} of them left out"));
+    }
     parts.push(match recomputed {
         0 => "0 recomputed".to_owned(),
         some => format!("at most {some} recomputed"),
@@ -112,12 +116,13 @@ mod tests {
     #[test]
     fn what_went_wrong_is_told_with_its_numbers() {
         let again = |reason: Reason, words, count| StartedAgain { reason: reason.as_str(), words, count };
-        let records = |lost, left| RecordCounts {
+        let records = |left_out, left| RecordCounts {
             expected: 1000,
-            accounted: 960 - lost - left,
+            accounted: 960 - left,
+            left_out,
             recomputed: 40,
             quarantined: 40,
-            lost,
+            lost: 0,
             left,
         };
         let succeeded = Account {
@@ -127,7 +132,7 @@ mod tests {
                 again(Reason::ProgramKilled, "killed", 2),
                 again(Reason::OutOfMemory, "out of memory", 1),
             ],
-            records: Some(records(0, 0)),
+            records: Some(records(12, 0)),
             ..account("data", Outcome::Succeeded)
         };
         let failed = Account {

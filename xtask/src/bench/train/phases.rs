@@ -78,7 +78,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
             };
             client.push(&push).await?;
             clock.done(4);
-            let held = wire::Held { lease: lease.held.unwrap_or_default().lease, first: of.number, count: 1 };
+            let held = wire::Held { first: of.number, count: 1, ..lease.held.unwrap_or_default() };
             ledger.acknowledge(held, false).await?;
             clock.done(5);
             batches += 1;

@@ -45,7 +45,11 @@ fn damaged_records_are_left_out_by_choice_and_every_record_is_accounted_for() {
     let other = manifest.replace("--data=quickstart.csv", "--data=quickstart.recordio");
     fs::write(folder.join("job.yaml"), other).unwrap();
     let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    assert!(ended.stdout.contains("20000 expected, 20000 accounted for"), "{}", ended.stdout);
+    let told = format!("20000 expected, 20000 accounted for, {damaged} of them left out, 0 recomputed, 0 lost");
+    assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+    let report = fs::read_to_string(folder.join("report/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["jobs"][0]["records"]["leftOut"], damaged, "{}", report["jobs"][0]["records"]);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
     let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and left out").unwrap();
     let counted: u64 = left_out.captures_iter(&logs).map(|one| one[1].parse::<u64>().unwrap()).sum();
@@ -68,7 +72,7 @@ fn records_that_mean_nothing_are_left_out_by_choice_and_named_without_it() {
 
     Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&place);
     let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    assert!(ended.stdout.contains("20000 expected, 20000 accounted for"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("20000 expected, 20000 accounted for, 2 of them left out"), "{}", ended.stdout);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
     for named in ["record 999: it has 16 columns", "record 11999: column label is"] {
         assert!(logs.contains(named), "{named}: {logs}");
