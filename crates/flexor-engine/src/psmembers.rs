@@ -145,7 +145,7 @@ impl PsMembers {
         self.settings = settings;
         self.now = now;
         self.recall_answers();
-        // Facts were replayed before it was known how many are kept.
+        // The master before this one may have kept more.
         self.forget_old_checkpoints();
         self.last_move = life << 32;
         self.all_known_at = if self.map.epoch.0 > 0 { now + AFTER_RESTART } else { now };
@@ -392,7 +392,7 @@ impl PsMembers {
                 }
             }
             Fact::Saving { checkpoint } => self.last_save = self.last_save.max(*checkpoint),
-            Fact::Saved { checkpoint, ledger } => self.apply_saved(*checkpoint, ledger),
+            Fact::Saved { checkpoint, ledger, oldest } => self.apply_saved(*checkpoint, ledger, *oldest),
             Fact::Spoiled { checkpoint, .. } => self.checkpoints.retain(|known| known.number != *checkpoint),
             Fact::Lost { partition, origin, updates } => self.apply_lost(*partition, *origin, *updates),
             Fact::Answered { answered } => self.apply_answered(answered),

@@ -43,6 +43,9 @@ pub enum Fact {
         checkpoint: u64,
         /// Where the data stood when it was begun.
         ledger: Arc<str>,
+        /// The oldest that is kept beside it: servers delete those before.
+        #[serde(default)]
+        oldest: u64,
     },
     /// A checkpoint cannot be read.
     Spoiled {

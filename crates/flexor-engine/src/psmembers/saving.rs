@@ -93,7 +93,7 @@ impl PsMembers {
         let is_new = self.map.epoch.0 == 0 && self.model.is_none() && self.checkpoints.is_empty();
         if let Some((Checkpoint { number, ledger }, model)) = latest.filter(|_| is_new) {
             self.decide(Fact::Declared { model: model.into() }, facts);
-            self.decide(Fact::Saved { checkpoint: number, ledger }, facts);
+            self.decide(self.saved(number, ledger), facts);
         }
         self.settle(facts);
     }
@@ -197,7 +197,7 @@ impl PsMembers {
             let ledger = Arc::clone(ledger);
             self.saving = None;
             self.unsaved = None;
-            self.decide(Fact::Saved { checkpoint: number, ledger }, facts);
+            self.decide(self.saved(number, ledger), facts);
         }
         self.settle(facts);
     }
@@ -291,13 +291,20 @@ impl PsMembers {
         }
     }
 
-    pub(super) fn apply_saved(&mut self, checkpoint: u64, ledger: &Arc<str>) {
-        self.last_save = self.last_save.max(checkpoint);
-        self.checkpoints.push(Checkpoint { number: checkpoint, ledger: Arc::clone(ledger) });
-        self.forget_old_checkpoints();
+    fn saved(&self, checkpoint: u64, ledger: Arc<str>) -> Fact {
+        let before = self.checkpoints.iter().map(|known| known.number);
+        let kept =
+            before.chain([checkpoint]).rev().take(self.settings.keep.filter(|keep| *keep > 0).unwrap_or(usize::MAX));
+        Fact::Saved { checkpoint, ledger, oldest: kept.last().unwrap_or(checkpoint) }
     }
 
-    /// Servers delete all but the last ones.
+    pub(super) fn apply_saved(&mut self, checkpoint: u64, ledger: &Arc<str>, oldest: u64) {
+        self.last_save = self.last_save.max(checkpoint);
+        self.checkpoints.push(Checkpoint { number: checkpoint, ledger: Arc::clone(ledger) });
+        self.checkpoints.retain(|known| known.number >= oldest);
+    }
+
+    /// Forgets all but the last ones, as servers do.
     pub(super) fn forget_old_checkpoints(&mut self) {
         let keep = self.settings.keep.unwrap_or(0);
         if keep > 0 && self.checkpoints.len() > keep {

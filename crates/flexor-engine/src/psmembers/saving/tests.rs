@@ -139,6 +139,40 @@ fn a_damaged_one_is_left_out_and_the_one_before_is_taken() {
     assert!(seats.clone().all(|seat| seat.owner.is_some()));
 }
 
+fn saved(checkpoint: u64, oldest: u64) -> Fact {
+    Fact::Saved { checkpoint, ledger: "ledger".into(), oldest }
+}
+
+#[test]
+fn a_master_that_is_started_again_knows_no_more_checkpoints_than_are_kept() {
+    let mut members = PsMembers::default();
+    (1..=4).for_each(|number| members.replay(&saved(number, 0)));
+    let known = |keep: Option<usize>| -> Vec<u64> {
+        let settings = Settings { keep, ..Settings::default() };
+        let members = members.clone().resume(settings, 2, Duration::from_secs(1));
+        members.checkpoints().iter().map(|checkpoint| checkpoint.number).collect()
+    };
+    assert_eq!(known(Some(2)), [3, 4], "the master before this one kept more");
+    assert_eq!(known(Some(9)), [1, 2, 3, 4]);
+    assert_eq!(known(Some(0)), [1, 2, 3, 4], "all are kept");
+    assert_eq!(known(None), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_checkpoint_that_was_deleted_does_not_come_back_with_the_next_master() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.members.settings.keep = Some(2);
+    (1..=3).for_each(|_| story.saves());
+    assert_eq!(story.saved(), [2, 3]);
+    for number in [3, 2] {
+        story.members.unreadable(&server("ps-0"), number, &[], "a bit is flipped", story.now, &mut story.facts);
+    }
+    let mut next = PsMembers::default();
+    story.facts.iter().for_each(|fact| next.replay(fact));
+    let next = next.resume(story.members.settings.clone(), 2, story.now);
+    assert_eq!((next.checkpoints(), story.members.checkpoints()), (&[][..], &[][..]));
+}
+
 #[test]
 fn what_clients_were_answered_for_and_no_checkpoint_has_is_lost() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
