@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, Life};
 
 use super::account::Account;
@@ -78,6 +79,14 @@ impl Run {
     /// The lives of a job's pods.
     fn lives_of<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a Life> {
         self.lives.iter().filter(move |life| life.job == *job)
+    }
+}
+
+/// How far a life is, or was, in a word. What a pod that is taken away answers says nothing about its program.
+fn end(life: &Life) -> String {
+    match life.phase {
+        PodPhase::Failed if life.taken_away => "Removed".to_owned(),
+        phase => format!("{phase:?}"),
     }
 }
 

@@ -110,7 +110,7 @@ fn pod_part<'a>(run: &Run, life: &'a Life) -> PodPart<'a> {
         created_at: run.at(life.created_at),
         started_at: life.started_at.map(|at| run.at(at)),
         ended_at: life.ended_at.map(|at| run.at(at)),
-        phase: format!("{:?}", life.phase),
+        phase: super::end(life),
         taken_away: life.taken_away,
         exit_code: life.exit_code,
         reason: life.reason.as_deref(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::controller::{JobStatus, Phase, PodPhase};
-use flexor_local::cluster::{Activity, ClusterEvent, JobKey, JobView, Life, Span, Standing, Timeline};
+use flexor_local::cluster::{Activity, ClusterEvent, JobKey, JobView, Life, Records, Span, Standing, Timeline};
 use flexor_model::Reason;
 use serde_json::Value;
 
@@ -79,6 +79,8 @@ fn run() -> Run {
         let mut standing = Standing::default();
         standing.nodes = 2;
         standing.steps_per_second = Some(10.0 + seconds);
+        // Of the first of three epochs.
+        standing.records = Some(Records { expected: 1000, accounted: 900, total: 3000, ..Records::default() });
         Sample { at: at(seconds), standing }
     };
     let event = |number, seconds, pod: Option<&str>, reason, detail: &str| {
@@ -95,6 +97,11 @@ fn run() -> Run {
             life("mnist-worker-1", (0.1, 0.2, Some(4.0)), PodPhase::Failed, "Error"),
             life("mnist-worker-1", (4.1, 4.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
             life("mnist-worker-2", (7.0, 7.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
+            Life {
+                taken_away: true,
+                exit_code: Some(143),
+                ..life("mnist-worker-3", (7.0, 7.2, Some(8.0)), PodPhase::Failed, "Terminated")
+            },
         ],
         events: vec![
             event(1, 0.0, None, Reason::JobCreated, "the job is taken up"),
