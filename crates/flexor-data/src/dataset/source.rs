@@ -9,7 +9,7 @@ use crate::data_file::DataFile;
 use crate::error::DataError;
 use crate::format::{CsvHeader, Format};
 use crate::idx::IdxPair;
-use crate::lines::{LineIndex, Lines, LinesError};
+use crate::lines::{Cut, LineIndex, Lines, LinesError};
 use crate::recordio::{Chunk, Chunks, FileKey, Index, Unread};
 
 /// A file and what is known about its inside.
@@ -92,7 +92,13 @@ impl Source {
 
     /// What is known to be damaged although nothing has been read.
     pub(super) fn damage_at_first_sight(&self) -> Vec<Damage> {
-        let Self::RecordIo { file, index } = self else { return Vec::new() };
+        let (file, index) = match self {
+            Self::RecordIo { file, index } => (file, index),
+            Self::Lines { file, index } => {
+                return index.cut().map(|cut| of_cut(file, index, cut)).into_iter().collect();
+            }
+            Self::Idx(_) => return Vec::new(),
+        };
         let damage = |offset, records, flaw: String| Damage { file: file.path().to_owned(), offset, records, flaw };
         let chunks = index.chunks().iter().filter_map(|chunk| {
             let flaw = chunk.flaw.as_ref()?;
@@ -120,8 +126,15 @@ impl Source {
             Self::RecordIo { file, index } => read_chunks(file, index, memory, range, sink),
             Self::Lines { file, index } => {
                 let content = file.again()?;
-                let read = index.read(&content, range, sink).map_err(|error| of_lines(file.path(), error));
-                Ok(read.map_err(|error| unless_changed(file, &content, error))?)
+                let cut = index.cut().filter(|_| range.end == index.records());
+                let whole = if cut.is_some() { range.start..range.end - 1 } else { range };
+                let (from, until) = (whole.end, index.records());
+                let read = index.read(&content, whole, sink).map_err(|error| of_lines(file.path(), error));
+                read.map_err(|error| unless_changed(file, &content, error))?;
+                match cut {
+                    Some(cut) => Err(Failure::Damaged { from, until, damage: of_cut(file, index, cut) }),
+                    None => Ok(()),
+                }
             }
             Self::Idx(pair) => Ok(pair.read(range, sink)?),
         }
@@ -153,6 +166,12 @@ fn read_chunks(
 /// A file that is written to while it is read can fail in any way; then that is what has to be told.
 fn unless_changed(file: &DataFile, content: &File, error: DataError) -> DataError {
     file.check(content).err().unwrap_or(error)
+}
+
+fn of_cut(file: &DataFile, index: &LineIndex, Cut { offset, fields, columns }: Cut) -> Damage {
+    let records = Some(index.records() - 1..index.records());
+    let flaw = format!("a row has {fields} of {columns} fields; was the file cut?");
+    Damage { file: file.path().to_owned(), offset, records, flaw }
 }
 
 fn of_lines(path: &Path, error: LinesError) -> DataError {

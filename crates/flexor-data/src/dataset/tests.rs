@@ -172,3 +172,24 @@ fn many_threads_read_the_same_data() {
         }
     });
 }
+
+#[test]
+fn a_table_that_was_cut_is_damaged_where_its_last_row_begins() {
+    let folder = Folder::with(&[("a.csv", b"x,y,z\n1,2,3\n4,5,6\n7,8"), ("b.csv", b"x,y,z\n1,2,3\n")]);
+    let error = folder.open(OnDamage::Fail).unwrap_err().to_string();
+    let told = "a.csv: damaged at byte 18, records 2 to 2: a row has 2 of 3 fields; was the file cut?; restore the file, or \
+                leave such records out with --damaged skip";
+    assert!(error.ends_with(told), "{error}");
+    let dataset = folder.open(OnDamage::Skip).unwrap();
+    assert_eq!(read(&dataset, 0..4).unwrap(), ["1,2,3", "4,5,6", "-", "1,2,3"]);
+    assert_eq!(read(&dataset, 0..2).unwrap(), ["1,2,3", "4,5,6"]);
+    assert_eq!(read(&dataset, 2..3).unwrap(), ["-"]);
+    assert_eq!(dataset.damage().len(), 1);
+}
+
+#[test]
+fn a_last_row_without_an_end_may_be_whole() {
+    for table in [&b"x,y\n1,2\n3,4"[..], b"x,y\n1,2\n3\n", b"x\n1\n2", b"x,y", b""] {
+        Folder::with(&[("a.csv", table)]).open(OnDamage::Fail).unwrap();
+    }
+}

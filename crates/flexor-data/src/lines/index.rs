@@ -3,6 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use super::walk::{Lines, LinesError, walk};
+use crate::csv;
 use crate::format::CsvHeader;
 use crate::read_at::ReadAt;
 
@@ -22,13 +23,25 @@ pub(crate) struct LineIndex {
     records: u64,
     end: u64,
     header: Option<Vec<u8>>,
+    cut: Option<Cut>,
+}
+
+/// The last row of a table that has neither an end nor all of its fields: the file was cut there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Where the row begins.
+    pub(crate) offset: u64,
+    /// How many fields it has.
+    pub(crate) fields: usize,
+    /// How many the others have: the line with their names, or the first row.
+    pub(crate) columns: usize,
 }
 
 impl LineIndex {
     /// Goes through a file once.
     pub(crate) fn of(source: &dyn ReadAt, lines: Lines, header: CsvHeader) -> Result<Self, LinesError> {
         let end = source.size()?;
-        let mut index = Self { lines, places: Vec::new(), records: 0, end, header: None };
+        let mut index = Self { lines, places: Vec::new(), records: 0, end, header: None, cut: None };
         let mut wants_header = lines == Lines::Csv && header == CsvHeader::FirstLine;
         walk(source, lines, (start(source, end)?, end), WHOLE, &mut |offset, line| {
             if std::mem::take(&mut wants_header) {
@@ -41,12 +54,40 @@ impl LineIndex {
             index.records += 1;
             ControlFlow::Continue(())
         })?;
+        index.cut = index.find_cut(source)?;
         Ok(index)
+    }
+
+    fn find_cut(&self, source: &dyn ReadAt) -> Result<Option<Cut>, LinesError> {
+        if self.lines != Lines::Csv || self.records == 0 {
+            return Ok(None);
+        }
+        let mut last = [0; 1];
+        source.read_exact_at(&mut last, self.end - 1)?;
+        if last == *b"\n" {
+            return Ok(None);
+        }
+        let fields = |record: u64| {
+            let mut fields = 0;
+            self.read(source, record..record + 1, &mut |_, line| fields = csv::fields(line).count())?;
+            Ok::<_, LinesError>(fields)
+        };
+        let columns = match &self.header {
+            Some(header) => csv::fields(header).count(),
+            None => fields(0)?,
+        };
+        let (fields, offset) = (fields(self.records - 1)?, self.place(source, self.records - 1)?);
+        Ok((fields < columns).then_some(Cut { offset, fields, columns }))
     }
 
     /// How many records there are.
     pub(crate) fn records(&self) -> u64 {
         self.records
+    }
+
+    /// The last record, where it was cut.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.cut
     }
 
     /// The line with the names of the columns.
