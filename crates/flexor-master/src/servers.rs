@@ -303,10 +303,15 @@ impl Servers {
                 changed = stirred.changed() => if changed.is_err() {
                     return;
                 },
-                changed = changes.changed(), if self.mode() == Mode::Sync => if changed.is_err() {
-                    return;
+                changed = changes.changed(), if self.0.checkpoints.is_some() || self.mode() == Mode::Sync => {
+                    if changed.is_err() {
+                        return;
+                    }
                 },
                 _ = pulse.tick() => self.look_again(),
+            }
+            if let Err(because) = self.go_on_saving() {
+                tracing::warn!(%because, "no checkpoint can be written");
             }
         }
     }

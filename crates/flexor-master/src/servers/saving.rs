@@ -36,6 +36,8 @@ pub(super) struct Schedule {
     next: Option<Duration>,
     /// All data was accounted for when servers were told to write the last one: there is nothing to come.
     is_last: bool,
+    /// All data was accounted for when the last one was begun without being asked for.
+    is_end_begun: bool,
     /// A server has said what lies in the folder, and the job begins with that.
     is_found: bool,
     /// Why the job cannot begin with what was found.
@@ -209,7 +211,7 @@ impl Servers {
         }
     }
 
-    /// Begins a checkpoint when it is due, and lets servers write when nothing is moved any more.
+    /// Begins a checkpoint when it is due.
     pub(super) fn save_when_due(&self) -> Result<(), Because> {
         let Some(checkpoints) = &self.0.checkpoints else { return Ok(()) };
         let now = self.0.clock.now();
@@ -226,6 +228,15 @@ impl Servers {
         if is_due {
             self.begin_saving()?;
         }
+        Ok(())
+    }
+
+    /// Begins the last checkpoint as soon as all data is learnt, before anybody asks for it: with one copy, what a server
+    /// that is lost until then has learnt is gone. Lets servers write when nothing is moved any more.
+    pub(super) fn go_on_saving(&self) -> Result<(), Because> {
+        if self.is_end_due() && self.begin_saving()? {
+            self.lock().schedule.is_end_begun = true;
+        }
         let is_still = self.lock().members.is_still();
         if !is_still {
             return Ok(());
@@ -241,11 +252,29 @@ impl Servers {
         Ok(())
     }
 
-    fn begin_saving(&self) -> Result<(), Because> {
-        if self.decide(PsMembers::begin_saving)? {
+    /// All is learnt, and nothing that has all of it was begun yet. What cannot be begun is not due: nothing would come of
+    /// it but another look. If it fails, who waits for it tries again.
+    fn is_end_due(&self) -> bool {
+        if self.0.checkpoints.is_none() {
+            return false;
+        }
+        let mut state = self.lock();
+        let is_finished = self.0.data.is_finished();
+        state.schedule.is_end_begun &= is_finished;
+        state.schedule.is_last &= is_finished;
+        let State { members, schedule, .. } = &*state;
+        let is_kept = !members.map().seats.is_empty() && members.map().seats.iter().all(|seat| seat.owner.is_some());
+        let is_begun = schedule.is_end_begun || schedule.is_last || members.is_saving();
+        is_finished && !is_begun && is_kept && members.model().is_some()
+    }
+
+    /// Whether one is begun.
+    fn begin_saving(&self) -> Result<bool, Because> {
+        let is_begun = self.decide(PsMembers::begin_saving)?;
+        if is_begun {
             self.lock().schedule.is_last = false;
         }
-        Ok(())
+        Ok(is_begun)
     }
 
     /// Where checkpoints lie, if some are made.

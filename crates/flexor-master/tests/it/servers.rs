@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flexor_master::Checkpoints;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
 use flexor_wire::master::v1::from_server::Message;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use crate::serving::Serving;
+use crate::serving::{Node, Serving};
 
 /// A server that does at once what it is told.
 struct FakeServer {
@@ -51,6 +52,18 @@ impl FakeServer {
             }
         }
     }
+}
+
+/// A master whose checkpoints are due in an hour, a server, and a model.
+async fn saving() -> (Serving, FakeServer) {
+    let checkpoints = Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(3600), keep: 0 };
+    let serving = Serving::saving(1, 1, None, None, Some(checkpoints)).await.unwrap();
+    let server = FakeServer::come(&serving, "ps-0", 1).await;
+    let found = wire::CheckpointsFound::default();
+    server.reports.send(wire::FromServer { message: Some(Message::Found(found)) }).await.unwrap();
+    let mut client = ServersClient::new(serving.channel().await);
+    client.declare(wire::DeclareModel { model: "{}".to_owned() }).await.unwrap();
+    (serving, server)
 }
 
 fn owned(map: &wire::ServerMap, name: &str) -> usize {
@@ -128,6 +141,37 @@ async fn an_earlier_life_of_a_server_is_refused() {
     let mut earlier = FakeServer::come(&serving, "ps-0", 1).await;
     let wire::to_server::Message::Refusal(refusal) = earlier.next().await else { panic!("it is not refused") };
     assert_eq!(refusal.reason, "ServerReplaced");
+}
+
+#[tokio::test]
+async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_it() {
+    let (serving, mut server) = saving().await;
+    server.obey_until(|map| map.epoch > 0).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let all = wire::Dataset { name: "d".to_owned(), records: 20, batch: 10, epochs: Some(1), ..Default::default() };
+    worker.ask(wire::request::Op::Register(all)).await;
+    for _ in 0..2 {
+        let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches: 1, ..Default::default() };
+        let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
+        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        worker.ask(wire::request::Op::Acknowledge(done)).await;
+    }
+    let order = loop {
+        if let wire::to_server::Message::Plan(wire::ServerPlan { save: Some(order), .. }) = server.next().await {
+            break order;
+        }
+    };
+    let mut client = ServersClient::new(serving.channel().await);
+    let says = async |result| {
+        let report = wire::SaveReport { number: order.number, result: Some(result) };
+        server.reports.send(wire::FromServer { message: Some(Message::Save(report)) }).await.unwrap();
+    };
+    says(wire::save_report::Result::Part("{}".to_owned())).await;
+    says(wire::save_report::Result::Sealed(true)).await;
+    let saved = client.save(wire::SaveModel {}).await.unwrap().into_inner();
+    assert!(!saved.unfinished);
+    let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
+    assert!(status.contains(&format!("\"latest\":{}", order.number)), "and no other is made for who asks: {status}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flexor_engine::rendezvous::Settings;
 use flexor_master::faults::Faults;
-use flexor_master::{Config, Master, MasterError, Ports, Token};
+use flexor_master::{Checkpoints, Config, Master, MasterError, Ports, Token};
 use flexor_wire::master::v1 as wire;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -39,6 +39,17 @@ impl Serving {
         state: Option<&Path>,
         token: Option<&str>,
     ) -> Result<Self, MasterError> {
+        Self::saving(min, max, state, token, None).await
+    }
+
+    /// With checkpoints.
+    pub(crate) async fn saving(
+        min: u32,
+        max: u32,
+        state: Option<&Path>,
+        token: Option<&str>,
+        checkpoints: Option<Checkpoints>,
+    ) -> Result<Self, MasterError> {
         let free = || TcpListener::bind("127.0.0.1:0");
         let ports = Ports { grpc: free().await?, store: free().await?, http: free().await? };
         let [grpc, http] = [&ports.grpc, &ports.http].map(|port| port.local_addr().unwrap());
@@ -47,7 +58,7 @@ impl Serving {
             uid: "uid-1".into(),
             settings: Settings::new(min, max).unwrap(),
             servers: Default::default(),
-            checkpoints: None,
+            checkpoints,
             state: state.map(Path::to_owned),
             token: token.map(|token| Token::parse(token).unwrap()),
             plain_store: false,
