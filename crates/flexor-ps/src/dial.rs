@@ -1,6 +1,6 @@
 //! Connecting to the master and to servers: one way, with the same settings for all.
 //!
-//! Connections are TCP unless whoever starts a server or a client brings a [`Dialer`] of its own, as the simulation does.
+//! Connections are TCP unless whoever starts a server, a client or a worker brings a [`Dialer`] of its own, as the simulation does.
 //! A connection at whose other end nobody answers any more is broken within seconds, or a client would wait for ever for
 //! the answer of a machine that is gone. Whom to connect to, and what is said there, is decided elsewhere.
 
@@ -46,7 +46,7 @@ impl Dialer {
     }
 
     /// The way to an address; an error if it is none.
-    pub(crate) fn way_to(&self, address: &str) -> Result<Way, Error> {
+    pub fn way_to(&self, address: &str) -> Result<Way, Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_LIMIT)
@@ -67,14 +67,20 @@ impl fmt::Debug for Dialer {
 
 /// The way to an address, to be gone as often as needed.
 #[derive(Debug, Clone)]
-pub(crate) struct Way {
+pub struct Way {
     endpoint: Endpoint,
     dialer: Dialer,
 }
 
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.uri().fmt(f)
+    }
+}
+
 impl Way {
     /// Connects.
-    pub(crate) async fn connect(&self) -> Result<Channel, Error> {
+    pub async fn connect(&self) -> Result<Channel, Error> {
         let Some(open) = self.dialer.0.clone() else { return self.endpoint.connect().await };
         let connector = tower::service_fn(move |to: Uri| {
             let opening = open(to.authority().map_or("", |authority| authority.as_str()));

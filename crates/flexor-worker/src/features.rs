@@ -24,6 +24,8 @@ use crate::{Batch, Inputs};
 #[derive(Debug)]
 pub struct Features {
     reader: Reader,
+    /// Some record has meant something.
+    fit: bool,
 }
 
 #[derive(Debug)]
@@ -84,7 +86,8 @@ pub enum Problem {
 impl Features {
     /// A reader of records of a schema.
     pub fn new(schema: &Schema) -> Self {
-        Self { reader: Columns::of(schema).map_or_else(|| Reader::Digits(Digits::default()), Reader::Columns) }
+        let reader = Columns::of(schema).map_or_else(|| Reader::Digits(Digits::default()), Reader::Columns);
+        Self { reader, fit: false }
     }
 
     /// How wide records are for a model.
@@ -101,6 +104,12 @@ impl Features {
             Reader::Columns(columns) => columns.read(record, batch),
             Reader::Digits(digits) => digits.read(record, batch),
         };
+        self.fit |= read.is_ok();
         read.map_err(|problem| BadRecord { record: number, problem })
+    }
+
+    /// Whether a record has meant something so far: the schema is that of the data then, whatever is wrong with others.
+    pub(crate) fn fit(&self) -> bool {
+        self.fit
     }
 }

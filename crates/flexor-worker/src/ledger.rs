@@ -6,6 +6,8 @@
 
 mod session;
 
+use flexor_model::Reason;
+use flexor_ps::dial::Dialer;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use thiserror::Error;
@@ -32,8 +34,16 @@ pub enum LedgerError {
     /// It refuses what was asked, and says why.
     #[error("{reason}: {detail}")]
     Refused {
-        /// A word of the reference.
-        reason: String,
+        /// Why.
+        reason: Reason,
+        /// In a sentence.
+        detail: String,
+    },
+    /// It refuses what was asked for a reason that this version does not know.
+    #[error("{word}: {detail}")]
+    RefusedOtherwise {
+        /// The word that it has for it.
+        word: String,
         /// In a sentence.
         detail: String,
     },
@@ -54,8 +64,19 @@ pub struct Ledger {
 impl Ledger {
     /// Begins a session with the master at an address, which is waited for.
     pub fn open(master: &str, token: Option<Token>, worker: WorkerName) -> Result<Self, LedgerError> {
+        Self::with_dialer(master, token, worker, &Dialer::default())
+    }
+
+    /// As [`Ledger::open`], over connections that somebody else makes.
+    pub fn with_dialer(
+        master: &str,
+        token: Option<Token>,
+        worker: WorkerName,
+        dialer: &Dialer,
+    ) -> Result<Self, LedgerError> {
+        let master = dialer.way_to(master).map_err(|error| LedgerError::Address(error.to_string()))?;
         let (asked, receiver) = mpsc::channel(64);
-        let session = Session::new(master, token, worker, receiver)?;
+        let session = Session::new(master, token, worker, receiver);
         Ok(Self { asked, session: tokio::spawn(session.run()) })
     }
 
@@ -93,7 +114,7 @@ impl Ledger {
         let acknowledged = wire::AcknowledgeBatches { done: Some(done), durable };
         match self.ask(wire::request::Op::Acknowledge(acknowledged)).await {
             Ok(wire::reply::Result::Accounted(accounted)) => Ok(accounted.records),
-            Err(LedgerError::Refused { reason, .. }) if reason == "LeaseVoid" => Ok(0),
+            Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(0),
             Ok(_) => Err(LedgerError::Nonsense),
             Err(error) => Err(error),
         }
@@ -103,7 +124,7 @@ impl Ledger {
     pub async fn give_back(&self, held: wire::Held) -> Result<(), LedgerError> {
         match self.ask(wire::request::Op::GiveBack(held)).await {
             Ok(wire::reply::Result::Done(_)) => Ok(()),
-            Err(LedgerError::Refused { reason, .. }) if reason == "LeaseVoid" => Ok(()),
+            Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(()),
             Ok(_) => Err(LedgerError::Nonsense),
             Err(error) => Err(error),
         }
@@ -138,9 +159,10 @@ impl Ledger {
         let (answer, awaited) = oneshot::channel();
         self.asked.send(Asked { op, answer }).await.map_err(|_| LedgerError::Ended)?;
         match awaited.await.map_err(|_| LedgerError::Ended)? {
-            wire::reply::Result::Refusal(wire::Refusal { reason, detail }) => {
-                Err(LedgerError::Refused { reason, detail })
-            }
+            wire::reply::Result::Refusal(wire::Refusal { reason: word, detail }) => Err(match word.parse() {
+                Ok(reason) => LedgerError::Refused { reason, detail },
+                Err(_) => LedgerError::RefusedOtherwise { word, detail },
+            }),
             result => Ok(result),
         }
     }

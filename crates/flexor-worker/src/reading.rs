@@ -19,8 +19,11 @@ pub enum ReadError {
     Record(#[from] BadRecord),
 }
 
+/// From how many places of the data a record is looked at, to know whether any means something.
+const PLACES: u64 = 64;
+
 /// Reads records into a batch. Those that lie in a damaged part of a file, and those that mean nothing, are left out where
-/// that is not an error; how many they are. Where no record at all means anything, the schema is wrong and not the data.
+/// that is not an error; how many they are. Where no record means anything, the schema is wrong and not the data.
 pub(crate) fn read(
     dataset: &Dataset,
     features: &mut Features,
@@ -28,18 +31,92 @@ pub(crate) fn read(
     batch: &mut Batch,
 ) -> Result<u64, ReadError> {
     batch.clear();
+    let (damaged, bad) = add(dataset, features, range, batch)?;
+    let count = bad.len() as u64;
+    match bad.into_iter().next() {
+        Some(first) if dataset.on_damage() == OnDamage::Fail => return Err(first.into()),
+        Some(first) if !features.fit() && !is_any_good(dataset, features, batch)? => return Err(first.into()),
+        Some(first) => tracing::warn!(records = count, %first, "left out"),
+        None => {}
+    }
+    Ok(damaged + count)
+}
+
+/// Adds records to a batch; how many lie in a damaged part, and those that mean nothing.
+fn add(
+    dataset: &Dataset,
+    features: &mut Features,
+    range: Range<u64>,
+    batch: &mut Batch,
+) -> Result<(u64, Vec<BadRecord>), DataError> {
     let mut bad: Vec<BadRecord> = Vec::new();
     let read = dataset.read(range, &mut |record| {
         if let Content::Whole(bytes) = record.content {
             bad.extend(features.add(record.number, bytes, batch).err());
         }
     })?;
-    let count = bad.len() as u64;
-    let is_none_good = count > 1 && batch.is_empty();
-    match bad.into_iter().next() {
-        Some(first) if dataset.on_damage() == OnDamage::Fail || is_none_good => return Err(first.into()),
-        Some(first) => tracing::warn!(records = count, %first, "left out"),
-        None => {}
+    Ok((read.damaged, bad))
+}
+
+/// Whether a record means something of some from all over the data: a stretch of bad ones may be longer than a batch, and
+/// be the first thing that a worker reads. What is in the batch is gone after it, which is nothing.
+fn is_any_good(dataset: &Dataset, features: &mut Features, batch: &mut Batch) -> Result<bool, DataError> {
+    let all = dataset.len();
+    for place in 0..PLACES.min(all) {
+        let record = (u128::from(all) * u128::from(place) / u128::from(PLACES.min(all))) as u64;
+        add(dataset, features, record..record + 1, batch)?;
     }
-    Ok(read.damaged + count)
+    batch.clear();
+    Ok(features.fit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use flexor_data::Options;
+
+    use super::*;
+    use crate::features::Schema;
+
+    /// A hundred records, of which these mean nothing, and how they are read.
+    fn table(bad: Range<usize>, schema: &str, on_damage: OnDamage) -> (tempfile::TempDir, Dataset, Features) {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |number: usize| if bad.contains(&number) { "what,is,this\n" } else { "1,0.5,a\n" };
+        let path = folder.path().join("table.csv");
+        fs::write(&path, (0..100).map(line).collect::<String>()).unwrap();
+        let dataset = Dataset::open(&[path], &Options { on_damage, ..Options::default() }).unwrap();
+        let features = Features::new(&schema.parse::<Schema>().unwrap());
+        (folder, dataset, features)
+    }
+
+    const CLICKS: &str = "clicks:numbers=1,fields=1";
+
+    #[test]
+    fn a_batch_of_nothing_but_bad_records_is_left_out_even_if_it_is_the_first() {
+        let (_folder, dataset, mut features) = table(0..90, CLICKS, OnDamage::Skip);
+        let mut batch = Batch::new(features.inputs());
+        for (range, left_out) in [(0..10, 10), (10..20, 10), (85..95, 5), (90..100, 0), (20..21, 1)] {
+            let good = range.end - range.start - left_out;
+            assert_eq!(read(&dataset, &mut features, range.clone(), &mut batch).unwrap(), left_out, "{range:?}");
+            assert_eq!(batch.len() as u64, good, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_by_which_no_record_means_anything_is_refused_at_once() {
+        let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", OnDamage::Skip);
+        let mut batch = Batch::new(features.inputs());
+        let refused = read(&dataset, &mut features, 40..50, &mut batch).unwrap_err();
+        assert!(refused.to_string().starts_with("record 40: it has 3 columns"), "{refused}");
+    }
+
+    #[test]
+    fn a_bad_record_is_an_error_where_none_may_be_left_out() {
+        let (_folder, dataset, mut features) = table(15..16, CLICKS, OnDamage::Fail);
+        let mut batch = Batch::new(features.inputs());
+        assert_eq!(read(&dataset, &mut features, 0..10, &mut batch).unwrap(), 0);
+        let refused = read(&dataset, &mut features, 10..20, &mut batch).unwrap_err();
+        assert!(refused.to_string().starts_with("record 15: "), "{refused}");
+    }
 }

@@ -16,9 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flexor_data::{Dataset, OnDamage, Options};
+use flexor_model::Reason;
 use flexor_ps::client::{Client, ClientError};
+use flexor_ps::dial::Dialer;
 use flexor_ps::push::NonFinite;
-use flexor_ps::spec::Optimizer;
+use flexor_ps::spec::{ModelSpec, Optimizer};
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use thiserror::Error;
@@ -88,6 +90,15 @@ pub struct Place {
     pub master: String,
     /// The job's token.
     pub token: Option<Token>,
+    /// How it connects to them.
+    pub dialer: Dialer,
+}
+
+impl Place {
+    /// A client of the job's servers.
+    async fn client(&self, spec: &ModelSpec) -> Result<Client, ClientError> {
+        Client::with_dialer(&self.master, self.token.clone(), spec.clone(), self.dialer.clone()).await
+    }
 }
 
 /// What can be done about records that mean nothing, besides mending them.
@@ -231,19 +242,20 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why })?;
     }
     let spec = model.declaration().with(plan.optimizer, plan.seed);
-    let ledger = Arc::new(Ledger::open(&place.master, place.token.clone(), place.worker.clone())?);
+    let ledger = Ledger::with_dialer(&place.master, place.token.clone(), place.worker.clone(), &place.dialer)?;
+    let ledger = Arc::new(ledger);
     let registered = ledger.register(registration(plan, &dataset)).await;
     registered.map_err(|why| not_registered(named(&plan.data), why))?;
-    let puller = match Client::connect(&place.master, place.token.clone(), spec.clone()).await {
+    let puller = match place.client(&spec).await {
         Ok(puller) => puller,
         Err(declined) => return Err(other_model::explained(declined, place, &spec).await),
     };
-    let pusher = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+    let pusher = place.client(&spec).await?;
     // One thread computes, whatever for.
     let permits = Arc::new(Semaphore::new(1));
     let mut evaluating = match (&test, plan.evaluations) {
         (Some(test), Some(when)) => {
-            let client = Client::connect(&place.master, place.token.clone(), spec.clone()).await?;
+            let client = place.client(&spec).await?;
             let (scorer, ledger, permits) = (scorer(test)?, ledger.clone(), permits.clone());
             Some(Running::start(Evaluator { when, scorer, client, spec, ledger, permits }))
         }
@@ -294,7 +306,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
 
 fn not_registered(data: String, why: LedgerError) -> TrainingError {
     match why {
-        LedgerError::Refused { reason, detail } if reason == "DatasetChanged" => {
+        LedgerError::Refused { reason: reason @ Reason::DatasetChanged, detail } => {
             // What follows is advice for who chooses the name.
             let what = detail.split(';').next().unwrap_or_default();
             TrainingError::OtherData { data, what: format!("{reason}: {what}") }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use flexor_model::{Quantity, env};
+use flexor_ps::dial::Dialer;
 use flexor_ps::push::NonFinite;
 use flexor_ps::spec::Optimizer;
 use flexor_worker::features::Schema;
@@ -121,6 +122,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         worker: WorkerName { name: args.name.clone(), incarnation: ps::this_life()? },
         master: args.master.clone(),
         token: args.token_file.as_deref().map(master::read_token).transpose().context("--token-file")?,
+        dialer: Dialer::default(),
     };
     tokio::select! {
         exit = termination.wait() => Ok(exit),

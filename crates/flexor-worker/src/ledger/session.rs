@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use flexor_ps::dial::Way;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use tonic::transport::Endpoint;
 
 use super::{LedgerError, WorkerName};
 
@@ -17,10 +17,6 @@ use super::{LedgerError, WorkerName};
 const PAUSE: Duration = Duration::from_millis(50);
 /// After how many attempts somebody is told: some seconds.
 const TELL_EVERY: u64 = 100;
-/// How long making a connection may take.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// How often it is looked whether the master is still there, and how long it has to answer.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
 /// The number of the request that says again what the worker holds.
 const COME_BACK: u64 = 1;
 
@@ -31,7 +27,7 @@ pub(super) struct Asked {
 }
 
 pub(super) struct Session {
-    endpoint: Endpoint,
+    master: Way,
     token: Option<Token>,
     worker: WorkerName,
     asked: mpsc::Receiver<Asked>,
@@ -45,31 +41,18 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(
-        master: &str,
-        token: Option<Token>,
-        worker: WorkerName,
-        asked: mpsc::Receiver<Asked>,
-    ) -> Result<Self, LedgerError> {
-        let endpoint = Endpoint::from_shared(format!("http://{master}"));
-        let endpoint = endpoint
-            .map_err(|error| LedgerError::Address(error.to_string()))?
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_LIMIT)
-            .http2_keep_alive_interval(KEEP_ALIVE.0)
-            .keep_alive_timeout(KEEP_ALIVE.1)
-            .keep_alive_while_idle(true);
+    pub(super) fn new(master: Way, token: Option<Token>, worker: WorkerName, asked: mpsc::Receiver<Asked>) -> Self {
         let (holds, acknowledged) = (Vec::new(), VecDeque::new());
-        Ok(Self { endpoint, token, worker, asked, open: BTreeMap::new(), last: COME_BACK, holds, acknowledged })
+        Self { master, token, worker, asked, open: BTreeMap::new(), last: COME_BACK, holds, acknowledged }
     }
 
     /// Until nobody asks any more.
     pub(super) async fn run(mut self) {
         for attempt in 1_u64.. {
             if attempt.is_multiple_of(TELL_EVERY) {
-                tracing::warn!(master = %self.endpoint.uri(), attempt, "cannot be reached; goes on trying");
+                tracing::warn!(master = %self.master, attempt, "cannot be reached; goes on trying");
             }
-            if let Ok(channel) = self.endpoint.connect().await {
+            if let Ok(channel) = self.master.connect().await {
                 let mut client = MasterClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
                 let (requests, receiver) = mpsc::channel(64);
                 // Whatever is asked of a master comes after what it has to know.

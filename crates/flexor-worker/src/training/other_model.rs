@@ -9,7 +9,6 @@ use flexor_ps::spec::ModelSpec;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::servers_client::ServersClient;
-use tonic::transport::Endpoint;
 
 use super::{Place, TrainingError};
 
@@ -39,7 +38,7 @@ fn different(ours: &ModelSpec, theirs: &ModelSpec) -> Option<String> {
 
 /// What the master says that the job trains.
 async fn known_model(place: &Place) -> Option<ModelSpec> {
-    let channel = Endpoint::from_shared(format!("http://{}", place.master)).ok()?.connect().await.ok()?;
+    let channel = place.dialer.way_to(&place.master).ok()?.connect().await.ok()?;
     let mut client = ServersClient::with_interceptor(channel, Token::carried(place.token.as_ref()));
     let mut maps = client.follow(wire::FollowServers::default()).await.ok()?.into_inner();
     serde_json::from_str(&maps.message().await.ok()??.model).ok()
