@@ -47,11 +47,10 @@ mod tests {
     use super::*;
 
     fn standing(lives: &[(&str, u64)]) -> ServersStanding {
-        let server = |(name, incarnation): &(&str, u64)| ServerStanding {
-            name: (*name).to_owned(),
-            incarnation: *incarnation,
-            here: true,
-            ..ServerStanding::default()
+        let server = |(name, incarnation): &(&str, u64)| {
+            let mut server = ServerStanding::default();
+            (server.name, server.incarnation, server.here) = ((*name).to_owned(), *incarnation, true);
+            server
         };
         ServersStanding {
             redundant: true,

@@ -2,6 +2,7 @@
 
 mod evaluations;
 mod learning;
+mod pace;
 mod servers;
 
 use std::time::Duration;
@@ -11,12 +12,11 @@ use serde::Serialize;
 
 pub use self::evaluations::Evaluations;
 pub use self::learning::{Learning, Scores};
+use self::pace::Pace;
 pub use self::servers::{ServerStanding, ServersStanding, Updates};
 
 /// A pace is taken over at least this long, so that it does not flicker.
 const PACE_OVER: Duration = Duration::from_secs(2);
-/// What has not moved for so long stands still.
-const STANDS_STILL: Duration = Duration::from_secs(10);
 
 /// How training stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -49,9 +49,9 @@ pub struct Standing {
     pub servers: Option<ServersStanding>,
     /// What the paces are taken from.
     #[serde(skip)]
-    step_mark: Option<Mark>,
+    step_pace: Option<Pace>,
     #[serde(skip)]
-    records_mark: Option<Mark>,
+    records_pace: Option<Pace>,
 }
 
 /// Counts of records.
@@ -76,13 +76,6 @@ pub struct Records {
     pub total: u64,
 }
 
-/// How far something was at a moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Mark {
-    at: Duration,
-    value: f64,
-}
-
 impl Standing {
     /// What a master says now, after what it said before.
     pub(super) fn after(before: Option<&Standing>, said: &wire::Standing, now: Duration) -> Self {
@@ -99,40 +92,36 @@ impl Standing {
         let mut before = before.cloned().unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
         let accounted = records.map(|records| records.accounted as f64);
-        let (step_mark, steps_per_second) = pace(before.step_mark, before.steps_per_second, said.step, now);
-        let (records_mark, records_per_second) = pace(before.records_mark, before.records_per_second, accounted, now);
+        let heard = |before, value: Option<f64>| value.map(|value| Pace::heard(before, value, PACE_OVER, now));
+        let (step_pace, records_pace) = (heard(before.step_pace, said.step), heard(before.records_pace, accounted));
         Self {
             round: said.round,
             nodes: said.nodes,
             meeting: said.meeting,
             step: said.step,
-            steps_per_second,
+            steps_per_second: step_pace.and_then(|pace| pace.per_second(now)),
             records,
-            records_per_second,
+            records_per_second: records_pace.and_then(|pace| pace.per_second(now)),
             program_failures: said.program_failures,
             learning: Learning::after(before.learning, said.learning),
             evaluations: Evaluations::after(before.evaluations.take(), said.evaluations.clone()),
-            servers: ServersStanding::after(before.servers.take(), said.servers.as_ref()),
-            step_mark,
-            records_mark,
+            servers: ServersStanding::after(before.servers.take(), said.servers.as_ref(), now),
+            step_pace,
+            records_pace,
         }
     }
-}
 
-/// The pace of something that is so far now. It is taken when something has moved, since programs tell of themselves
-/// only now and then; what stands still for long has none.
-fn pace(mark: Option<Mark>, known: Option<f64>, value: Option<f64>, now: Duration) -> (Option<Mark>, Option<f64>) {
-    let Some(value) = value else { return (None, None) };
-    let fresh = Some(Mark { at: now, value });
-    let Some(mark) = mark else { return (fresh, None) };
-    let over = now.saturating_sub(mark.at);
-    if value < mark.value {
-        return (fresh, None);
+    /// The same at a later moment, when nothing more has been heard: what does not move stands still.
+    pub fn as_of(&self, now: Duration) -> Self {
+        let mut later = self.clone();
+        if let Some(pace) = self.step_pace {
+            later.steps_per_second = pace.per_second(now);
+        }
+        if let Some(pace) = self.records_pace {
+            later.records_per_second = pace.per_second(now);
+        }
+        later
     }
-    if over < PACE_OVER || (value <= mark.value && over < STANDS_STILL) {
-        return (Some(mark), known);
-    }
-    (fresh, Some((value - mark.value) / over.as_secs_f64()))
 }
 
 #[cfg(test)]
@@ -165,6 +154,21 @@ mod tests {
         }
         let still = Standing::after(Some(&standing), &said(250.0, 0), Duration::from_secs(60));
         assert_eq!(still.steps_per_second, Some(0.0));
+    }
+
+    #[test]
+    fn a_job_of_which_nothing_is_heard_stands_still() {
+        let mut standing = Standing::after(None, &said(0.0, 0), Duration::ZERO);
+        for second in 1_u32..5 {
+            let word = said(f64::from(second), u64::from(second) * 100);
+            standing = Standing::after(Some(&standing), &word, Duration::from_secs(second.into()));
+        }
+        let paces = |seconds| {
+            let later = standing.as_of(Duration::from_secs(seconds));
+            (later.steps_per_second, later.records_per_second)
+        };
+        assert_eq!(paces(5), (Some(1.0), Some(100.0)));
+        assert_eq!(paces(8), (Some(0.0), Some(0.0)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_engine::controller::{JobStatus, PodPhase};
 use serde_json::Value;
 
-use super::{Cluster, ClusterEvent, Held, JobKey, JobRecord, Options, PodRecord, Standing, Timeline};
+use super::{Cluster, ClusterEvent, Held, JobKey, JobRecord, Options, PodRecord, Standing, Timeline, now};
 use crate::home::Home;
 use crate::objects::Objects;
 use crate::pods::status::PodStatus;
@@ -90,7 +90,7 @@ impl Cluster {
             deleting: record.deleting,
             status: record.status.clone(),
             master: state.master_of(&record.key),
-            standing: record.standing.clone(),
+            standing: record.standing.as_ref().map(|standing| standing.as_of(now())),
             timeline: record.timeline.clone(),
         };
         state.jobs.values().map(view).collect()

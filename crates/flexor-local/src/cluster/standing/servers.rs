@@ -1,8 +1,15 @@
 //! How a job's parameter servers stand, as its master says: who keeps what, how busy they are, and what came of the
 //! updates.
 
+use std::time::Duration;
+
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
+
+use super::Pace;
+
+/// Servers speak about once a second, and a pace is taken over at least this long.
+const PACE_OVER: Duration = Duration::from_millis(800);
 
 /// The servers of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -65,6 +72,9 @@ pub struct ServerStanding {
     pub pushes_per_second: Option<f64>,
     /// How many processors it uses.
     pub cpus: Option<f64>,
+    /// What the paces are taken from: pulls, pushes, processor time.
+    #[serde(skip)]
+    paces: [Option<Pace>; 3],
 }
 
 /// Updates of partitions: a batch is one update of each partition that something of it is for.
@@ -82,11 +92,11 @@ pub struct Updates {
 
 impl ServersStanding {
     /// What a master says now, after what it said before. One that was started again has yet to hear from workers.
-    pub(super) fn after(before: Option<Self>, said: Option<&wire::ServersStanding>) -> Option<Self> {
+    pub(super) fn after(before: Option<Self>, said: Option<&wire::ServersStanding>, now: Duration) -> Option<Self> {
         let known = before.as_ref().and_then(|before| before.updates);
         let Some(said) = said else { return before };
-        let (went_on_from, passed_over) =
-            before.map(|before| (before.went_on_from, before.passed_over)).unwrap_or_default();
+        let (went_on_from, passed_over, each) =
+            before.map(|before| (before.went_on_from, before.passed_over, before.each)).unwrap_or_default();
         let heard = said.updates.map(|updates| {
             let known = known.unwrap_or_default();
             // It may not have heard from everybody; only what is lost is not in the model any more.
@@ -107,14 +117,27 @@ impl ServersStanding {
             went_on_from: if said.went_on_from.is_empty() { went_on_from } else { said.went_on_from.clone() },
             passed_over: if said.passed_over.is_empty() { passed_over } else { said.passed_over.clone() },
             checkpoint_failure: said.checkpoint_failure.clone(),
-            each: said.servers.iter().map(ServerStanding::from).collect(),
+            each: said.servers.iter().map(|said| ServerStanding::after(&each, said, now)).collect(),
             updates: heard.or(known),
         })
     }
 }
 
-impl From<&wire::ServerStanding> for ServerStanding {
-    fn from(said: &wire::ServerStanding) -> Self {
+impl ServerStanding {
+    /// What a master says of a server now, after what it said of all before. How busy the server is follows from what it
+    /// has done in all; the master says whether it is still heard.
+    #[expect(clippy::cast_precision_loss, reason = "paces for people to read")]
+    fn after(before: &[Self], said: &wire::ServerStanding, now: Duration) -> Self {
+        let is_it = |known: &&Self| known.name == said.name && known.incarnation == said.incarnation;
+        let known = before.iter().find(is_it).map(|known| known.paces).unwrap_or_default();
+        let counts = [said.pulls.map(|pulls| pulls as f64), said.pushes.map(|pushes| pushes as f64), said.cpu_seconds];
+        let mut paces = [None; 3];
+        for (pace, (before, count)) in paces.iter_mut().zip(known.into_iter().zip(counts)) {
+            *pace = count.map(|count| Pace::heard(before, count, PACE_OVER, now));
+        }
+        let is_heard = said.cpus.is_some();
+        let [pulls_per_second, pushes_per_second, cpus] =
+            paces.map(|pace: Option<Pace>| pace.filter(|_| is_heard)?.per_second(now));
         Self {
             name: said.name.clone(),
             incarnation: said.incarnation,
@@ -126,10 +149,11 @@ impl From<&wire::ServerStanding> for ServerStanding {
             pulls: said.pulls,
             pushes: said.pushes,
             cpu_seconds: said.cpu_seconds,
-            pulls_per_second: said.pulls_per_second,
-            pushes_per_second: said.pushes_per_second,
-            cpus: said.cpus,
             longest_freeze_seconds: said.longest_freeze_seconds,
+            pulls_per_second,
+            pushes_per_second,
+            cpus,
+            paces,
         }
     }
 }
@@ -138,20 +162,50 @@ impl From<&wire::ServerStanding> for ServerStanding {
 mod tests {
     use super::*;
 
+    fn after(before: Option<ServersStanding>, said: Option<&wire::ServersStanding>) -> Option<ServersStanding> {
+        ServersStanding::after(before, said, Duration::from_secs(1))
+    }
+
     #[test]
     fn what_a_master_before_this_one_had_heard_is_not_forgotten() {
         let updates = |applied, repeats| wire::Updates { applied, repeats, ..wire::Updates::default() };
         let said = |updates| wire::ServersStanding { epoch: 3, updates, ..wire::ServersStanding::default() };
-        let first = ServersStanding::after(None, Some(&said(Some(updates(100, 7))))).unwrap();
-        let started_again = ServersStanding::after(Some(first), Some(&said(None))).unwrap();
+        let first = after(None, Some(&said(Some(updates(100, 7))))).unwrap();
+        let started_again = after(Some(first), Some(&said(None))).unwrap();
         assert_eq!(started_again.updates, Some(Updates { applied: 100, repeats: 7, ..Updates::default() }));
-        let later = ServersStanding::after(Some(started_again), Some(&said(Some(updates(120, 2))))).unwrap();
+        let later = after(Some(started_again), Some(&said(Some(updates(120, 2))))).unwrap();
         assert_eq!(later.updates, Some(Updates { applied: 120, repeats: 7, ..Updates::default() }));
-        let fewer = ServersStanding::after(Some(later.clone()), Some(&said(Some(updates(50, 0))))).unwrap();
+        let fewer = after(Some(later.clone()), Some(&said(Some(updates(50, 0))))).unwrap();
         assert_eq!(fewer.updates, later.updates, "it has not heard from everybody yet");
         let lost = wire::Updates { lost: 90, ..updates(30, 0) };
-        let lost = ServersStanding::after(Some(later.clone()), Some(&said(Some(lost)))).unwrap();
+        let lost = after(Some(later.clone()), Some(&said(Some(lost)))).unwrap();
         assert_eq!(lost.updates.unwrap().applied, 30);
-        assert_eq!(ServersStanding::after(Some(later.clone()), None), Some(later), "no servers have come back yet");
+        assert_eq!(after(Some(later.clone()), None), Some(later), "no servers have come back yet");
+    }
+
+    #[test]
+    fn words_that_come_close_together_make_no_server_busy() {
+        let mut servers = None;
+        let mut told = Vec::new();
+        for (at, pulls, cpu_seconds) in
+            [(0, 0, 0.0), (1000, 100, 0.5), (2000, 200, 1.0), (2010, 205, 1.05), (3000, 300, 1.5)]
+        {
+            // As the master has it, over whatever lies between two words.
+            let said = wire::ServerStanding {
+                name: "ps-0".to_owned(),
+                incarnation: 7,
+                pulls: Some(pulls),
+                cpu_seconds: Some(cpu_seconds),
+                cpus: (at > 0).then_some(5.0),
+                ..wire::ServerStanding::default()
+            };
+            let said = wire::ServersStanding { servers: vec![said], ..wire::ServersStanding::default() };
+            servers = ServersStanding::after(servers, Some(&said), Duration::from_millis(at));
+            let server = &servers.as_ref().unwrap().each[0];
+            told.push((server.pulls_per_second, server.cpus));
+        }
+        let busy = (Some(100.0), Some(0.5));
+        assert_eq!(told, [(None, None), busy, busy, busy, busy]);
+        assert_eq!(servers.unwrap().each[0].pushes_per_second, None, "it never said");
     }
 }

@@ -44,7 +44,7 @@ impl Samples {
             });
             self.pause *= 2;
         }
-        self.all.push(Sample { at: now, standing: standing.clone() });
+        self.all.push(Sample { at: now, standing: standing.as_of(now) });
     }
 
     /// All of them, oldest first.
