@@ -51,7 +51,10 @@ fn count(count: Option<u64>) -> Option<f64> {
     count.map(|count| count as f64)
 }
 
-/// What was seen of a server first and last, and how long lies between.
+/// Over less than this nobody can say how busy a server was: it speaks about once a second.
+const LEAST_SECONDS: f64 = 0.8;
+
+/// What a server said first and last of itself, and how long lies between.
 struct Average<'a> {
     first: &'a ServerStanding,
     last: &'a ServerStanding,
@@ -69,10 +72,12 @@ impl<'a> Average<'a> {
             let each = sample.standing.servers.iter().flat_map(|servers| &servers.each);
             Some((sample.at, each.into_iter().find(is_it)?))
         });
-        let seen: Vec<_> = seen.collect();
+        let mut seen: Vec<_> = seen.collect();
+        // A sample in which nothing is new repeats what it said before.
+        seen.dedup_by_key(|(_, server)| (server.pulls, server.pushes, server.cpu_seconds));
         let ((from, first), (to, last)) = (*seen.first()?, *seen.last()?);
         let seconds = to.saturating_sub(from).as_secs_f64();
-        (seconds > 0.0).then_some(Self { first, last, seconds })
+        (seconds >= LEAST_SECONDS).then_some(Self { first, last, seconds })
     }
 
     fn per_second(&self, of: impl Fn(&ServerStanding) -> Option<f64>) -> Option<f64> {
@@ -88,34 +93,43 @@ mod tests {
 
     use super::*;
 
-    fn sample(seconds: u64, server: ServerStanding) -> Sample {
+    fn sample(seconds: f64, server: ServerStanding) -> Sample {
         let mut standing = Standing::default();
         standing.servers = Some(ServersStanding { each: vec![server], ..ServersStanding::default() });
-        Sample { at: Duration::from_secs(seconds), standing }
+        Sample { at: Duration::from_secs_f64(seconds), standing }
     }
 
     fn server(incarnation: u64, pulls: u64, cpu_seconds: f64) -> ServerStanding {
-        ServerStanding {
-            name: "ps-0".to_owned(),
-            incarnation,
-            pulls: Some(pulls),
-            cpu_seconds: Some(cpu_seconds),
-            ..ServerStanding::default()
-        }
+        let mut server = ServerStanding::default();
+        server.name = "ps-0".to_owned();
+        server.incarnation = incarnation;
+        server.pulls = Some(pulls);
+        server.cpu_seconds = Some(cpu_seconds);
+        server
     }
 
     #[test]
     fn a_server_is_busy_from_when_it_is_first_used() {
         let samples = [
-            sample(1, server(7, 900, 9.0)),
-            sample(2, server(8, 0, 0.1)),
-            sample(10, server(8, 10, 0.2)),
-            sample(14, server(8, 410, 2.2)),
+            sample(1.0, server(7, 900, 9.0)),
+            sample(2.0, server(8, 0, 0.1)),
+            sample(10.0, server(8, 10, 0.2)),
+            sample(14.0, server(8, 410, 2.2)),
         ];
         let [account] = &of(&samples[3].standing, &samples)[..] else { panic!("one server") };
         assert_eq!((account.pulls_per_second, account.cpus), (Some(100.0), Some(0.5)));
         assert_eq!(account.pushes_per_second, None, "it never said");
         let [once] = &of(&samples[2].standing, &samples[..3])[..] else { panic!("one server") };
         assert_eq!((once.pulls_per_second, once.rows), (None, None));
+    }
+
+    #[test]
+    fn of_a_server_that_spoke_once_nobody_knows_how_busy_it_was() {
+        let samples: Vec<Sample> = [0.2, 0.4, 1.4].map(|at| sample(at, server(7, 90, 0.4))).into();
+        let [once] = &of(&samples[2].standing, &samples)[..] else { panic!("one server") };
+        assert_eq!((once.pulls_per_second, once.cpus), (None, None));
+        let soon = [sample(0.2, server(7, 90, 0.4)), sample(0.5, server(7, 95, 0.5))];
+        let [soon] = &of(&soon[1].standing, &soon)[..] else { panic!("one server") };
+        assert_eq!(soon.cpus, None, "too little time lies between");
     }
 }
