@@ -113,7 +113,7 @@ impl Layout {
     /// The slices of a variable, in order.
     pub fn slices_of(&self, variable: u32) -> impl Iterator<Item = SliceId> + use<> {
         let elements = self.variables.get(variable as usize).map_or(0, |variable| variable.elements);
-        // At most 2^36 elements in slices of 2^16.
+        // At most 2^31 elements in slices of 2^16.
         let count = elements.div_ceil(SLICE_ELEMENTS) as u32;
         (0..count).map(move |index| SliceId { variable, index })
     }

@@ -137,7 +137,7 @@ impl Gradients {
         while !values.is_empty() {
             let (index, offset) = (element / SLICE_ELEMENTS, element % SLICE_ELEMENTS);
             let len = values.len().min((SLICE_ELEMENTS - offset) as usize);
-            // A variable has at most 2^36 elements in slices of 2^16.
+            // A variable has at most 2^31 elements in slices of 2^16.
             let slice = SliceId { variable, index: index as u32 };
             let of_piece = values.start..values.start + len;
             self.pieces.push(Piece { slice, offset: offset as u32, tensor: self.tensors.len(), values: of_piece });

@@ -71,7 +71,7 @@ impl<'a> Tensor<'a> {
 
 /// A tensor to be sent. The numbers are not copied.
 pub(super) fn encode(shape: &[u64], values: Vec<f32>) -> wire::TensorProto {
-    // At most 2^36 elements.
+    // At most 2^31 elements.
     let dim = shape.iter().map(|side| wire::tensor_shape_proto::Dim { size: *side as i64 }).collect();
     wire::TensorProto {
         dtype: wire::DataType::DtFloat as i32,
