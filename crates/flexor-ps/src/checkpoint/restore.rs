@@ -14,6 +14,9 @@ use crate::partition::{Arriving, Partition};
 use crate::piece::{Part, Piece, SliceHead};
 use crate::placement::PartitionId;
 
+/// How much of a file is in memory while it is compared with its checksums, which are for a whole number of MiB.
+pub(super) const COMPARED_AT_ONCE: usize = 4 * CHECKSUM_EVERY;
+
 /// A checkpoint whose manifest was read.
 pub struct Checkpoint<'a> {
     storage: &'a dyn Storage,
@@ -67,29 +70,46 @@ impl<'a> Checkpoint<'a> {
         Ok(restored)
     }
 
-    /// Reads every byte of every file and compares checksums.
+    /// Reads every byte of every file and compares checksums. A little at a time: the files of a model that is spread over
+    /// many servers are larger than the memory of any one of them.
     pub fn verify(&self) -> Result<(), CheckpointError> {
-        self.manifest.files.iter().try_for_each(|entry| self.whole(entry).map(|_| ()))
+        self.manifest.files.iter().try_for_each(|entry| self.compare(entry, |_| {}))
     }
 
     pub(super) fn of(&self, contents: Contents) -> impl Iterator<Item = &FileEntry> {
         self.manifest.files.iter().filter(move |entry| entry.contents == contents)
     }
 
-    /// The bytes of a file, compared with its checksums.
+    /// The bytes of a file, compared with its checksums. For files whose format is read as a whole.
     pub(super) fn whole(&self, entry: &FileEntry) -> Result<Vec<u8>, CheckpointError> {
+        let mut whole = Vec::new();
+        self.compare(entry, |bytes| {
+            // It has as many bytes as the manifest says, or there is nothing to take.
+            whole.reserve_exact(entry.bytes as usize - whole.len());
+            whole.extend_from_slice(bytes);
+        })?;
+        Ok(whole)
+    }
+
+    /// Reads a file from its beginning to its end; what is as it was written is taken.
+    fn compare(&self, entry: &FileEntry, mut take: impl FnMut(&[u8])) -> Result<(), CheckpointError> {
         self.check_size(entry)?;
-        let bytes = self.read(entry, 0..entry.bytes)?;
-        let sums = sums_of(&bytes);
-        let differs = sums.iter().zip(&entry.checksums).position(|(found, wanted)| found != wanted);
-        let differs = differs.or_else(|| (sums.len() != entry.checksums.len()).then_some(0));
-        match differs {
-            None => Ok(bytes),
-            Some(place) => {
-                let why = format!("or in the {CHECKSUM_EVERY} bytes from there; the checksum is another");
-                Err(CheckpointError::damaged(&self.path(entry), (place * CHECKSUM_EVERY) as u64, why))
-            }
+        let damaged = |place: u64| {
+            let why = format!("or in the {CHECKSUM_EVERY} bytes from there; the checksum is another");
+            CheckpointError::damaged(&self.path(entry), place, why)
+        };
+        if entry.checksums.len() as u64 != entry.bytes.div_ceil(CHECKSUM_EVERY as u64) {
+            return Err(damaged(0));
         }
+        let parts = (0..entry.bytes).step_by(COMPARED_AT_ONCE);
+        for (start, wanted) in parts.zip(entry.checksums.chunks(COMPARED_AT_ONCE / CHECKSUM_EVERY)) {
+            let bytes = self.read(entry, start..entry.bytes.min(start + COMPARED_AT_ONCE as u64))?;
+            if let Some(place) = sums_of(&bytes).iter().zip(wanted).position(|(found, wanted)| found != wanted) {
+                return Err(damaged(start + (place * CHECKSUM_EVERY) as u64));
+            }
+            take(&bytes);
+        }
+        Ok(())
     }
 
     /// The dense file that was written together with a table file: both have the same partitions.

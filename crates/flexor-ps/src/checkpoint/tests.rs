@@ -2,6 +2,7 @@
 
 mod corpus;
 mod in_memory;
+mod large_file;
 
 use std::sync::Arc;
 

@@ -13,6 +13,7 @@ pub(super) struct InMemory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
     /// How many more steps are taken before it dies.
     steps_left: Option<Mutex<usize>>,
+    largest_read: Mutex<usize>,
 }
 
 impl InMemory {
@@ -22,24 +23,29 @@ impl InMemory {
 
     /// The same, but every write and every renaming is a step, and after so many all fail.
     pub(super) fn that_dies_after(&self, steps: usize) -> Self {
-        Self { files: Mutex::new(self.files()), steps_left: Some(Mutex::new(steps)) }
+        Self { files: Mutex::new(self.files()), steps_left: Some(Mutex::new(steps)), ..Self::default() }
     }
 
     /// What a new process finds.
     pub(super) fn after_death(&self) -> Self {
-        Self { files: Mutex::new(self.files()), steps_left: None }
+        Self { files: Mutex::new(self.files()), ..Self::default() }
     }
 
     pub(super) fn with_file(&self, name: &str, bytes: &[u8]) -> Self {
         let mut files = self.files();
         files.insert(name.to_owned(), bytes.to_vec());
-        Self { files: Mutex::new(files), steps_left: None }
+        Self { files: Mutex::new(files), ..Self::default() }
     }
 
     pub(super) fn with_flipped_bit(&self, name: &str, place: usize, bit: usize) -> Self {
         let mut bytes = self.files().remove(name).unwrap();
         bytes[place] ^= 1 << bit;
         self.with_file(name, &bytes)
+    }
+
+    /// The most bytes that were read at once.
+    pub(super) fn largest_read(&self) -> usize {
+        *self.largest_read.lock()
     }
 
     fn step(&self) -> io::Result<()> {
@@ -80,6 +86,8 @@ impl Storage for InMemory {
         let files = self.files.lock();
         let bytes = files.get(name).ok_or(ErrorKind::NotFound)?;
         let read = bytes.get(range.start as usize..range.end as usize).ok_or(ErrorKind::UnexpectedEof)?;
+        let mut largest = self.largest_read.lock();
+        *largest = read.len().max(*largest);
         Ok(read.to_vec())
     }
 
