@@ -10,6 +10,7 @@ mod reading;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -163,9 +164,10 @@ impl Hosted {
         self.owned().into_iter().map(|id| (id, self.with(id, commit).flatten())).collect()
     }
 
-    /// Records of a pass were acknowledged: their updates never come again.
-    pub fn close(&self, pass: Pass, first: u64, end: u64) {
-        self.each(|partition| partition.close(pass, first, end));
+    /// Records of passes were acknowledged: their updates never come again. All of them together, because each partition is
+    /// locked for it once.
+    pub fn close(&self, closed: &[(Pass, Range<u64>)]) {
+        self.each(|partition| closed.iter().for_each(|(pass, records)| partition.close(*pass, records.clone())));
     }
 
     /// Opens a snapshot of partitions, with so many bytes for what training changes meanwhile. Each partition is taken at

@@ -16,6 +16,7 @@ mod steps;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -170,10 +171,10 @@ impl Partition {
         }
     }
 
-    /// Records from `first` to before `end` of a pass were acknowledged: their updates never come again, and need not
-    /// be remembered one by one. What waits for a step stays: the step may be told later than this.
-    pub fn close(&mut self, pass: Pass, first: u64, end: u64) {
-        self.history.close(pass, first..end);
+    /// Records of a pass were acknowledged: their updates never come again, and need not be remembered one by one. What
+    /// waits for a step stays: the step may be told later than this.
+    pub fn close(&mut self, pass: Pass, records: Range<u64>) {
+        self.history.close(pass, records);
     }
 
     /// Opens a snapshot: the partition as it is at this moment can be read until it is closed.

@@ -174,9 +174,8 @@ impl Server {
     /// Records of which no update comes any more.
     pub fn close(&self, closed: &master::ClosedBatches) {
         let Some(hosted) = self.0.hosted.get() else { return };
-        for range in &closed.ranges {
-            hosted.close(Pass { dataset: range.dataset, epoch: range.epoch }, range.first, range.end);
-        }
+        let of = |of: &master::ClosedRange| (Pass { dataset: of.dataset, epoch: of.epoch }, of.first..of.end);
+        hosted.close(&closed.ranges.iter().map(of).collect::<Vec<_>>());
     }
 
     /// What it holds and has done.

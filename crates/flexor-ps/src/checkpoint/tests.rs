@@ -355,7 +355,7 @@ fn what_waited_for_a_step_is_computed_again() {
         |hosted: &Hosted| gradients.with(&layout, |push| hosted.buffer(batch(0), &hosted.check(push).unwrap()));
     buffer(&training[0]);
     // All of it was acknowledged, but the step was not taken when the checkpoint was made.
-    training[0].close(batch(0).pass(), batch(0).first, batch(0).end());
+    training[0].close(&[(batch(0).pass(), batch(0).first..batch(0).end())]);
     save(&storage, 1, &training).unwrap();
     let restored = together(restore(&storage, CheckpointId(1), &layout, 1).unwrap(), &layout);
     assert_eq!((training[0].load().waiting > 0, restored.load().waiting), (true, 0));

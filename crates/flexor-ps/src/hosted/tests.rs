@@ -206,6 +206,26 @@ fn a_client_may_bring_the_first_values() {
 }
 
 #[test]
+fn ranges_of_several_epochs_are_closed_together() {
+    let (layout, hosted) = server(Optimizer::sgd(0.1));
+    let of_epoch = |epoch, number| {
+        let batch = Some(BatchId { epoch, ..batch(number) });
+        Gradients { batch, ..Gradients::of_batch(&layout, number) }
+    };
+    let pass = |epoch| Pass { epoch, ..batch(0).pass() };
+    hosted.close(&[(pass(0), 0..64), (pass(1), 32..64), (pass(1), 96..128)]);
+    for (epoch, number) in [(0, 0), (0, 1), (1, 1), (1, 3)] {
+        let answers = of_epoch(epoch, number).push(&hosted);
+        assert!(answers.iter().all(|(_, answer)| *answer == Ok(Pushed::Closed)), "{epoch} {number}: {answers:?}");
+    }
+    for (epoch, number) in [(0, 2), (1, 0), (1, 2), (2, 0)] {
+        let answers = of_epoch(epoch, number).push(&hosted);
+        let is_open = |answer: &Result<Pushed, Turned>| matches!(answer, Ok(Pushed::Applied { .. }));
+        assert!(answers.iter().all(|(_, answer)| is_open(answer)), "{epoch} {number}: {answers:?}");
+    }
+}
+
+#[test]
 fn load_tells_what_was_asked_and_held() {
     let (layout, hosted) = server(Optimizer::adam(0.1));
     Gradients::of_batch(&layout, 0).push(&hosted);
@@ -213,7 +233,7 @@ fn load_tells_what_was_asked_and_held() {
     let load = hosted.load();
     assert_eq!((load.partitions, load.pulls, load.rows_pulled, load.pushes, load.rows_pushed), (256, 1, 50, 1, 48));
     assert!(load.rows >= 50 && load.bytes > 70_000 * 12, "{load:?}");
-    hosted.close(batch(0).pass(), 0, 32);
+    hosted.close(&[(batch(0).pass(), 0..32)]);
     assert_eq!(hosted.remove(PartitionId(3)).map(|partition| partition.id()), Some(PartitionId(3)));
     assert_eq!(hosted.load().partitions, 255);
 }

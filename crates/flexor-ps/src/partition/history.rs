@@ -1,7 +1,8 @@
 //! Which batches a partition has applied, so that none is applied twice.
 //!
 //! Batches of open leases are remembered by their records; once the master says that they were acknowledged, they join
-//! the closed ranges, of which there is about one per epoch.
+//! the closed ranges, of which there is about one per epoch. No partition knows how many records an epoch has, so that
+//! ranges of epochs that are over stay by themselves.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,7 +53,11 @@ impl History {
     }
 
     pub(super) fn apply(&mut self, batch: BatchId) {
-        self.applied.entry(batch.pass()).or_default().insert(batch.first..batch.end());
+        let (pass, records) = (batch.pass(), batch.first..batch.end());
+        // A step may be taken after its batches were closed; nobody would come to forget them.
+        if !self.closed.get(&pass).is_some_and(|closed| closed.covers(&records)) {
+            self.applied.entry(pass).or_default().insert(records);
+        }
     }
 
     /// An update of a batch is still to come, whatever was said.
@@ -63,6 +68,11 @@ impl History {
     }
 
     pub(super) fn close(&mut self, pass: Pass, records: Range<u64>) {
+        let is_known = self.closed.get(&pass).is_some_and(|closed| closed.covers(&records));
+        if is_known && !self.applied.get(&pass).is_some_and(|applied| applied.touches(&records)) {
+            // What is closed is told again with all that is.
+            return;
+        }
         if let Some(applied) = self.applied.get_mut(&pass) {
             applied.remove(records.clone());
             if applied.is_empty() {
@@ -105,6 +115,29 @@ mod tests {
         assert_eq!(history.standing(batch(20)), Standing::Closed);
         assert_eq!(history.standing(batch(0)), Standing::Closed);
         assert!(history.applied.is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_over_behind_its_closing_is_closed_when_that_is_told_again() {
+        let mut history = History::default();
+        history.close(batch(0).pass(), 0..40);
+        let closed = history.clone();
+        history.close(batch(0).pass(), 10..30);
+        assert_eq!(history, closed);
+        history.reopen(batch(20));
+        history.apply(batch(20));
+        assert_eq!(history.standing(batch(20)), Standing::Applied);
+        history.close(batch(0).pass(), 0..40);
+        assert_eq!(history, closed);
+    }
+
+    #[test]
+    fn a_step_that_is_taken_behind_the_closing_of_its_batches_leaves_nothing_to_forget() {
+        let mut history = History::default();
+        history.close(batch(0).pass(), 0..40);
+        let closed = history.clone();
+        history.apply(batch(20));
+        assert_eq!(history, closed);
     }
 
     #[test]

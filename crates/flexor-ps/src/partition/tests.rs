@@ -145,7 +145,7 @@ fn a_batch_is_applied_once_whatever_is_repeated() {
     assert!(gradients.push(&hosted).iter().all(|(_, answer)| *answer == Ok(Pushed::Applied { version: 1 })));
     assert!(gradients.push(&hosted).iter().all(|(_, answer)| *answer == Ok(Pushed::AlreadyApplied { version: 1 })));
     naive.assert_held_by(&hosted);
-    hosted.close(batch(3).pass(), 0, 128);
+    hosted.close(&[(batch(3).pass(), 0..128)]);
     assert!(gradients.push(&hosted).iter().all(|(_, answer)| *answer == Ok(Pushed::Closed)));
     naive.assert_held_by(&hosted);
     let cut_elsewhere = Gradients { batch: Some(BatchId { first: 100, ..batch(0) }), ..gradients };
@@ -157,7 +157,7 @@ fn a_batch_is_applied_once_whatever_is_repeated() {
 fn a_copy_takes_over_what_its_owner_has_though_the_batch_is_closed_by_now() {
     let (layout, copy) = server(Optimizer::sgd(0.1));
     let gradients = Gradients::of_batch(&layout, 3);
-    copy.close(batch(3).pass(), 0, 128);
+    copy.close(&[(batch(3).pass(), 0..128)]);
     gradients.with(&layout, |push| {
         let checked = copy.check(push).unwrap();
         for id in checked.partitions() {

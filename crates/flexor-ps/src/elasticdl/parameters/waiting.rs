@@ -60,7 +60,7 @@ impl Parameters {
         }
         waiting.batches.clear();
         // None of them comes again, so that none has to be remembered by itself.
-        self.hosted.close(PASS, 0, waiting.taken);
+        self.hosted.close(&[(PASS, 0..waiting.taken)]);
         let version = self.version.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         Ok(PushOutcome { accepted: true, version, made_version: true })
     }
