@@ -11,6 +11,8 @@ const STANDS_STILL: Duration = Duration::from_secs(10);
 /// What has not moved for so many of its usual pauses stands still, and never before this.
 const PAUSES: u32 = 3;
 const LEAST_STILL: Duration = Duration::from_secs(3);
+/// So long after a standstill words may still come that were meant to come before.
+const LATE: Duration = Duration::from_millis(800);
 
 /// The pace of a count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +67,7 @@ impl Pace {
         }
         (self.mark, self.known) = match self.mark {
             Mark::At(at, from) if now.saturating_sub(at) >= self.over => {
-                let next = if was_still { Mark::From(now + self.over) } else { Mark::At(now, value) };
+                let next = if was_still { Mark::From(now + LATE) } else { Mark::At(now, value) };
                 (next, Some((value - from) / (now - at).as_secs_f64()))
             }
             Mark::From(at) if now >= at => (Mark::At(now, value), self.known),
