@@ -32,6 +32,7 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
         unused(!known, field_of("spec.resourceLimits", key), "the ceiling is read for cpu, memory and gpu");
     }
     findings.extend(of_copies(spec));
+    findings.extend(of_workers(spec));
     findings.extend(roles(spec));
     for (name, replica) in &spec.replica_specs {
         findings.extend(of_replica(&format!("spec.replicaSpecs.{name}"), replica));
@@ -74,6 +75,17 @@ fn of_copies(spec: &ElasticJobSpec) -> Option<Finding> {
         ),
         Some(_) => None,
     }
+}
+
+/// Somebody has to train: workers, of which the chief is one.
+fn of_workers(spec: &ElasticJobSpec) -> Option<Finding> {
+    let replicas = |name: &str| spec.replica_specs.get(name).map(|replica| replica.replicas.unwrap_or(1));
+    let has_chief = replicas("chief").is_some_and(|chiefs| chiefs > 0);
+    (replicas("worker") == Some(0) && !has_chief).then(|| {
+        let message = "the job has no worker: nothing is trained until it has one";
+        Finding::new(Reason::MissingRole, "spec.replicaSpecs.worker.replicas", message)
+            .help("write at least 1, or give it one with `flexor scale JOB --worker 1` when it runs")
+    })
 }
 
 fn roles(spec: &ElasticJobSpec) -> Vec<Finding> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What a job does at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Activity {
-    /// It has not trained yet, or waits for room.
+    /// It has not trained yet, waits for room, or is to have nobody who trains.
     Waiting,
     /// Its world stands, or where it has none, its workers run. More of them may be on their way.
     Training,
@@ -59,6 +59,8 @@ pub(super) struct Moment {
     pub(super) unowned: bool,
     /// Some worker waits for room.
     pub(super) waits_for_room: bool,
+    /// No worker is wanted, or none of the parameter servers that workers wait for.
+    pub(super) halted: bool,
 }
 
 /// Some pods of a job.
@@ -109,6 +111,7 @@ impl Timeline {
         let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
         let (activity, nodes) = match moment.world {
             WorldSeen::Stands(nodes) => (Activity::Training, nodes),
+            WorldSeen::None | WorldSeen::Meeting if moment.halted => (Activity::Waiting, running),
             // Those that have yet to come were not there before, and nothing has to be put right for them.
             WorldSeen::None if trained && !has_lost => (Activity::Training, running),
             WorldSeen::None if !trained && wanted > 0 && running >= wanted => (Activity::Training, running),
@@ -157,7 +160,7 @@ impl Timeline {
 /// A job's time by what it did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Split {
-    /// Not trained yet, or without room.
+    /// Not trained yet, without room, or with nobody who trains.
     pub waiting: Duration,
     /// Its world stood.
     pub training: Duration,
@@ -173,7 +176,7 @@ mod tests {
 
     fn moment(world: WorldSeen, running: u32) -> Moment {
         let workers = Crowd { running, wanted: 2 };
-        Moment { world, workers, others: Crowd::default(), unowned: false, waits_for_room: false }
+        Moment { world, workers, others: Crowd::default(), unowned: false, waits_for_room: false, halted: false }
     }
 
     #[test]
@@ -243,5 +246,17 @@ mod tests {
         timeline.see(moment(WorldSeen::Stands(2), 2), SECOND);
         timeline.see(Moment { waits_for_room: true, ..moment(WorldSeen::Meeting, 0) }, SECOND * 2);
         assert_eq!(timeline.split(SECOND * 5).waiting, SECOND * 3);
+    }
+
+    #[test]
+    fn who_is_to_have_nobody_waits() {
+        let mut timeline = Timeline::default();
+        let halted = |running| Moment { halted: true, ..moment(WorldSeen::None, running) };
+        let seen = [halted(2), moment(WorldSeen::None, 2), halted(2), moment(WorldSeen::None, 2), halted(0)];
+        for (at, moment) in (1..).zip(seen) {
+            timeline.see(moment, SECOND * at);
+        }
+        let split = timeline.split(SECOND * 9);
+        assert_eq!(split, Split { waiting: SECOND * 6, training: SECOND * 2, recovering: Duration::ZERO });
     }
 }

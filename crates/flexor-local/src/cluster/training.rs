@@ -13,6 +13,7 @@ use super::{Cluster, JobKey, PodRecord, ServersStanding, Standing, State, now};
 
 /// Who trains, and what they need for it.
 const WORKERS: [RoleKind; 2] = [RoleKind::Worker, RoleKind::Chief];
+const SERVERS: [RoleKind; 1] = [RoleKind::ParameterServer];
 const OTHERS: [RoleKind; 2] = [RoleKind::Master, RoleKind::ParameterServer];
 
 impl Cluster {
@@ -126,15 +127,23 @@ impl State {
         let pods = |kinds: &'static [RoleKind]| {
             self.pods.values().filter(move |pod| pod.meta.job == *key && has_kind(&pod.meta.wish.role, kinds))
         };
+        let wanted = |kinds: &'static [RoleKind]| {
+            let targets = record.status.targets.iter().filter(|(role, _)| has_kind(role, kinds));
+            targets.map(|(_, target)| target.replicas).sum::<u32>()
+        };
+        let is_empty = |kinds: &'static [RoleKind]| {
+            let has_role = record.status.targets.keys().any(|role| has_kind(role, kinds));
+            let runs = |pod: &PodRecord| pod.phase() == PodPhase::Running;
+            has_role && wanted(kinds) == 0 && !pods(kinds).any(runs)
+        };
         let crowd = |kinds: &'static [RoleKind]| {
             let count = |phase: PodPhase| {
                 let here = pods(kinds).filter(|pod| pod.phase() == phase && !pod.is_deleting()).count();
                 u32::try_from(here).unwrap_or(u32::MAX)
             };
-            let targets = record.status.targets.iter().filter(|(role, _)| has_kind(role, kinds));
-            let wanted = targets.map(|(_, target)| target.replicas).sum::<u32>();
             // Whoever is done is not missed.
-            Crowd { running: count(PodPhase::Running), wanted: wanted.saturating_sub(count(PodPhase::Succeeded)) }
+            let wanted = wanted(kinds).saturating_sub(count(PodPhase::Succeeded));
+            Crowd { running: count(PodPhase::Running), wanted }
         };
         let workers = crowd(&WORKERS);
         let moment = Moment {
@@ -153,6 +162,7 @@ impl State {
                 .and_then(|standing| standing.servers.as_ref())
                 .is_some_and(|servers| servers.unowned > 0),
             waits_for_room: pods(&WORKERS).any(PodRecord::waits_for_room),
+            halted: is_empty(&WORKERS) || is_empty(&SERVERS),
         };
         let over = record.status.phase.is_over();
         let Some(record) = self.jobs.get_mut(key) else { return };

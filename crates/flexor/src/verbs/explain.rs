@@ -30,7 +30,7 @@ pub async fn run(client: &Client, args: &ExplainArgs) -> anyhow::Result<Exit> {
     });
     let now = Timestamp::now();
     let parts = [
-        headline(&kind, &job, now),
+        format!("{}{}", headline(&kind, &job, now), halted(&job)),
         sizes(&job),
         titled("Places", &indented(&places(&job, now))),
         waiting(open),
@@ -52,6 +52,31 @@ fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
         None => ": none of its workers has run yet".to_owned(),
     };
     format!("{}/{name} came {came} ago and is {phase}{because}\n", kind.full_name())
+}
+
+/// Why nothing is trained though nothing is wrong: nobody is wanted who would, or no server that workers wait for.
+fn halted(job: &Value) -> String {
+    let status = &job["status"];
+    if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed" | "Suspended")) {
+        return String::new();
+    }
+    // All replicas of some roles; nothing where the job has none of them.
+    let wanted = |roles: &[&str]| {
+        let targets = roles.iter().filter_map(|role| status["targets"][*role]["replicas"].as_u64());
+        targets.reduce(|all, more| all + more)
+    };
+    let name = cells::text(&job["metadata"]["name"]);
+    let why = if wanted(&["worker", "chief", "Worker"]) == Some(0) {
+        let option = if status["targets"]["Worker"].is_object() { "--replicas" } else { "--worker" };
+        format!("it is to have no workers; `flexor scale {name} {option} 1` gives it one")
+    } else if wanted(&["ps"]) == Some(0) {
+        format!(
+            "its workers wait for a parameter server, and it is to have none; `flexor scale {name} --ps 1` gives it one"
+        )
+    } else {
+        return String::new();
+    };
+    format!("Nothing is trained: {why}\n")
 }
 
 /// A table of the roles, with who said how large each is to be.
@@ -164,4 +189,29 @@ fn indented(lines: &str) -> String {
 pub fn because(of: &Value) -> Option<String> {
     let reason = of["reason"].as_str()?;
     Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_to_have_nobody_says_what_it_waits_for() {
+        let told = |phase: &str, targets: &Value| {
+            let targets = targets.as_object().unwrap().iter().map(|(role, size)| (role, json!({ "replicas": size })));
+            let targets: serde_json::Map<String, Value> = targets.map(|(role, size)| (role.clone(), size)).collect();
+            halted(&json!({ "metadata": { "name": "deep" }, "status": { "phase": phase, "targets": targets } }))
+        };
+        let ps = "Nothing is trained: its workers wait for a parameter server, and it is to have none; \
+                  `flexor scale deep --ps 1` gives it one\n";
+        assert_eq!(told("Running", &json!({ "ps": 0, "worker": 2 })), ps);
+        let workers = "Nothing is trained: it is to have no workers; `flexor scale deep --worker 1` gives it one\n";
+        assert_eq!(told("Pending", &json!({ "ps": 2, "worker": 0 })), workers);
+        assert_eq!(told("Running", &json!({ "ps": 2, "worker": 0, "chief": 1 })), "");
+        assert_eq!(told("Running", &json!({ "evaluator": 1 })), "");
+        assert_eq!(told("Succeeded", &json!({ "ps": 0, "worker": 2 })), "");
+        assert!(told("Running", &json!({ "Worker": 0 })).contains("--replicas 1"));
+    }
 }
