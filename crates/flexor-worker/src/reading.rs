@@ -17,6 +17,9 @@ pub enum ReadError {
     /// A record means nothing.
     #[error(transparent)]
     Record(#[from] BadRecord),
+    /// All records mean nothing, as it seems: to leave them out would leave none.
+    #[error("none of the records means anything that were looked at, from all over the data; {0}")]
+    AllRecords(BadRecord),
 }
 
 /// From how many places of the data a record is looked at, to know whether any means something.
@@ -35,7 +38,9 @@ pub(crate) fn read(
     let count = bad.len() as u64;
     match bad.into_iter().next() {
         Some(first) if dataset.on_damage() == OnDamage::Fail => return Err(first.into()),
-        Some(first) if !features.fit() && !is_any_good(dataset, features, batch)? => return Err(first.into()),
+        Some(first) if !features.fit() && !is_any_good(dataset, features, batch)? => {
+            return Err(ReadError::AllRecords(first));
+        }
         Some(first) => tracing::warn!(records = count, %first, "left out"),
         None => {}
     }
@@ -84,7 +89,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let line = |number: usize| if bad.contains(&number) { "what,is,this\n" } else { "1,0.5,a\n" };
         let path = folder.path().join("table.csv");
-        fs::write(&path, (0..100).map(line).collect::<String>()).unwrap();
+        fs::write(&path, format!("label,number,field\n{}", (0..100).map(line).collect::<String>())).unwrap();
         let dataset = Dataset::open(&[path], &Options { on_damage, ..Options::default() }).unwrap();
         let features = Features::new(&schema.parse::<Schema>().unwrap());
         (folder, dataset, features)
@@ -108,7 +113,7 @@ mod tests {
         let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", OnDamage::Skip);
         let mut batch = Batch::new(features.inputs());
         let refused = read(&dataset, &mut features, 40..50, &mut batch).unwrap_err();
-        assert!(refused.to_string().starts_with("record 40: it has 3 columns"), "{refused}");
+        assert!(refused.to_string().contains("from all over the data; record 40: column n1 is \"a\""), "{refused}");
     }
 
     #[test]

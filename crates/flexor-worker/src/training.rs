@@ -105,7 +105,7 @@ impl Place {
 fn advice(why: &ReadError) -> &'static str {
     match why {
         ReadError::Record(_) => "; or leave such records out with --damaged skip",
-        ReadError::Data(_) => "",
+        ReadError::Data(_) | ReadError::AllRecords(_) => "",
     }
 }
 
