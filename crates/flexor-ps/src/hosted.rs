@@ -138,6 +138,11 @@ impl Hosted {
         self.counters.pushed(push);
     }
 
+    /// Counts a pull that was answered, with so many rows. For who answers it: one pull may read several tables, or none.
+    pub(crate) fn count_pull(&self, rows: usize) {
+        self.counters.pulled(rows);
+    }
+
     /// Applies a push, each partition's part whole or not at all; says for each what became of it.
     pub fn push(&self, push: &CheckedPush<'_>, terms: impl Fn(PartitionId) -> Terms) -> Vec<Answer<Pushed>> {
         self.counters.pushed(push);

@@ -54,5 +54,8 @@ mod tests {
         assert_eq!(pace.rest_after(short, &hosted), Duration::ZERO);
         Gradients::of_batch(&layout, 1).push(&hosted);
         assert_eq!(pace.rest_after(long, &hosted), LONGEST_REST);
+        // Of a model without tables nothing but variables is pulled.
+        hosted.count_pull(0);
+        assert_eq!(pace.rest_after(short, &hosted), short * REST);
     }
 }

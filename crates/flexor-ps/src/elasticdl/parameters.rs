@@ -113,6 +113,7 @@ impl Parameters {
                 answer.dense_parameters.insert(variable.name.clone(), tensor::encode(&variable.shape, values));
             }
         }
+        self.hosted.count_pull(0);
         Ok(answer)
     }
 
@@ -129,7 +130,10 @@ impl Parameters {
         let turned = self.hosted.pull(Wanted { table, keys: &keys, buckets: &buckets }, Reading::Train, &mut values)?;
         match turned.into_iter().next() {
             Some(turned) => Err(turned.into()),
-            None => Ok(tensor::encode(&[keys.len() as u64, dim as u64], values)),
+            None => {
+                self.hosted.count_pull(keys.len());
+                Ok(tensor::encode(&[keys.len() as u64, dim as u64], values))
+            }
         }
     }
 

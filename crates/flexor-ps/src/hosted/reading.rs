@@ -78,7 +78,6 @@ impl Hosted {
                 Err(elsewhere) => turned.push(elsewhere),
             }
         }
-        self.counters.pulled(wanted.keys.len());
         Ok(turned)
     }
 

@@ -230,9 +230,11 @@ fn load_tells_what_was_asked_and_held() {
     let (layout, hosted) = server(Optimizer::adam(0.1));
     Gradients::of_batch(&layout, 0).push(&hosted);
     read(&hosted, TableId(0), Reading::Train);
+    read(&hosted, TableId(1), Reading::Train);
+    hosted.count_pull(100);
     let load = hosted.load();
-    assert_eq!((load.partitions, load.pulls, load.rows_pulled, load.pushes, load.rows_pushed), (256, 1, 50, 1, 48));
-    assert!(load.rows >= 50 && load.bytes > 70_000 * 12, "{load:?}");
+    assert_eq!((load.partitions, load.pulls, load.rows_pulled, load.pushes, load.rows_pushed), (256, 1, 100, 1, 48));
+    assert!(load.rows >= 100 && load.bytes > 70_000 * 12, "{load:?}");
     hosted.close(&[(batch(0).pass(), 0..32)]);
     assert_eq!(hosted.remove(PartitionId(3)).map(|partition| partition.id()), Some(PartitionId(3)));
     assert_eq!(hosted.load().partitions, 255);

@@ -212,6 +212,7 @@ impl Server {
             }),
             DenseAnswer::Elsewhere => elsewhere.extend(layout.partition_of(slice)),
         })?;
+        hosted.count_pull(of_rows.iter().map(|keys| keys.wanted().keys.len()).sum());
         pulled.elsewhere = elsewhere.into_iter().map(PartitionId::number).collect();
         pulled.versions = versions.0.into_values().collect();
         Ok(pulled)

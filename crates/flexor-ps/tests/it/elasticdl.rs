@@ -4,6 +4,7 @@ mod bad_tensors;
 mod checkpoints;
 mod conversion;
 mod initial_values;
+mod pulls;
 mod served;
 mod steps;
 mod training;

@@ -81,6 +81,18 @@ async fn pulls_of_the_corpus_are_answered() {
 }
 
 #[tokio::test]
+async fn a_pull_is_counted_once_whatever_it_is_of() {
+    for (name, rows) in [("pull_whole", 4), ("pull_peek", 2), ("pull_of_a_known_slice", 0)] {
+        let server = server();
+        answers(&server, vec![seed(name)]).await;
+        assert_eq!((server.load().pulls, server.load().pulled_rows), (1, rows), "{name}");
+    }
+    let server = server();
+    answers(&server, vec![seed("pull_unknown_table_behind_a_good_one")]).await;
+    assert_eq!(server.load().pulls, 0, "it is refused");
+}
+
+#[tokio::test]
 async fn whole_pushes_of_the_corpus_are_taken_once() {
     for name in [
         "push_whole",
