@@ -4,12 +4,14 @@
 //! widths and lengths, names nothing that is not there, and is finite as far as that is asked. So a malformed push
 //! changes nothing anywhere, and partitions need not look again.
 
+mod answer;
 mod check;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
 
+pub(crate) use answer::AnswerSize;
 pub use check::CheckedPush;
 pub(crate) use check::Rows;
 
@@ -132,6 +134,16 @@ pub enum BadRequest {
         offset: u32,
         /// How many elements it has.
         given: usize,
+    },
+    /// More than can be answered at once.
+    #[error(
+        "the answer to the pull would have {bytes} bytes, and a message has at most {at_most}; pull fewer rows at a time"
+    )]
+    TooMuch {
+        /// How long the answer would be.
+        bytes: u64,
+        /// How long it may be.
+        at_most: usize,
     },
     /// NaN or infinity.
     #[error(

@@ -16,13 +16,14 @@ use self::waiting::Waiting;
 use super::gradients::{Gradients, keys_of};
 use super::options::{Mode, Options};
 use super::refusal::Refusal;
+use super::service::MAX_MESSAGE;
 use super::tensor;
 use crate::buckets::Buckets;
 use crate::hosted::{DenseAnswer, Hosted, KnownSlice, Load, Reading};
 use crate::layout::Layout;
 use crate::partition::{Partition, Terms};
 use crate::placement::PartitionId;
-use crate::push::{BadRequest, Wanted};
+use crate::push::{AnswerSize, BadRequest, Wanted};
 use crate::spec::{ModelSpec, SpecError};
 
 /// The parameters of one server.
@@ -123,6 +124,7 @@ impl Parameters {
         let unknown = || Refusal::Unknown(name.to_owned());
         let table = layout.table_named(name).ok_or_else(unknown)?;
         let (Some(hash), Some(dim)) = (layout.name_hash(table), layout.dim(table)) else { return Err(unknown()) };
+        AnswerSize::of_rows(ids.len(), dim).check(MAX_MESSAGE)?;
         let keys = keys_of(ids);
         let buckets = Buckets::of(hash, &keys);
         let mut values = Vec::new();

@@ -17,10 +17,12 @@ use super::links::{Link, Wait};
 use super::numbers::Origin;
 use super::post::{Role, Standing};
 use super::{Server, copies, snapshots};
+use crate::dial::MAX_MESSAGE;
 use crate::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
 use crate::little_endian::floats_as_bytes;
 use crate::partition::{Pushed, Turned};
 use crate::placement::PartitionId;
+use crate::push::AnswerSize;
 use crate::snapshot::SnapshotId;
 
 /// How many pushes of a client may wait for copies at a time; while they do, no more are read.
@@ -174,6 +176,8 @@ impl Server {
             Ok((slice, id, wanted.known))
         });
         let of_slices = of_slices.collect::<Result<Vec<_>, DecodeError>>()?;
+        let size = AnswerSize::of(&layout, of_rows.iter().map(DecodedKeys::wanted), of_slices.iter().map(|of| of.0));
+        size.check(MAX_MESSAGE).map_err(DecodeError::Bad)?;
         let mut pulled = wire::Pulled::default();
         let mut elsewhere = BTreeSet::new();
         let mut versions = Versions::default();

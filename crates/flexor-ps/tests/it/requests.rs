@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flexor_ps::placement::PARTITIONS;
 use flexor_ps::server::{Server, ServerName};
-use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec, VariableSpec};
+use flexor_ps::spec::{Initializer, MAX_DIM, ModelSpec, Optimizer, TableSpec, VariableSpec};
 use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::parameter_server_client::ParameterServerClient;
@@ -27,13 +27,17 @@ fn model() -> ModelSpec {
 }
 
 fn server() -> Server {
+    server_of(&model())
+}
+
+fn server_of(model: &ModelSpec) -> Server {
     let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
     let seat = master::Seat { owner: Some(0), origin: 1, since: 1, ..master::Seat::default() };
     let map = master::ServerMap {
         epoch: 1,
         servers: vec![master::Server { name: "ps-0".to_owned(), incarnation: 1, ..master::Server::default() }],
         seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model()).unwrap(),
+        model: serde_json::to_string(model).unwrap(),
         ..master::ServerMap::default()
     };
     server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
@@ -90,6 +94,23 @@ async fn a_pull_is_counted_once_whatever_it_is_of() {
     let server = server();
     answers(&server, vec![seed("pull_unknown_table_behind_a_good_one")]).await;
     assert_eq!(server.load().pulls, 0, "it is refused");
+}
+
+#[tokio::test]
+async fn a_pull_whose_answer_no_message_could_carry_is_refused_and_makes_no_rows() {
+    let mut model = model();
+    model.tables[1].dim = MAX_DIM;
+    let server = server_of(&model);
+    let pull = |tables: &[u64]| {
+        let keys = |count: &u64| (0..*count).flat_map(u64::to_le_bytes).collect::<Vec<_>>().into();
+        let rows = tables.iter().map(|count| wire::Keys { table: 1, keys: keys(count) }).collect();
+        let pull = wire::Pull { model: model.fingerprint().0, rows, ..wire::Pull::default() };
+        wire::Request { op: Some(Op::Pull(pull)), ..wire::Request::default() }
+    };
+    let answers = answers(&server, vec![pull(&[128, 128]), pull(&[1])]).await;
+    let [Answer::Refused(why), Answer::Pulled(one)] = &answers[..] else { panic!("{} answers", answers.len()) };
+    assert!(why.contains("and a message has at most 67108864; pull fewer rows at a time"), "{why}");
+    assert_eq!((one.rows[0].len(), server.load().rows), (MAX_DIM as usize * 4, 1), "the stream goes on");
 }
 
 #[tokio::test]

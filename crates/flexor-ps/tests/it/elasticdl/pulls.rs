@@ -1,6 +1,7 @@
 //! Pulls of variables and of rows.
 
-use flexor_ps::spec::Optimizer;
+use flexor_ps::spec::{MAX_DIM, Optimizer};
+use tonic::Code;
 
 use super::served::{ASYNC, Served, dense, tensor};
 
@@ -18,4 +19,16 @@ async fn a_pull_is_counted_once_whatever_it_is_of() {
     served.rows("f", &[1]).await.unwrap();
     let load = served.server.parameters().load();
     assert_eq!((load.pulls, load.rows_pulled), (3, 4));
+}
+
+#[tokio::test]
+async fn rows_that_no_message_could_carry_are_refused_and_none_is_made() {
+    let mut served = Served::new(Optimizer::sgd(0.1), ASYNC).await;
+    served.push_infos(&[("wide", MAX_DIM.into(), "zeros")]).await.unwrap();
+    let ids: Vec<i64> = (0..1024).collect();
+    let status = served.rows("wide", &ids).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(status.message().contains("and a message has at most 268435456"), "{status:?}");
+    assert_eq!(served.server.parameters().load().rows, 0);
+    assert_eq!(served.rows("wide", &ids[..1]).await.unwrap(), [vec![0.0; MAX_DIM as usize]]);
 }
