@@ -126,7 +126,8 @@ impl PsMembers {
     /// Whether everything holds still for a checkpoint, and where the data stands is asked for.
     pub fn is_still(&self) -> bool {
         let stilling = self.saving.as_ref().is_some_and(|saving| saving.phase == Phase::Stilling);
-        stilling && self.moves.is_empty() && self.owners().iter().all(|owner| self.is_here(owner))
+        let is_here = |seat: &Seat| seat.owner.as_ref().is_some_and(|owner| self.is_here(owner));
+        stilling && self.moves.is_empty() && self.map.seats.iter().all(is_here)
     }
 
     /// The data stands here, after so many steps where training goes in steps: servers may write.

@@ -95,6 +95,20 @@ fn a_server_that_is_lost_ends_the_attempt_and_its_number_is_used_up() {
 }
 
 #[test]
+fn nothing_is_written_while_a_partition_has_no_owner() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
+    story.members.declare("model", &mut story.facts).unwrap();
+    assert!(story.members.begin_saving(story.now, &mut story.facts));
+    story.dies("ps-1");
+    assert!(!story.members.is_still(), "it would have half of the partitions in it");
+    story.members.write("ledger", None, story.now, &mut story.facts);
+    assert_eq!(story.order("ps-0"), None);
+    story.comes("ps-1", 2);
+    story.members.write("ledger", None, story.now, &mut story.facts);
+    assert!(story.order("ps-0").is_some() && story.order("ps-1").is_some());
+}
+
+#[test]
 fn one_that_cannot_be_written_changes_nothing() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
     story.saves();
