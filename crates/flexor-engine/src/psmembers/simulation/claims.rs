@@ -5,11 +5,8 @@ use super::*;
 impl Simulation {
     /// Of what was decided at once.
     pub(super) fn check_facts(&self, facts: &[Fact]) {
-        let rewound = facts.iter().find_map(|fact| match fact {
-            Fact::Rewound { checkpoint, .. } => Some(*checkpoint),
-            _ => None,
-        });
-        if let Some(checkpoint) = rewound {
+        for fact in facts {
+            let Fact::Rewound { checkpoint, .. } = fact else { continue };
             let source = checkpoint.map_or(Source::Initial, Source::Checkpoint);
             let seats = &self.members.map().seats;
             assert!(self.settings.mode == Mode::Sync && seats.iter().all(|seat| seat.origin.source == source));

@@ -29,11 +29,13 @@ impl Journal {
     pub(super) fn write(&mut self, facts: Vec<Fact>, members: &PsMembers) {
         for fact in facts {
             self.replayed.replay(&fact);
-            let rewound = match &fact {
-                Fact::Rewound { checkpoint, .. } => Some(checkpoint.map_or(0, |number| self.position(number))),
+            let rewound = if let Fact::Rewound { checkpoint, .. } = &fact {
+                Some(checkpoint.map_or(0, |number| self.position(number)))
+            } else if let (Fact::Saved { checkpoint, .. }, PsEpoch(0)) = (&fact, self.replayed.map().epoch) {
                 // A job that goes on from what is in its folder.
-                Fact::Saved { checkpoint, .. } if self.replayed.map().epoch.0 == 0 => Some(self.position(*checkpoint)),
-                _ => None,
+                Some(self.position(*checkpoint))
+            } else {
+                None
             };
             self.records.push(Record::Servers(fact));
             self.records.extend(rewound.map(Record::Rewound));
