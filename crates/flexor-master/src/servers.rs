@@ -9,6 +9,8 @@ mod closed;
 mod load;
 mod saving;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -36,6 +36,17 @@ impl FakeServer {
         message.expect("it is told in time").unwrap().expect("the stream is open").message.unwrap()
     }
 
+    /// What it is told next of steps that are taken.
+    async fn steps_taken(&mut self) -> wire::StepsTaken {
+        loop {
+            if let wire::to_server::Message::Steps(steps) = self.next().await
+                && steps.taken > 0
+            {
+                return steps;
+            }
+        }
+    }
+
     /// Makes every copy that it is told to make, until there is a map like this.
     async fn obey_until(&mut self, is_wanted: impl Fn(&wire::ServerMap) -> bool) -> wire::ServerMap {
         loop {
@@ -141,6 +152,54 @@ async fn an_earlier_life_of_a_server_is_refused() {
     let mut earlier = FakeServer::come(&serving, "ps-0", 1).await;
     let wire::to_server::Message::Refusal(refusal) = earlier.next().await else { panic!("it is not refused") };
     assert_eq!(refusal.reason, "ServerReplaced");
+}
+
+/// How many batches there are, in one step: what is told of it is long.
+const IN_STEP: u64 = 20_000;
+
+#[tokio::test]
+async fn what_a_server_says_is_heard_while_it_does_not_listen() {
+    let serving = Serving::start(1, 1).await;
+    let mut server = FakeServer::come(&serving, "ps-0", 1).await;
+    server.obey_until(|map| map.epoch > 0).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let steps = wire::Dataset {
+        name: "d".to_owned(),
+        records: IN_STEP,
+        batch: 1,
+        epochs: Some(1),
+        step_batches: Some(IN_STEP),
+        ..Default::default()
+    };
+    worker.ask(wire::request::Op::Register(steps)).await;
+    loop {
+        let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches: 1024, ..Default::default() };
+        let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
+        if lease.finished {
+            break;
+        }
+        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        worker.ask(wire::request::Op::Acknowledge(done)).await;
+    }
+    server.steps_taken().await;
+
+    // More than fits on the way; and then something else, which is not behind it.
+    const ASKED: usize = 64;
+    for _ in 0..ASKED {
+        let need = Message::NeedSteps(wire::NeedSteps { first: 0 });
+        server.reports.send(wire::FromServer { message: Some(need) }).await.unwrap();
+    }
+    let load = Message::Load(wire::ServerLoad { rows: 4711, ..Default::default() });
+    server.reports.send(wire::FromServer { message: Some(load) }).await.unwrap();
+    let is_heard = async {
+        while !Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await.1.contains("\"rows\":4711") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), is_heard).await.expect("the master hears it");
+    for _ in 0..ASKED {
+        assert_eq!(server.steps_taken().await.steps[0].batches.len() as u64, IN_STEP, "and all is told in the end");
+    }
 }
 
 #[tokio::test]
