@@ -29,7 +29,7 @@ pub use self::answered::Answered;
 use self::connection::Connection;
 use self::map::Reached;
 pub use self::map::Route;
-pub use self::pull::PullFor;
+pub use self::pull::{PullFor, PullOutcome};
 pub use self::push::{Gradients, PushOutcome};
 pub use self::snapshot::{Snapshot, SnapshotError};
 pub use self::versions::Versions;

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
+use tokio::time::Instant;
 
 use super::map::Route;
 use super::{Client, ClientError, KnownSlice, Versions};
@@ -13,6 +15,10 @@ use crate::placement::{PARTITIONS, PartitionId};
 
 /// About how many bytes of values one answer has at most.
 const ANSWER: u64 = 16 << 20;
+
+/// How long servers may say that a step is not taken while nothing else comes. Its batches are leased when the step before
+/// is taken, so that this is long: the servers, and the data with them, may have gone back to a checkpoint.
+const STEP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What values are pulled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,15 @@ pub enum PullFor {
     },
     /// Looking only.
     Looking,
+}
+
+/// What has become of a pull.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullOutcome {
+    /// Everything has come, however long that took.
+    Whole,
+    /// Only of a pull for a step: servers say that it is not taken, and what has come is not to be used.
+    NoSuchStep,
 }
 
 /// What values of one server are asked for.
@@ -60,17 +75,21 @@ pub(super) struct Asked {
 
 impl Client {
     /// Pulls rows of tables, and brings all dense variables up to date. `out` gets the rows of each table, in the order of
-    /// the keys.
+    /// the keys. Only a step that is not taken is ever given up: what comes slowly comes.
     pub async fn pull(
         &mut self,
         wanted: &[(TableId, &[u64])],
         why: PullFor,
         out: &mut Vec<Vec<f32>>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<PullOutcome, ClientError> {
         let mut missing = self.missing(wanted, out)?;
         self.versions.clear();
         let mut slices: Vec<SliceId> = self.layout.slices().collect();
+        // Since when servers say that the step is not taken, and nothing comes.
+        let mut not_taken: Option<Instant> = None;
         for attempt in 0.. {
+            let (began, wanted) = (Instant::now(), count(&missing, &slices));
+            let mut is_later = false;
             let route = self.route().await;
             let (asked, nowhere) = self.sort(&route, &missing, &slices);
             let mut left = nowhere;
@@ -95,22 +114,31 @@ impl Client {
                     Some(wire::reply::Result::Pushed(_) | wire::reply::Result::Lost(_)) => {
                         return Err(ClientError::Nonsense("something else is answered to a pull"));
                     }
-                    Some(wire::reply::Result::Later(_)) | None => {
+                    answer @ (Some(wire::reply::Result::Later(_)) | None) => {
+                        is_later |= answer.is_some();
                         left.merge(asked, &missing, |_| true);
                         left.slices.extend(&asked.slices);
                     }
                 }
             }
             if left.is_empty() {
-                return Ok(());
+                break;
             }
             for (place, missing) in missing.iter_mut().enumerate() {
                 missing.positions = left.rows.remove(&place).unwrap_or_default();
             }
             slices = left.slices;
+            if count(&missing, &slices) < wanted {
+                not_taken = None;
+            } else if is_later && matches!(why, PullFor::Step { .. }) {
+                let since = *not_taken.get_or_insert(began);
+                if since.elapsed() >= STEP_PATIENCE {
+                    return Ok(PullOutcome::NoSuchStep);
+                }
+            }
             self.look_again(route.epoch, attempt).await;
         }
-        Ok(())
+        Ok(PullOutcome::Whole)
     }
 
     /// The values of a dense variable, as they were last pulled.
@@ -313,6 +341,11 @@ impl Asked {
             self.rows.entry(*place).or_default().extend(left);
         }
     }
+}
+
+/// How many rows and slices have not come.
+fn count(missing: &[Missing<'_>], slices: &[SliceId]) -> usize {
+    missing.iter().map(|rows| rows.positions.len()).sum::<usize>() + slices.len()
 }
 
 pub(super) fn keys_at(keys: &[u64], positions: &[u32]) -> Bytes {

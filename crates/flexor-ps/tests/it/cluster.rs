@@ -53,6 +53,11 @@ impl Cluster {
         Self::start_with(copies, None)
     }
 
+    /// Where the master is.
+    pub(crate) fn master(&self) -> String {
+        self.master.to_string()
+    }
+
     /// One whose servers write checkpoints into this folder, one after the other.
     pub(crate) fn saving(copies: u32, folder: &Path) -> Self {
         let folder = folder.display().to_string();

@@ -7,6 +7,7 @@ mod elasticdl;
 mod exactly_once;
 mod gate;
 mod move_phases;
+mod patience;
 mod requests;
 mod simulation;
 mod snapshots;

@@ -1,11 +1,10 @@
 //! The next batch, while the one before is computed: leased, read, and its values pulled.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flexor_data::Dataset;
 use flexor_ps::batch::BatchId;
-use flexor_ps::client::{Client, PullFor, Versions};
+use flexor_ps::client::{Client, PullFor, PullOutcome, Versions};
 use flexor_ps::layout::TableId;
 use flexor_wire::master::v1 as wire;
 use tokio::sync::mpsc;
@@ -22,10 +21,6 @@ use crate::{Batch, Lookup, TableLookup};
 const LEASE: u64 = 8;
 /// How many batches are prepared ahead: values are as old as that when they are used.
 const AHEAD: usize = 1;
-
-/// How long values of a step are waited for. A step is leased when the one before it is taken, so that this is long: the
-/// servers, and the data with them, may have gone back to a checkpoint, and the batch is not this worker's any more.
-const STEP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A batch with everything that a step needs.
 pub(super) struct Prepared {
@@ -123,13 +118,13 @@ impl Reading {
             _ if self.by_version => PullFor::TrainingByVersion,
             _ => PullFor::Training,
         };
-        let pulling = client.pull(&wanted, why, &mut rows);
-        match why {
-            PullFor::Step { .. } => match tokio::time::timeout(STEP_PATIENCE, pulling).await {
-                Ok(pulled) => pulled?,
-                Err(_) => return Ok(None),
-            },
-            PullFor::Training | PullFor::TrainingByVersion | PullFor::Looking => pulling.await?,
+        match client.pull(&wanted, why, &mut rows).await? {
+            PullOutcome::Whole => {}
+            // The servers, and the data with them, may have gone back: the batch is not this worker's any more then.
+            PullOutcome::NoSuchStep => {
+                tracing::warn!(batch = of.number, step = of.step, "given back: its step is not taken on the servers");
+                return Ok(None);
+            }
         }
         let (variables, versions) = (client.variables(), client.versions().clone());
         let first = of.number * u64::from(self.size);

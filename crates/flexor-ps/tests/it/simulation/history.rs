@@ -360,7 +360,11 @@ impl History {
         let rewound = self.world.rewound().await;
         let last = |steps: &Arc<Vec<Values>>| PullFor::Step { taken: steps.len() as u64 - 1, rewound };
         let last = self.steps.as_ref().map(last);
-        let values = pull(&mut client, &self.keys, last.unwrap_or(PullFor::Looking)).await;
+        let values = loop {
+            if let Some(values) = pull(&mut client, &self.keys, last.unwrap_or(PullFor::Looking)).await {
+                break values;
+            }
+        };
         match &self.steps {
             Some(steps) => assert_eq!(Some(&values), steps.last(), "the model is not the sequential one"),
             None => self.check_counts(&values).await,

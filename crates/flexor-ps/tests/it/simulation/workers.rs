@@ -9,7 +9,7 @@ use flexor_engine::shards::{Asked, Ending, Lease, Leased, Promise, WorkerId};
 use flexor_master::job::Job;
 use flexor_model::Reason;
 use flexor_ps::batch::BatchId;
-use flexor_ps::client::{Client, Gradients, PullFor};
+use flexor_ps::client::{Client, Gradients, PullFor, PullOutcome};
 use flexor_ps::placement::PartitionId;
 use flexor_ps::push::NonFinite;
 use flexor_wire::master::v1 as wire;
@@ -26,8 +26,6 @@ use super::world::{MASTER, running};
 pub(crate) const DATASET: &str = "clicks";
 /// How long a worker waits before it asks the master again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long it waits for the step that its batch needs.
-const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was pushed, for the one who checks.
 #[derive(Default)]
@@ -126,7 +124,7 @@ impl Worker {
         drop(job);
         let keys = keys_of(batch, &self.keys);
         let why = step.map_or(PullFor::Training, |taken| PullFor::Step { taken, rewound });
-        let values = tokio::time::timeout(STEP_PATIENCE, pull(client, &keys, why)).await.ok()?;
+        let values = pull(client, &keys, why).await?;
         let (rows, weights): (Vec<f32>, Vec<f32>) = if self.steps.is_some() {
             let weights = (0..).zip(&values.weights).map(|(at, value)| gradient(batch, at, *value));
             (keys.iter().map(|key| gradient(batch, *key, values.rows[key])).collect(), weights.collect())
@@ -184,11 +182,14 @@ pub(crate) fn said(answered: impl Iterator<Item = ((PartitionId, u64), u64)>) ->
     wire::WorkerUpdates { repeats: 0, answered: answered.map(one).collect() }
 }
 
-/// Values as they are.
-pub(crate) async fn pull(client: &mut Client, keys: &[u64], why: PullFor) -> Values {
+/// Values as they are; none if they are of a step that does not come.
+pub(crate) async fn pull(client: &mut Client, keys: &[u64], why: PullFor) -> Option<Values> {
     let mut out = Vec::new();
-    client.pull(&[(TABLE, keys)], why, &mut out).await.expect("there is such a table");
-    Values { rows: keys.iter().copied().zip(out[0].iter().copied()).collect(), weights: client.variable(0) }
+    match client.pull(&[(TABLE, keys)], why, &mut out).await.expect("there is such a table") {
+        PullOutcome::Whole => {}
+        PullOutcome::NoSuchStep => return None,
+    }
+    Some(Values { rows: keys.iter().copied().zip(out[0].iter().copied()).collect(), weights: client.variable(0) })
 }
 
 /// Whoever started a worker says that it was lost.

@@ -1,0 +1,72 @@
+//! What a client waits for, and what it does not: a slow wire it does, and a step that is not taken only for a while.
+
+use std::time::{Duration, Instant};
+
+use flexor_ps::client::{Client, PullFor, PullOutcome};
+use flexor_ps::dial::{Dialer, Stream};
+use flexor_ps::layout::TableId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::net::TcpStream;
+
+use crate::cluster::{Cluster, counting};
+
+const KEYS: [u64; 3] = [1, 2, 3];
+
+fn step(taken: u64) -> PullFor {
+    PullFor::Step { taken, rewound: 0 }
+}
+
+async fn pull(client: &mut Client, why: PullFor) -> PullOutcome {
+    let (wanted, mut rows) = ([(TableId(0), &KEYS[..])], Vec::new());
+    let pulled = client.pull(&wanted, why, &mut rows);
+    tokio::time::timeout(Duration::from_secs(60), pulled).await.expect("it comes to an end").unwrap()
+}
+
+#[tokio::test]
+async fn a_step_that_is_not_taken_is_given_up() {
+    let mut cluster = Cluster::start(1);
+    cluster.add("ps-0");
+    let mut client = cluster.client().await;
+    assert_eq!(pull(&mut client, step(0)).await, PullOutcome::Whole);
+    assert_eq!(pull(&mut client, step(1)).await, PullOutcome::NoSuchStep);
+    assert_eq!(pull(&mut client, step(0)).await, PullOutcome::Whole, "and others come as before");
+}
+
+/// The model of the test has 280 kB, of which this passes on a few at a time.
+#[tokio::test]
+async fn values_of_a_step_that_come_slowly_come() {
+    let mut cluster = Cluster::start(1);
+    cluster.add("ps-0");
+    let master = cluster.master();
+    let dialer = Dialer::new(move |to| {
+        let (to, is_slow) = (to.to_owned(), to != master);
+        Box::pin(async move {
+            let there = TcpStream::connect(to).await?;
+            if !is_slow {
+                return Ok(Box::new(there) as Box<dyn Stream>);
+            }
+            let (here, end) = tokio::io::duplex(1 << 12);
+            tokio::spawn(pass_slowly(there, end));
+            Ok(Box::new(here) as Box<dyn Stream>)
+        })
+    });
+    let mut client = Client::with_dialer(&cluster.master(), None, counting(), dialer).await.unwrap();
+    let begun = Instant::now();
+    assert_eq!(pull(&mut client, step(0)).await, PullOutcome::Whole);
+    assert!(begun.elapsed() > Duration::from_secs(3), "longer than any step is waited for: {:?}", begun.elapsed());
+    assert_eq!(client.variable(0), vec![0.0; 70_000]);
+}
+
+/// What comes from there at 80 kB a second, what goes there at once.
+async fn pass_slowly(there: TcpStream, here: DuplexStream) {
+    let (mut from, mut to) = there.into_split();
+    let (mut mine, mut client) = tokio::io::split(here);
+    tokio::spawn(async move { tokio::io::copy(&mut mine, &mut to).await });
+    let mut some = [0; 1 << 12];
+    while let Ok(read @ 1..) = from.read(&mut some).await {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if client.write_all(&some[..read]).await.is_err() {
+            return;
+        }
+    }
+}
