@@ -20,7 +20,7 @@ const WAIT_FOR_REPLACEMENT: Duration = Duration::from_secs(5);
 /// What becomes of a partition that only lost servers keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Alone {
-    /// They may come back with it.
+    /// They may come back with it, and so does what another has the same of that is away too.
     Waits,
     /// Nobody keeps it any more.
     Orphaned,
@@ -70,6 +70,12 @@ impl PsMembers {
     /// Gives up servers that did not come back in time: first where others have the same, later what only they have.
     pub(super) fn give_up_the_absent(&mut self, facts: &mut Vec<Fact>) {
         let now = self.now;
+        if self.present.values().all(|present| present.away_until.is_some()) {
+            // It is the master that nobody reaches, and nobody is there who could take anything over.
+            let away = self.present.values_mut().filter_map(|present| present.away_until.as_mut());
+            away.for_each(|until| *until = (*until).max(now + GRACE));
+            return;
+        }
         let away = self.present.iter().filter_map(|(name, present)| {
             Some((ServerId { name: name.clone(), incarnation: present.incarnation }, present.away_until?))
         });
@@ -103,15 +109,15 @@ impl PsMembers {
             let backup = seat.backup.clone().filter(&here);
             // What is copied to where it will be owned has everything, once it has caught up.
             let caught_up = || self.caught_up(partition).filter(|server| here(server) && self.knows(server));
-            let after = match (owner, backup) {
-                (Some(owner), backup) => Seat { owner: Some(owner), backup, ..seat.clone() },
-                (None, Some(backup)) => Seat { owner: Some(backup), backup: None, ..seat.clone() },
-                (None, None) => match (caught_up(), alone) {
-                    (None, Alone::Waits) => continue,
-                    (owner, _) => Seat { owner, backup: None, ..seat.clone() },
-                },
+            let after = match owner {
+                Some(owner) => Seat { owner: Some(owner), backup, ..seat.clone() },
+                None => Seat { owner: backup.or_else(caught_up), backup: None, ..seat.clone() },
             };
-            if after != *seat {
+            let is_decided = match alone {
+                Alone::Orphaned => true,
+                Alone::Waits => after.owner.as_ref().is_some_and(|owner| self.is_here(owner)),
+            };
+            if is_decided && after != *seat {
                 seats.push((partition, after));
             }
         }
@@ -192,5 +198,52 @@ impl PsMembers {
         }
         servers.sort_by(|one, other| natural_order::compare(&one.name, &other.name));
         servers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mode;
+    use super::super::tests::{Story, server};
+
+    #[test]
+    fn a_master_that_nobody_reaches_gives_nobody_up() {
+        for copies in [1, 2] {
+            let mut story = Story::begin(copies, Mode::Sync, &["ps-0", "ps-1"]);
+            let map = story.members.map().clone();
+            story.members.session_lost(&server("ps-0"), story.now);
+            story.members.session_lost(&server("ps-1"), story.now);
+            story.waits(60);
+            assert_eq!(*story.members.map(), map, "they have everything");
+            story.comes("ps-1", 1);
+            story.waits(1);
+            assert_eq!(*story.members.map(), map, "the other has had no time to come back");
+            story.comes("ps-0", 1);
+            story.waits(60);
+            assert_eq!(*story.members.map(), map);
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_over_by_a_server_that_is_away_too() {
+        let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1", "ps-2"]);
+        let map = story.members.map().clone();
+        story.members.session_lost(&server("ps-0"), story.now);
+        story.members.session_lost(&server("ps-1"), story.now);
+        story.waits(4);
+        let of_both = |name: &str| [server("ps-0"), server("ps-1")].contains(&server(name));
+        for (seat, before) in story.members.map().seats.iter().zip(&map.seats) {
+            let (Some(owner), Some(backup)) = (&before.owner, &before.backup) else { panic!("all are kept twice") };
+            match of_both(&owner.name) && of_both(&backup.name) {
+                true => assert_eq!(seat, before, "whoever comes back has it"),
+                false => assert_eq!(seat.owner, Some(server("ps-2")), "it is here and has the same"),
+            }
+        }
+        story.comes("ps-0", 1);
+        story.comes("ps-1", 1);
+        story.waits(10);
+        story.obey();
+        assert!(story.members.is_redundant());
+        assert_eq!(story.members.restorations().0, 0, "nothing was lost");
     }
 }
