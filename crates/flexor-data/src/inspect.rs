@@ -82,6 +82,8 @@ pub fn inspect(
     }
     let mut damage = dataset.damage();
     damage.extend(ragged.found(&dataset)?);
+    let order = |damage: &Damage| dataset.files().position(|file| file.path == damage.file);
+    damage.sort_by_key(|damage| (order(damage), damage.offset));
     let damaged_records = damage.iter().filter_map(|damage| damage.records.as_ref()).map(|r| r.end - r.start).sum();
     let files = dataset.files().map(|file| {
         let mut compressors = BTreeMap::new();
