@@ -75,12 +75,12 @@ impl Plan {
         if self.test_records == 0 { vec![train] } else { vec![train, test] }
     }
 
-    /// Whether everything that would be made is there: the truth is written last.
-    pub fn is_made(&self) -> bool {
-        self.truth().exists() && self.out.exists()
+    /// The files of data, of a table.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.parts().into_iter().map(|part| part.path).collect()
     }
 
-    /// Where the truth is told.
+    /// Where the truth is told, which is written last.
     pub fn truth(&self) -> PathBuf {
         self.out.with_extension("truth.json")
     }

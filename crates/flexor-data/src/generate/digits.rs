@@ -50,6 +50,11 @@ pub fn example<'a>(writer: &'a mut ExampleWriter, label: u8, pixels: &[u8]) -> &
     writer.floats("image", image).integers("label", &[i64::from(label)]).finish()
 }
 
+/// The files of data that a plan makes.
+pub fn files(plan: &Plan, format: DigitsFormat) -> Vec<PathBuf> {
+    plan.parts().iter().flat_map(|part| file_names(&part.path, format)).collect()
+}
+
 /// Writes images and their truth. `told` hears how many records are done.
 ///
 /// # Errors
@@ -86,7 +91,7 @@ pub fn write(seed: u64, plan: &Plan, format: DigitsFormat, told: &mut dyn FnMut(
     for output in whole {
         output.commit()?;
     }
-    let truth = Truth { generator: "digits", seed, best_auc: None, best_accuracy: Some(1.0), files };
+    let truth = Truth { generator: "digits".to_owned(), seed, best_auc: None, best_accuracy: Some(1.0), files };
     truth.write(plan)?;
     Ok(truth)
 }

@@ -82,7 +82,8 @@ pub fn write(
         output.commit()?;
     }
     let best_auc = files.last().and_then(|file| file.best_auc);
-    let truth = Truth { generator: table.name(), seed: table.seed(), best_auc, best_accuracy: None, files };
+    let (generator, seed) = (table.name().to_owned(), table.seed());
+    let truth = Truth { generator, seed, best_auc, best_accuracy: None, files };
     truth.write(plan)?;
     Ok(truth)
 }

@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{GenerateError, Plan};
 
 /// What `NAME.truth.json` says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
     /// What has made the data.
-    pub generator: &'static str,
+    pub generator: String,
     /// From which seed.
     pub seed: u64,
     /// The best AUC that any model can have on what it is tested with (on all data, where there is no test file).
@@ -24,7 +24,7 @@ pub struct Truth {
 }
 
 /// What is true of one file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TruthOfFile {
     /// Its name.
     pub file: String,
@@ -39,6 +39,25 @@ pub struct TruthOfFile {
 }
 
 impl Truth {
+    /// What stands beside the data of a plan, where that can be read.
+    pub fn read(plan: &Plan) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(plan.truth()).ok()?).ok()
+    }
+
+    /// In what the data differs from what a plan would make: what it was made with, and what it would be.
+    pub fn differences(&self, generator: &str, seed: u64, plan: &Plan) -> Vec<String> {
+        let records = |part: usize| self.files.get(part).map_or(0, |file| file.records);
+        let numbers = [
+            ("--records", records(0), plan.records),
+            ("--test-records", records(1), plan.test_records),
+            ("--seed", self.seed, seed),
+        ];
+        let numbers = numbers.into_iter().filter(|(_, made, wanted)| made != wanted);
+        let numbers = numbers.map(|(option, made, wanted)| format!("{option} {made}, not {wanted}"));
+        let kind = (self.generator != generator).then(|| format!("as {}, not {generator}", self.generator));
+        kind.into_iter().chain(numbers).collect()
+    }
+
     /// Writes it beside the data.
     pub(super) fn write(&self, plan: &Plan) -> Result<(), GenerateError> {
         let path = plan.truth();
@@ -47,5 +66,36 @@ impl Truth {
         let written = text.and_then(|text| writeln!(output, "{text}"));
         written.map_err(|error| GenerateError::Write { path, source: error.into() })?;
         Ok(output.commit()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::generate::{TableFormat, clicks, write_table};
+    use crate::output::Existing;
+
+    fn plan(folder: &Path, records: u64, test_records: u64) -> Plan {
+        Plan { out: folder.join("clicks.csv"), records, test_records, existing: Existing::Keep }
+    }
+
+    #[test]
+    fn data_that_was_made_otherwise_tells_in_what_it_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = plan(folder.path(), 100, 10);
+        assert_eq!(Truth::read(&made), None);
+        let truth = write_table(&clicks::Clicks::new(1), &made, TableFormat::Csv, &mut |_| {}).unwrap();
+        let read = Truth::read(&made).unwrap();
+        assert_eq!(read, truth);
+        assert_eq!(read.differences("clicks", 1, &made), [""; 0]);
+        let other = read.differences("census", 7, &plan(folder.path(), 200, 0));
+        assert_eq!(
+            other,
+            ["as clicks, not census", "--records 100, not 200", "--test-records 10, not 0", "--seed 1, not 7"]
+        );
+        std::fs::write(made.truth(), "{}").unwrap();
+        assert_eq!(Truth::read(&made), None, "somebody else's");
     }
 }

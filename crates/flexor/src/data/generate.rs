@@ -1,12 +1,14 @@
 //! `flexor data gen`.
 
+mod made_before;
+
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use flexor_data::generate::{self, GenerateError, Plan, Table, TableFormat, Truth, census, clicks, digits};
 use flexor_data::output::OutputError;
 
+use self::made_before::Wanted;
 use super::progress::Progress;
 use super::{ForceArg, RecordIoArgs, Refused, has_extension};
 use crate::exit::Exit;
@@ -63,9 +65,6 @@ pub struct DigitsArgs {
     pub record_io: RecordIoArgs,
 }
 
-/// How long somebody who makes the same at the same time is waited for, who was quicker with a part of it.
-const OTHERS: Duration = Duration::from_secs(60);
-
 /// How much is made, and where.
 #[derive(Debug, Args)]
 pub struct SizeArgs {
@@ -83,7 +82,8 @@ pub struct SizeArgs {
     pub seed: u64,
     #[command(flatten)]
     pub force: ForceArg,
-    /// Do nothing where the data is there already, whoever made it: for pods that start together
+    /// Do nothing where the data is there already, whoever made it: for pods that start together. Data that NAME.truth.json
+    /// says was made with other options is refused
     #[arg(long, conflicts_with = "force")]
     pub if_missing: bool,
     /// Output format
@@ -110,21 +110,26 @@ pub enum DigitsFormatArg {
 }
 
 pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
-    let size = match command {
-        GenCommand::Clicks(args) | GenCommand::Census(args) => &args.size,
-        GenCommand::Digits(args) => &args.size,
+    let wanted = match command {
+        GenCommand::Clicks(args) => Wanted { kind: "clicks", size: &args.size, files: args.size.plan().files() },
+        GenCommand::Census(args) => Wanted { kind: "census", size: &args.size, files: args.size.plan().files() },
+        GenCommand::Digits(args) => {
+            Wanted { kind: "digits", size: &args.size, files: digits::files(&args.size.plan(), args.format()) }
+        }
     };
-    if size.if_missing && size.plan().is_made() {
-        output::note(&format!("{} is there already", size.out.display()));
+    let size = wanted.size;
+    if size.if_missing && wanted.is_there()? {
+        output::note(&format!("{} is there already", super::shown(&size.out)));
         return Ok(Exit::Success);
     }
-    let (size, made) = match command {
-        GenCommand::Clicks(args) => (&args.size, table(&clicks::Clicks::new(args.size.seed), args)?),
-        GenCommand::Census(args) => (&args.size, table(&census::Census::new(args.size.seed), args)?),
-        GenCommand::Digits(args) => (&args.size, images(args)),
+    let made = match command {
+        GenCommand::Clicks(args) => table(&clicks::Clicks::new(args.size.seed), args)?,
+        GenCommand::Census(args) => table(&census::Census::new(args.size.seed), args)?,
+        GenCommand::Digits(args) => images(args),
     };
     if let (Err(GenerateError::Output(OutputError::Exists(_))), true) = (&made, size.if_missing) {
-        return await_others(size);
+        wanted.await_others()?;
+        return Ok(Exit::Success);
     }
     let truth = made.map_err(|error| match error {
         GenerateError::Output(OutputError::Exists(_)) | GenerateError::TooMany { .. } => Refused(error.into()).into(),
@@ -134,23 +139,6 @@ pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
         Format::Json => output::json(&truth)?,
         Format::Text => output::text(&text(&truth, &size.out))?,
     }
-    Ok(Exit::Success)
-}
-
-/// Somebody else makes the same at this moment, and was quicker: it is there when that one is done.
-fn await_others(size: &SizeArgs) -> anyhow::Result<Exit> {
-    let (out, truth) = (super::shown(&size.out), super::shown(&size.plan().truth()));
-    let patience = OTHERS.as_secs();
-    output::note(&format!("another makes {out} at this moment: waiting up to {patience} s until {truth} is there too"));
-    let until = Instant::now() + OTHERS;
-    while !size.plan().is_made() {
-        if Instant::now() > until {
-            let why = format!("{out} is there, but {truth} is not; remove what is there, or use --force");
-            return Err(Refused(anyhow::anyhow!(why)).into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    output::note(&format!("{out} was made by another"));
     Ok(Exit::Success)
 }
 
@@ -170,14 +158,19 @@ fn table(table: &dyn Table, args: &TableArgs) -> anyhow::Result<Result<Truth, Ge
 }
 
 fn images(args: &DigitsArgs) -> Result<Truth, GenerateError> {
-    let is_record_io = has_extension(&args.size.out, "recordio");
-    let format = match args.format {
-        Some(DigitsFormatArg::Recordio) => digits::DigitsFormat::RecordIo(args.record_io.options()),
-        None if is_record_io => digits::DigitsFormat::RecordIo(args.record_io.options()),
-        Some(DigitsFormatArg::Idx) | None => digits::DigitsFormat::Idx,
-    };
     let mut progress = args.size.progress();
-    digits::write(args.size.seed, &args.size.plan(), format, &mut |done| progress.at(done))
+    digits::write(args.size.seed, &args.size.plan(), args.format(), &mut |done| progress.at(done))
+}
+
+impl DigitsArgs {
+    fn format(&self) -> digits::DigitsFormat {
+        let is_record_io = has_extension(&self.size.out, "recordio");
+        match self.format {
+            Some(DigitsFormatArg::Recordio) => digits::DigitsFormat::RecordIo(self.record_io.options()),
+            None if is_record_io => digits::DigitsFormat::RecordIo(self.record_io.options()),
+            Some(DigitsFormatArg::Idx) | None => digits::DigitsFormat::Idx,
+        }
+    }
 }
 
 impl SizeArgs {

@@ -104,12 +104,57 @@ fn whoever_interrupts_it_finds_nothing_half_made() {
 fn whoever_waits_for_another_is_told_for_what() {
     let folder = Folder::new();
     let words = ["data", "gen", "clicks", "--out", "clicks.csv", "--records", "100"];
-    std::fs::write(folder.path("clicks.csv"), "").unwrap();
+    folder.done(&words[1..]);
+    let truth = std::fs::read(folder.path("clicks.truth.json")).unwrap();
+    std::fs::remove_file(folder.path("clicks.truth.json")).unwrap();
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
-    let told = "another makes clicks.csv at this moment: waiting up to 60 s until clicks.truth.json is there too";
+    let told = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
     waits.await_or_tell("a word", || waits.stderr().contains(told));
-    std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
+    std::fs::write(folder.path("half"), truth).unwrap();
+    std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);
     assert!(ended.stderr.contains("clicks.csv was made by another"), "{}", ended.stderr);
+}
+
+#[test]
+fn data_that_was_made_otherwise_is_refused() {
+    let folder = Folder::new();
+    let made = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--test-records", "10"];
+    folder.done(&made);
+    let again = |words: &[&str]| folder.data(&[words, &["--if-missing"]].concat());
+    let same = again(&made);
+    assert_eq!((same.code, same.stderr.trim()), (0, "clicks.csv is there already"));
+    let other = again(&["gen", "clicks", "--out", "clicks.csv", "--records", "200", "--seed", "7"]);
+    assert_eq!(other.code, 1);
+    insta::assert_snapshot!(other.stderr);
+    let another = again(&["gen", "census", "--out", "clicks.csv", "--records", "100", "--test-records", "10"]);
+    assert!(another.code == 1 && another.stderr.contains("as clicks, not census;"), "{}", another.stderr);
+    std::fs::remove_file(folder.path("clicks-test.csv")).unwrap();
+    let part = again(&made);
+    assert!(part.code == 1 && part.stderr.contains("clicks-test.csv is not there"), "{}", part.stderr);
+}
+
+#[test]
+fn data_that_nobody_tells_of_is_taken_as_it_is() {
+    let folder = Folder::new();
+    let words = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--if-missing"];
+    std::fs::write(folder.path("clicks.csv"), "mine\n").unwrap();
+    let ran = folder.data(&words);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let told = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
+    let ran = folder.data(&words);
+    assert!(ran.code == 0 && ran.stderr.contains("warning: clicks.truth.json cannot be read"), "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(folder.path("clicks.csv")).unwrap(), "mine\n");
+}
+
+#[test]
+fn images_are_made_once_too() {
+    let folder = Folder::new();
+    let words = ["gen", "digits", "--out", "d", "--records", "30", "--if-missing"];
+    folder.done(&words);
+    let again = folder.data(&words);
+    assert_eq!((again.code, again.stderr.trim()), (0, "d is there already"));
 }
