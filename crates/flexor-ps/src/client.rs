@@ -34,7 +34,7 @@ pub use self::push::{Gradients, PushOutcome};
 pub use self::snapshot::{Snapshot, SnapshotError};
 pub use self::versions::Versions;
 use crate::addressee::Addressee;
-use crate::dial::{Dialer, Way};
+use crate::dial::{Dialer, Way, is_final};
 use crate::layout::{Layout, SliceId};
 use crate::spec::ModelSpec;
 
@@ -189,7 +189,7 @@ where
         if let Ok(channel) = master.connect().await {
             match ask(channel).await {
                 Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) if status.code() == tonic::Code::FailedPrecondition => {
+                Err(status) if is_final(&status) => {
                     return Err(ClientError::Declined(status.message().to_owned()));
                 }
                 Err(_) => {}

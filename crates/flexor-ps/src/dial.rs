@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint, Error, Uri};
+use tonic::{Code, Status};
 
 /// No message of a client, a server or the master is longer.
 pub const MAX_MESSAGE: usize = 64 << 20;
@@ -63,6 +64,11 @@ impl fmt::Debug for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Dialer(own)" } else { "Dialer(TCP)" })
     }
+}
+
+/// Whether a call need not be tried again: who was asked has understood it, and says no.
+pub fn is_final(status: &Status) -> bool {
+    matches!(status.code(), Code::FailedPrecondition | Code::PermissionDenied | Code::Unauthenticated)
 }
 
 /// The way to an address, to be gone as often as needed.

@@ -110,7 +110,7 @@ struct Inner {
     rewound: AtomicU64,
     /// Which step of which checkpoint was begun last.
     saved: Mutex<Option<(u64, bool)>>,
-    /// What was told last; one plan is carried out at a time.
+    /// One plan is carried out at a time.
     planned: Mutex<()>,
     reports: mpsc::UnboundedSender<master::from_server::Message>,
 }
@@ -174,8 +174,12 @@ impl Server {
     /// Records of which no update comes any more.
     pub fn close(&self, closed: &master::ClosedBatches) {
         let Some(hosted) = self.0.hosted.get() else { return };
-        let of = |of: &master::ClosedRange| (Pass { dataset: of.dataset, epoch: of.epoch }, of.first..of.end);
-        hosted.close(&closed.ranges.iter().map(of).collect::<Vec<_>>());
+        let of = |of: &master::ClosedRange| {
+            let (dataset, records) = (of.dataset, of.first..of.end);
+            let epochs = of.since.unwrap_or(of.epoch)..=of.epoch;
+            epochs.map(move |epoch| (Pass { dataset, epoch }, records.clone()))
+        };
+        hosted.close(&closed.ranges.iter().flat_map(of).collect::<Vec<_>>());
     }
 
     /// What it holds and has done.

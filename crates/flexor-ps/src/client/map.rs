@@ -42,6 +42,11 @@ impl Route {
         self.servers.get(place).filter(|server| !server.address.is_empty()).map(|_| place)
     }
 
+    /// Who answers for a partition; none while nobody does.
+    pub(super) fn owner_of(&self, partition: PartitionId) -> Option<&Reached> {
+        self.reached(self.server_of(partition)?)
+    }
+
     /// How many servers there are.
     pub(super) fn servers(&self) -> usize {
         self.servers.len()

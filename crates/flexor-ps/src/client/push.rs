@@ -1,11 +1,13 @@
 //! Pushing the gradients of a batch to all servers that keep something of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::pushed_part::Outcome;
 
+use super::map::{Reached, Route};
 use super::pull::keys_at;
 use super::{Client, ClientError, Versions};
 use crate::batch::BatchId;
@@ -16,6 +18,8 @@ use crate::push::NonFinite;
 
 /// About how many bytes of gradients one message has at most, where its parts are no larger.
 const MESSAGE: usize = 16 << 20;
+/// How long an answer may take to arrive that was given before others answered for something of the push.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
 
 /// The gradients of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +97,13 @@ impl Client {
                 let op = wire::request::Op::Push(wire::Push { based_on, ..self.part_of(gradients, &sorted, parts) });
                 let this = &*self;
                 let reached = route.reached(*server);
-                async move { this.connection(reached?).await?.ask(op).await }
+                async move {
+                    let connection = this.connection(reached?).await?;
+                    tokio::select! {
+                        answer = connection.ask(op) => answer,
+                        () = this.overtaken(reached?, parts) => None,
+                    }
+                }
             }))
             .await;
             for ((_, parts), answer) in messages.iter().zip(answers) {
@@ -130,6 +140,21 @@ impl Client {
         Ok(outcome)
     }
 
+    /// Waits until a map says that others answer for some of what a server was sent, and then for as long as its answer may
+    /// be on its way. One that the master does not reach any more answers nobody: it waits to hear what has become of it.
+    async fn overtaken(&self, server: &Reached, parts: &BTreeSet<PartitionId>) {
+        let is_anothers = |route: &Route| {
+            let mut owners = parts.iter().filter_map(|id| route.owner_of(*id));
+            owners.any(|owner| owner.server != server.server)
+        };
+        let mut map = self.map.clone();
+        if map.wait_for(|route| is_anothers(route)).await.is_err() {
+            // The follower lives as long as the client.
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(ON_ITS_WAY).await;
+    }
+
     fn sorted<'a>(&self, gradients: &Gradients<'a>) -> Result<Sorted<'a>, ClientError> {
         let mut rows = Vec::with_capacity(gradients.rows.len());
         for (table, keys, values) in gradients.rows {
@@ -149,6 +174,14 @@ impl Client {
         }
         let mut slices = Vec::new();
         for (variable, values) in gradients.variables {
+            let Some(of) = self.layout.spec().variables.get(*variable as usize) else {
+                return Err(ClientError::Refused(format!("the model has no variable number {variable}")));
+            };
+            if of.elements() != values.len() as u64 {
+                let (name, elements, has) = (&of.name, of.elements(), values.len());
+                let why = format!("variable '{name}' has {elements} elements, and its gradient {has}");
+                return Err(ClientError::Refused(why));
+            }
             for (slice, values) in self.layout.slices_of(*variable).zip(values.chunks(SLICE_ELEMENTS as usize)) {
                 let place = self.layout.partition_of(slice).ok_or(ClientError::Nonsense("a slice without a place"))?;
                 slices.push((slice, place, values));

@@ -11,11 +11,11 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use super::planning::PlanError;
 use super::{Reports, Server};
-use crate::dial::MAX_MESSAGE;
+use crate::dial::{MAX_MESSAGE, is_final};
 
 /// How long it waits before it looks for its master again: first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -68,9 +68,16 @@ pub async fn follow_master(
             };
             let hello = master::FromServer { message: Some(master::from_server::Message::Hello(hello)) };
             let greeted = outgoing.send(hello).await;
-            if greeted.is_ok()
-                && let Ok(messages) = client.serve(ReceiverStream::new(receiver)).await
+            let begun = match greeted {
+                Ok(()) => client.serve(ReceiverStream::new(receiver)).await,
+                Err(_) => Err(Status::unavailable("nobody takes the first word")),
+            };
+            if let Err(status) = &begun
+                && is_final(status)
             {
+                return Err(SessionError::Refused(status.message().to_owned()));
+            }
+            if let Ok(messages) = begun {
                 pause = PAUSE.0;
                 let session =
                     Session { server, outgoing, reports: &mut reports, said: &mut said, generation: &mut generation };

@@ -13,6 +13,7 @@ use flexor_master::{Checkpoints, Config, Master, Ports};
 use flexor_ps::client::{Client, ClientError};
 use flexor_ps::server::{Server, ServerName, follow_master};
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec, VariableSpec};
+use flexor_wire::Token;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tonic::transport::server::TcpIncoming;
@@ -51,6 +52,11 @@ struct Running {
 impl Cluster {
     pub(crate) fn start(copies: u32) -> Self {
         Self::start_with(copies, None)
+    }
+
+    /// One that is spoken to with a token only.
+    pub(crate) fn guarded(token: &str) -> Self {
+        Self::open(Config { token: Some(Token::parse(token).unwrap()), ..config(1, None) })
     }
 
     /// Where the master is.

@@ -9,6 +9,7 @@
 //!
 //! A seed is played again with `FLEXOR_SIMULATION_SEED`, and `FLEXOR_SIMULATION_LOG` tells what happens as it does.
 
+mod cut_off;
 mod dice;
 mod history;
 mod model;

@@ -1,10 +1,12 @@
 //! Pulls and pushes of one client.
 
 use flexor_ps::batch::BatchId;
-use flexor_ps::client::{ClientError, Gradients, PullFor, PushOutcome};
+use flexor_ps::client::{Client, ClientError, Gradients, PullFor, PushOutcome};
 use flexor_ps::layout::TableId;
 use flexor_ps::push::NonFinite;
+use flexor_ps::server::{Server, ServerName, follow_master};
 use flexor_ps::spec::Optimizer;
+use flexor_wire::Token;
 
 use crate::cluster::{Cluster, counting};
 
@@ -87,4 +89,38 @@ async fn a_gradient_that_is_not_finite_changes_nothing() {
     let push = Gradients { batch: batch(1), rows: &[], variables: &[(0, &[f32::NAN; 70_000])], ..push };
     let pushed = client.push(&Gradients { non_finite: NonFinite::LeaveOut, ..push }).await.unwrap();
     assert_eq!((pushed.taken, client.variable(0).iter().all(|value| *value == 0.0)), (2, true));
+}
+
+#[tokio::test]
+async fn who_has_another_token_is_told_so_and_ends() {
+    let cluster = Cluster::guarded("the-job's");
+    let other = || Some(Token::parse("another").unwrap());
+    let refused = Client::connect(&cluster.master(), other(), counting()).await.err().unwrap();
+    assert!(matches!(&refused, ClientError::Declined(why) if why.contains("FLEXOR_TOKEN_FILE")), "{refused}");
+
+    let (server, reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, other());
+    let refused = follow_master(&server, &cluster.master(), "127.0.0.1:1", reports).await.unwrap_err();
+    assert!(refused.to_string().contains("FLEXOR_TOKEN_FILE"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_dense_gradient_of_another_length_is_refused() {
+    let mut cluster = Cluster::start(1);
+    cluster.add("ps-0");
+    let mut client = cluster.client().await;
+    for (variable, elements) in [(0, 69_999), (0, 70_001), (1, 1)] {
+        let gradient = vec![-1.0; elements];
+        let push = Gradients {
+            batch: batch(0),
+            learning_rate: 0.0,
+            in_step: None,
+            non_finite: NonFinite::Refuse,
+            rows: &[],
+            variables: &[(variable, &gradient)],
+        };
+        let refused = client.push(&push).await.unwrap_err();
+        assert!(matches!(&refused, ClientError::Refused(why) if why.contains("variable")), "{refused}");
+    }
+    client.pull(&[], PullFor::Looking, &mut Vec::new()).await.unwrap();
+    assert_eq!(client.variable(0), vec![0.0; 70_000], "nothing was applied");
 }
