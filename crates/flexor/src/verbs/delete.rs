@@ -28,7 +28,7 @@ struct Going {
 
 pub async fn run(client: &Client, args: &DeleteArgs) -> anyhow::Result<Exit> {
     let targets = if args.files.is_empty() {
-        named(args)?
+        named(client, args).await?
     } else {
         match files::read(&args.files, args.namespace.as_ref())? {
             Some(targets) => targets,
@@ -66,10 +66,10 @@ pub async fn run(client: &Client, args: &DeleteArgs) -> anyhow::Result<Exit> {
 }
 
 /// What the words name.
-fn named(args: &DeleteArgs) -> anyhow::Result<Vec<Target>> {
+async fn named(client: &Client, args: &DeleteArgs) -> anyhow::Result<Vec<Target>> {
     let namespace = args.namespace.as_ref().map_or(USUAL_NAMESPACE, |namespace| namespace.as_str());
     let mut targets = Vec::new();
-    for asked in fetch::asked(&args.words)? {
+    for asked in fetch::asked(client, &args.words, Some(namespace)).await? {
         if asked.names.is_empty() {
             return refuse("name what is to be deleted: KIND NAME…, or -f FILE");
         }

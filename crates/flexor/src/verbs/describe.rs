@@ -39,7 +39,7 @@ pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
         notes: Notes::fetch(client, namespace).await?,
     };
     let mut texts = Vec::new();
-    for asked in fetch::asked(&args.words)? {
+    for asked in fetch::asked(client, &args.words, namespace).await? {
         for found in fetch::objects(client, &asked, namespace, &args.selector).await? {
             texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &around)));
         }

@@ -13,7 +13,11 @@ use crate::output;
 
 pub async fn run(client: &Client, args: &EventsArgs) -> anyhow::Result<Exit> {
     let namespace = args.places.namespace();
-    let name = args.name.as_deref().map(fetch::bare_name).transpose()?;
+    let name = match args.name.as_deref().map(fetch::bare_name).transpose()? {
+        Some(name) => Some(meant(client, namespace, name).await?),
+        None => None,
+    };
+    let name = name.as_deref();
     let Some(kind) = kinds::named("events")?.into_iter().next() else { return Ok(Exit::Success) };
     let is_meant = |event: &Value| name.is_none_or(|name| is_about(event, name) || is_of(event, name));
     let mut show = Show::new(args.output, args.places.all_namespaces, false);
@@ -45,6 +49,24 @@ pub async fn run(client: &Client, args: &EventsArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// The job or pod that a word means. Events also know pods that are gone.
+async fn meant(client: &Client, namespace: Option<&str>, word: &str) -> anyhow::Result<String> {
+    let jobs = client.list(Resource::Jobs, namespace).await?;
+    if jobs.iter().any(|job| job["metadata"]["name"] == *word) {
+        return Ok(word.to_owned());
+    }
+    let mut pods = fetch::names_of(&client.list(Resource::Pods, namespace).await?);
+    for event in client.list(Resource::Events, namespace).await? {
+        let about = &event["involvedObject"];
+        if about["kind"] == "Pod" {
+            pods.push((cells::text(&about["name"]), cells::text(&event["related"]["name"])));
+        } else if about["name"] == *word {
+            return Ok(word.to_owned());
+        }
+    }
+    Ok(fetch::whole_name(&pods, word)?.unwrap_or_else(|| word.to_owned()))
 }
 
 /// Whether an event is about a job or one of its pods.

@@ -20,8 +20,16 @@ pub struct Found {
     pub objects: Vec<Value>,
 }
 
-/// What words ask for: `KIND`, `KIND NAME…` or `KIND/NAME…`.
-pub fn asked(words: &[String]) -> anyhow::Result<Vec<Asked>> {
+/// What words ask for: `KIND`, `KIND NAME…` or `KIND/NAME…`. Pods may be named without what they have from their job.
+pub async fn asked(client: &Client, words: &[String], namespace: Option<&str>) -> anyhow::Result<Vec<Asked>> {
+    let mut whole = Vec::new();
+    for asked in written(words)? {
+        whole.push(asked.with_whole_names(client, namespace).await?);
+    }
+    Ok(whole)
+}
+
+fn written(words: &[String]) -> anyhow::Result<Vec<Asked>> {
     if words.iter().all(|word| word.contains('/')) {
         let asked = words.iter().map(|word| {
             let (kind, name) = word.split_once('/').unwrap_or((word, ""));
@@ -41,6 +49,18 @@ impl Asked {
     pub fn means(&self, object: &Value, selector: &Selector) -> bool {
         let is_named = self.names.is_empty() || self.names.iter().any(|name| object["metadata"]["name"] == **name);
         is_named && selector.selects(object)
+    }
+
+    /// The same, with the whole names of pods that are named by short ones.
+    async fn with_whole_names(mut self, client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let is_pods = self.kinds.iter().all(|kind| kind.resource == Resource::Pods);
+        if is_pods && !self.names.is_empty() {
+            let pods = names_of(&client.list(Resource::Pods, namespace).await?);
+            for name in &mut self.names {
+                *name = whole_name(&pods, name)?.unwrap_or_else(|| name.clone());
+            }
+        }
+        Ok(self)
     }
 
     /// Whether those that are named are all there. `found` is what there is of the kinds.
@@ -119,19 +139,29 @@ pub async fn pod_name<'a>(client: &Client, namespace: &str, word: &'a str) -> an
 pub async fn pod(client: &Client, namespace: &str, word: &str) -> anyhow::Result<String> {
     let word = pod_name(client, namespace, word).await?;
     let pods = client.list(Resource::Pods, Some(namespace)).await?;
-    let name = |pod: &Value| cells::text(&pod["metadata"]["name"]);
-    if pods.iter().any(|pod| name(pod) == word) {
-        return Ok(word.to_owned());
-    }
+    Ok(whole_name(&names_of(&pods), word)?.unwrap_or_else(|| word.to_owned()))
+}
+
+/// The names of pods, each with that of its job.
+pub fn names_of(pods: &[Value]) -> Vec<(String, String)> {
     let owner = |pod: &Value| cells::text(&pod["metadata"]["ownerReferences"][0]["name"]);
-    let mut meant: Vec<String> =
-        pods.iter().filter(|pod| is_short_for(&name(pod), &owner(pod), word)).map(name).collect();
+    pods.iter().map(|pod| (cells::text(&pod["metadata"]["name"]), owner(pod))).collect()
+}
+
+/// The whole name of the pod that a word means, of pods with their jobs; nothing where there is none, so that whoever
+/// needs the pod can tell what there is instead.
+pub fn whole_name(pods: &[(String, String)], word: &str) -> anyhow::Result<Option<String>> {
+    if pods.iter().any(|(name, _)| name == word) {
+        return Ok(Some(word.to_owned()));
+    }
+    let mut meant: Vec<&str> =
+        pods.iter().filter(|(name, job)| is_short_for(name, job, word)).map(|(name, _)| name.as_str()).collect();
     // One that is on its way out may have the name of its successor.
+    meant.sort_unstable();
     meant.dedup();
     match &meant[..] {
-        // What there is instead is told by whoever needs the pod.
-        [] => Ok(word.to_owned()),
-        [one] => Ok(one.clone()),
+        [] => Ok(None),
+        [one] => Ok(Some((*one).to_owned())),
         several => refuse(format!("{word} may be {}; write the whole name", several.join(" or "))),
     }
 }
@@ -167,6 +197,17 @@ mod tests {
         for word in ["0", "-0", "ps", "s-0", "ps-01", "deep"] {
             assert!(!is_short_for("deep-edljob-ps-0", "deep", word), "{word}");
         }
+    }
+
+    #[test]
+    fn a_short_name_has_to_mean_one_pod() {
+        let pods = ["deep-edljob-ps-0", "deep-edljob-ps-1", "wide-edljob-ps-1", "ps-1"];
+        let pods = pods.map(|name| (name.to_owned(), name.split('-').next().unwrap_or_default().to_owned()));
+        assert_eq!(whole_name(&pods, "ps-0").unwrap().as_deref(), Some("deep-edljob-ps-0"));
+        assert_eq!(whole_name(&pods, "ps-1").unwrap().as_deref(), Some("ps-1"), "one is called so");
+        assert_eq!(whole_name(&pods, "ps-2").unwrap(), None);
+        let error = whole_name(&pods, "edljob-ps-1").unwrap_err().to_string();
+        assert_eq!(error, "edljob-ps-1 may be deep-edljob-ps-1 or wide-edljob-ps-1; write the whole name");
     }
 
     #[test]

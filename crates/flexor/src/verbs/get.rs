@@ -13,7 +13,7 @@ use crate::output;
 const TO_COME: [(&str, &str); 2] = [("STATUS", "Terminating"), ("PHASE", "Succeeded")];
 
 pub async fn run(client: &Client, args: &GetArgs) -> anyhow::Result<Exit> {
-    let asked = fetch::asked(&args.words)?;
+    let asked = fetch::asked(client, &args.words, args.places.namespace()).await?;
     if args.watch {
         return watch(client, args, &asked).await;
     }

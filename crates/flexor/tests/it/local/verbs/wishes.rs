@@ -75,6 +75,22 @@ fn a_torchelastic_job_is_scaled_by_its_description() {
 }
 
 #[test]
+fn every_verb_takes_the_short_name_of_a_pod() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    let whole = "torch-mnist-edljob-worker-1";
+    for words in [&["get", "pod", "worker-1", "-o", "name"][..], &["get", "pod/worker-1", "-o", "name"]] {
+        assert_eq!(laptop.says(words), format!("pod/{whole}\n"));
+    }
+    let described = laptop.says(&["describe", "pod", "worker-1"]);
+    assert!(described.lines().next().is_some_and(|line| line.ends_with(whole)), "{described}");
+    assert_eq!(laptop.says(&["delete", "pod", "worker-1"]), format!("pod \"{whole}\" deleted\n"));
+    let happened = laptop.says(&["events", "worker-1"]);
+    assert!(happened.lines().skip(1).all(|line| line.contains(whole)), "{happened}");
+    assert!(happened.lines().count() > 1, "{happened}");
+    assert_eq!(laptop.flexor(&["describe", "pod", "worker-9"]).code, 1);
+}
+
+#[test]
 fn a_dlrover_job_is_scaled_by_plans() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let told = laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
