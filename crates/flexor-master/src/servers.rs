@@ -28,6 +28,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+pub(crate) use self::closed::Closed;
 pub use self::load::LoadStatus;
 use self::load::Loads;
 use self::saving::Schedule;
@@ -51,7 +52,7 @@ struct Inner {
     /// Moves on whenever something may have to be told.
     stirred: watch::Sender<u64>,
     told: watch::Sender<Arc<Told>>,
-    closed: watch::Sender<Arc<Vec<wire::ClosedRange>>>,
+    closed: watch::Sender<Arc<Closed>>,
     data: Data,
     /// Where checkpoints are kept, if they are made.
     checkpoints: Option<Checkpoints>,
@@ -193,7 +194,7 @@ impl Servers {
     }
 
     /// Which records no update comes of any more, as it changes.
-    pub(crate) fn closed(&self) -> watch::Receiver<Arc<Vec<wire::ClosedRange>>> {
+    pub(crate) fn closed(&self) -> watch::Receiver<Arc<Closed>> {
         self.0.closed.subscribe()
     }
 
@@ -328,7 +329,7 @@ impl Servers {
         if self.0.closed.receiver_count() > 0 {
             // With everything in hand, so that nothing is wound back between the look and the word.
             let _state = self.lock();
-            let closed = self.0.data.with_shards(|shards| closed::closed(&shards.position()));
+            let closed = self.0.data.with_shards(|shards| Closed::of(&shards.position()));
             self.0.closed.send_if_modified(|known| {
                 let is_news = **known != closed;
                 if is_news {

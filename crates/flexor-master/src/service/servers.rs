@@ -12,17 +12,22 @@ use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::servers_server::Servers;
 use futures::{Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
-use crate::servers::Told;
+use crate::servers::{Closed, Told};
 
 /// How many messages wait for a server that reads slowly; plans replace one another, so that none piles up.
 const WAITING: usize = 4;
 
 /// How long after, while nothing can be written down.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
+
+/// How often a server is told all that is closed, and not only what is new: a partition may have come to its place, and a
+/// batch to a copy, behind the word of it.
+const ALL_CLOSED: Duration = Duration::from_secs(10);
 
 /// How long a server may take for its first message.
 const HELLO: Duration = Duration::from_secs(10);
@@ -211,7 +216,11 @@ impl Session {
 /// What there is to tell a server. It is looked at when everything before was sent, so that plans replace one another.
 struct News {
     told: watch::Receiver<Arc<Told>>,
-    closed: watch::Receiver<Arc<Vec<wire::ClosedRange>>>,
+    closed: watch::Receiver<Arc<Closed>>,
+    /// What it was told of that.
+    known_closed: Arc<Closed>,
+    /// When it is told all of it again.
+    all_closed: Instant,
     plan: Option<wire::ServerPlan>,
     steps: Option<wire::StepsTaken>,
     messages: VecDeque<wire::to_server::Message>,
@@ -219,9 +228,9 @@ struct News {
 
 impl News {
     fn new(servers: &crate::servers::Servers) -> Self {
-        let (told, mut closed) = (servers.told(), servers.closed());
-        closed.mark_changed();
-        Self { told, closed, plan: None, steps: None, messages: VecDeque::new() }
+        let (told, closed, known_closed) = (servers.told(), servers.closed(), Arc::default());
+        let all_closed = Instant::now() + ALL_CLOSED;
+        Self { told, closed, known_closed, all_closed, plan: None, steps: None, messages: VecDeque::new() }
     }
 
     /// Waits until there is something; whether there is still anybody who could have any.
@@ -232,8 +241,11 @@ impl News {
                 changed.is_ok()
             },
             Ok(()) = self.closed.changed() => {
-                let ranges = self.closed.borrow_and_update().to_vec();
-                self.messages.push_back(wire::to_server::Message::Closed(wire::ClosedBatches { ranges }));
+                self.close();
+                true
+            },
+            () = tokio::time::sleep_until(self.all_closed) => {
+                self.close_again();
                 true
             },
         }
@@ -246,14 +258,37 @@ impl News {
             (Some(told.to(server)), told.steps.clone())
         };
         if self.plan != plan {
+            let map = |plan: &Option<wire::ServerPlan>| plan.as_ref().and_then(|plan| plan.map.clone());
+            let is_mapped_anew = map(&self.plan) != map(&plan);
             self.plan.clone_from(&plan);
             self.messages.extend(plan.map(wire::to_server::Message::Plan));
+            // What it is given by a map, or begins again with, may not know what was closed before.
+            if is_mapped_anew {
+                self.close_again();
+            }
         }
         // Behind the map, by which a server knows of which history they are.
         if steps.is_some() && self.steps != steps {
             self.steps.clone_from(&steps);
             self.messages.extend(steps.map(wire::to_server::Message::Steps));
         }
+    }
+
+    /// What is closed, as far as it is new.
+    fn close(&mut self) {
+        let closed = self.closed.borrow_and_update().clone();
+        let ranges = closed.beyond(&self.known_closed);
+        self.known_closed = closed;
+        if !ranges.is_empty() {
+            self.messages.push_back(wire::to_server::Message::Closed(wire::ClosedBatches { ranges }));
+        }
+    }
+
+    /// All that is closed.
+    fn close_again(&mut self) {
+        self.known_closed = Arc::default();
+        self.all_closed = Instant::now() + ALL_CLOSED;
+        self.close();
     }
 }
 

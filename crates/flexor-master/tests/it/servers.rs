@@ -47,6 +47,15 @@ impl FakeServer {
         }
     }
 
+    /// What it is told next of records of which no update comes any more.
+    async fn closed(&mut self) -> Vec<wire::ClosedRange> {
+        loop {
+            if let wire::to_server::Message::Closed(closed) = self.next().await {
+                return closed.ranges;
+            }
+        }
+    }
+
     /// Makes every copy that it is told to make, until there is a map like this.
     async fn obey_until(&mut self, is_wanted: impl Fn(&wire::ServerMap) -> bool) -> wire::ServerMap {
         loop {
@@ -200,6 +209,30 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
     for _ in 0..ASKED {
         assert_eq!(server.steps_taken().await.steps[0].batches.len() as u64, IN_STEP, "and all is told in the end");
     }
+}
+
+#[tokio::test]
+async fn a_server_is_told_what_is_newly_closed_and_all_of_it_when_it_comes_back() {
+    let serving = Serving::start(1, 1).await;
+    let mut server = FakeServer::come(&serving, "ps-0", 1).await;
+    server.obey_until(|map| map.epoch > 0).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let all = wire::Dataset { name: "d".to_owned(), records: 30, batch: 10, epochs: Some(9), ..Default::default() };
+    worker.ask(wire::request::Op::Register(all)).await;
+    let range = |epoch, end, since| wire::ClosedRange { epoch, first: 0, end, since, ..Default::default() };
+    let unnumbered = |ranges: Vec<wire::ClosedRange>| -> Vec<wire::ClosedRange> {
+        ranges.into_iter().map(|range| wire::ClosedRange { dataset: 0, ..range }).collect()
+    };
+    for (epoch, batches) in [(0, 3), (1, 3), (2, 3), (3, 1)] {
+        let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches, ..Default::default() };
+        let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
+        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        worker.ask(wire::request::Op::Acknowledge(done)).await;
+        assert_eq!(unnumbered(server.closed().await), [range(epoch, batches * 10, None)]);
+    }
+    drop(server);
+    let mut server = FakeServer::come(&serving, "ps-0", 1).await;
+    assert_eq!(unnumbered(server.closed().await), [range(2, 30, Some(0)), range(3, 10, None)]);
 }
 
 #[tokio::test]

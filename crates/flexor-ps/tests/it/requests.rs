@@ -135,6 +135,29 @@ async fn whole_pushes_of_the_corpus_are_taken_once() {
 }
 
 #[tokio::test]
+async fn of_epochs_that_are_closed_nothing_is_taken() {
+    let server = server();
+    let push = |epoch: u32| {
+        let mut request = seed("push_whole");
+        match &mut request.op {
+            Some(Op::Push(wire::Push { batch: Some(batch), .. })) => batch.epoch = epoch,
+            other => panic!("{other:?}"),
+        }
+        request
+    };
+    let Some(Op::Push(wire::Push { batch: Some(batch), .. })) = push(0).op else { panic!("it has a batch") };
+    let (first, end) = (batch.first, batch.first + u64::from(batch.records));
+    let range = |since, epoch| master::ClosedRange { dataset: batch.dataset, epoch, first, end, since };
+    server.close(&master::ClosedBatches { ranges: vec![range(Some(1), 3), range(None, 5)] });
+    let answers = answers(&server, (0..=6).map(push).collect()).await;
+    let is_late = answers.iter().map(|answer| match answer {
+        Answer::Pushed(pushed) => pushed.parts.iter().all(|part| part.outcome() == Outcome::TooLate),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(is_late.collect::<Vec<_>>(), [false, true, true, true, false, true, false]);
+}
+
+#[tokio::test]
 async fn bad_requests_of_the_corpus_are_refused_and_change_nothing() {
     for (name, told) in [
         ("empty", "neither a pull nor a push"),
