@@ -70,7 +70,7 @@ fn register_servers(registry: &mut Registry, job: &Job, status: &ServersStatus) 
         set_known(&cpu, job, vec![("server", server.name.clone())], load.cpu_seconds);
         set_known(&freeze, job, vec![("server", server.name.clone())], load.longest_freeze_seconds);
     }
-    if let Some(UpdatesStatus { applied, repeats, reapplied, lost }) = status.updates {
+    if let Some(UpdatesStatus { applied, repeats, reapplied, lost, .. }) = status.updates {
         let updates = gauge(registry, "updates", "Updates of partitions, by what has become of them");
         for (state, count) in [("applied", applied), ("repeated", repeats), ("reapplied", reapplied), ("lost", lost)] {
             set(&updates, job, vec![("state", state.to_owned())], count);

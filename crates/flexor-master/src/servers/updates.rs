@@ -2,7 +2,9 @@
 //!
 //! A partition counts its updates, and the count goes with it wherever it moves. So the highest version that anybody was
 //! answered with says how many updates are in the model, whoever has died meanwhile; and more updates of a partition
-//! than there are batches would be some that were applied twice.
+//! than there are batches, or than steps are taken, would be some that were applied twice. Not all of such would be seen:
+//! of a partition that few batches have something for, nobody here knows how many. What makes them impossible is the
+//! history that each partition keeps; this is a look at it from outside.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +20,30 @@ pub(super) struct Updates {
     repeats: BTreeMap<WorkerId, u64>,
 }
 
-/// Updates of partitions: a batch is one update of each partition that something of it is for.
+/// Updates of partitions: a batch is one update of each partition that something of it is for; in steps, a step is one of
+/// every partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UpdatesStatus {
     /// In the model.
     pub applied: u64,
-    /// Sent again, and not applied again.
+    /// Parts of pushes that were sent again, and not applied again: of batches in either case.
     pub repeats: u64,
-    /// More updates of a partition than there are batches: has to be 0.
+    /// More updates of a partition than there are batches, or than steps are taken: has to be 0.
     pub reapplied: u64,
     /// Answered for, and in no model any more.
     pub lost: u64,
+    /// Training goes in steps.
+    pub in_steps: bool,
+}
+
+/// How many updates a partition can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Most {
+    /// One of each batch of the epochs that have begun.
+    Batches(u64),
+    /// One of each step that is taken.
+    Steps(u64),
 }
 
 impl Updates {
@@ -37,36 +52,47 @@ impl Updates {
         self.repeats.insert(worker.clone(), repeats);
     }
 
-    /// What there is to tell, where so many batches were begun; nothing while no worker was answered, as far as is known.
-    pub(super) fn status(&self, members: &PsMembers, batches: u64) -> Option<UpdatesStatus> {
+    /// What there is to tell, where a partition can have so many; nothing while no worker was answered, as far as is known.
+    pub(super) fn status(&self, members: &PsMembers, most: Most) -> Option<UpdatesStatus> {
+        let (Most::Batches(bound) | Most::Steps(bound)) = most;
         let answered = |(partition, seat): (Partition, &Seat)| members.answered_version(partition, seat.origin.number);
         let versions: Vec<u64> = members.map().iter().filter_map(answered).collect();
         let lost = members.updates_lost();
         (!versions.is_empty() || lost > 0).then(|| UpdatesStatus {
             applied: versions.iter().sum(),
             repeats: self.repeats.values().sum(),
-            reapplied: versions.iter().map(|version| version.saturating_sub(batches)).sum(),
+            reapplied: versions.iter().map(|version| version.saturating_sub(bound)).sum(),
             lost,
+            in_steps: matches!(most, Most::Steps(_)),
         })
     }
 }
 
-/// How many batches the epochs have that have begun: no partition has more updates.
-pub(super) fn batches_begun(shards: &Shards) -> u64 {
-    let begun = |name: &str| shards.totals(name).map_or(0, |totals| u64::from(totals.epochs_begun));
-    shards.datasets().map(|spec| begun(&spec.name) * spec.batches()).sum()
+impl Most {
+    /// As the ledger stands. Where one dataset is learnt in steps, nothing else is learnt.
+    pub(super) fn of(shards: &Shards) -> Self {
+        if let Some(taken) = shards.stepped().and_then(|spec| shards.steps_taken(&spec.name)) {
+            return Self::Steps(taken);
+        }
+        let begun = |name: &str| shards.totals(name).map_or(0, |totals| u64::from(totals.epochs_begun));
+        Self::Batches(shards.datasets().map(|spec| begun(&spec.name) * spec.batches()).sum())
+    }
 }
 
 impl From<UpdatesStatus> for wire::Updates {
-    fn from(UpdatesStatus { applied, repeats, reapplied, lost }: UpdatesStatus) -> Self {
-        Self { applied, repeats, reapplied, lost }
+    fn from(UpdatesStatus { applied, repeats, reapplied, lost, in_steps }: UpdatesStatus) -> Self {
+        Self { applied, repeats, reapplied, lost, in_steps }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+    use std::time::Duration;
+
     use flexor_engine::Because;
     use flexor_engine::psmembers::{Fact, Origin, Source};
+    use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Settings, Stepping};
     use flexor_model::{PsEpoch, Reason};
 
     use super::*;
@@ -95,9 +121,9 @@ mod tests {
     #[test]
     fn nothing_is_known_before_anybody_has_spoken() {
         let mut updates = Updates::default();
-        assert_eq!(updates.status(&members(&[1]), 10), None);
+        assert_eq!(updates.status(&members(&[1]), Most::Batches(10)), None);
         updates.take(&WorkerId::new("late", 1), 0);
-        assert_eq!(updates.status(&members(&[1]), 10), None, "all was done when it came");
+        assert_eq!(updates.status(&members(&[1]), Most::Batches(10)), None, "all was done when it came");
     }
 
     #[test]
@@ -107,22 +133,41 @@ mod tests {
         updates.take(&WorkerId::new("b", 1), 1);
         updates.take(&WorkerId::new("a", 1), 3);
         answer(&mut members, &[(0, 1, 7), (1, 1, 4), (0, 1, 5), (1, 1, 6), (0, 1, 8)]);
-        let status = updates.status(&members, 8).unwrap();
-        assert_eq!(status, UpdatesStatus { applied: 14, repeats: 4, reapplied: 0, lost: 0 });
-        assert_eq!(updates.status(&members, 5).unwrap().reapplied, 4, "3 of one partition, 1 of the other");
+        let status = updates.status(&members, Most::Batches(8)).unwrap();
+        assert_eq!(status, UpdatesStatus { applied: 14, repeats: 4, ..UpdatesStatus::default() });
+        let fewer = updates.status(&members, Most::Batches(5)).unwrap();
+        assert_eq!(fewer.reapplied, 4, "3 of one partition, 1 of the other");
+    }
+
+    #[test]
+    fn in_steps_a_partition_has_no_more_updates_than_steps_are_taken() {
+        let mut shards = Shards::new(Settings::default());
+        let steps = Some(Stepping { batches: NonZeroU64::new(4).unwrap(), ahead: 0 });
+        shards.register(DatasetSpec::new("clicks", 80, 10).unwrap().with_steps(steps), &mut Vec::new()).unwrap();
+        let (worker, now) = (WorkerId::new("a", 1), Duration::from_secs(1));
+        let asked = Asked { dataset: "clicks".into(), batches: 4, epoch: None, promise: Promise::Replays };
+        let Leased::Lease(lease) = shards.lease(&worker, &asked, now, &mut Vec::new()).unwrap() else { panic!() };
+        assert_eq!(Most::of(&shards), Most::Steps(0));
+        shards.acknowledge(&worker, lease.grant, lease.batches, now, &mut Vec::new()).unwrap();
+        assert_eq!(Most::of(&shards), Most::Steps(1));
+
+        let mut members = members(&[1]);
+        answer(&mut members, &[(0, 1, 2)]);
+        let status = Updates::default().status(&members, Most::of(&shards)).unwrap();
+        assert_eq!((status.reapplied, status.in_steps), (1, true), "of four batches, and one too many");
     }
 
     #[test]
     fn what_is_in_no_model_any_more_is_not_counted() {
         let mut members = members(&[2]);
         answer(&mut members, &[(0, 1, 100), (0, 2, 3)]);
-        assert_eq!(Updates::default().status(&members, 100).unwrap().applied, 3);
+        assert_eq!(Updates::default().status(&members, Most::Batches(100)).unwrap().applied, 3);
     }
 
     #[test]
     fn what_a_master_before_was_told_counts() {
         let mut members = members(&[1]);
         members.replay(&Fact::Answered { answered: vec![(Partition(0), 1, 7)] });
-        assert_eq!(Updates::default().status(&members, 8).unwrap().applied, 7);
+        assert_eq!(Updates::default().status(&members, Most::Batches(8)).unwrap().applied, 7);
     }
 }

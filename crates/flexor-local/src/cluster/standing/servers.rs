@@ -77,17 +77,21 @@ pub struct ServerStanding {
     paces: [Option<Pace>; 3],
 }
 
-/// Updates of partitions: a batch is one update of each partition that something of it is for.
+/// Updates of partitions: a batch is one update of each partition that something of it is for; in steps, a step is one of
+/// every partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Updates {
     /// In the model.
     pub applied: u64,
-    /// Sent again, and not applied again.
+    /// Parts of pushes that were sent again, and not applied again: of batches in either case.
     pub repeats: u64,
-    /// More updates of a partition than there are batches: has to be 0.
+    /// More updates of a partition than there are batches, or than steps are taken: has to be 0.
     pub reapplied: u64,
     /// Answered for, and in no model any more.
     pub lost: u64,
+    /// Training goes in steps.
+    pub in_steps: bool,
 }
 
 impl ServersStanding {
@@ -106,6 +110,7 @@ impl ServersStanding {
                 repeats: updates.repeats.max(known.repeats),
                 reapplied: updates.reapplied,
                 lost: updates.lost,
+                in_steps: updates.in_steps,
             }
         });
         Some(Self {

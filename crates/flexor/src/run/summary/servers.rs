@@ -46,8 +46,9 @@ fn evaluated(of: &Evaluations) -> String {
 
 fn updates(updates: Option<Updates>) -> String {
     match updates {
-        Some(Updates { applied, repeats, reapplied, lost }) => {
-            format!("{applied} in the model, {repeats} sent again, {reapplied} applied twice, {lost} lost")
+        Some(Updates { applied, repeats, reapplied, lost, in_steps }) => {
+            let unit = if in_steps { ", each of a whole step" } else { "" };
+            format!("{applied} in the model{unit}, {repeats} sent again, {reapplied} applied twice, {lost} lost")
         }
         None => "unknown: no worker has told what came of its pushes".to_owned(),
     }
@@ -121,7 +122,7 @@ mod tests {
         };
         let scores = |loss| Scores { loss: Some(loss), auc: Some(0.79), accuracy: None };
         let told = Account {
-            updates: Some(Updates { applied: 300_032, repeats: 12, reapplied: 0, lost: 0 }),
+            updates: Some(Updates { applied: 300_032, repeats: 12, ..Updates::default() }),
             pace: Some(Pace { records_per_second: 101_234.5, steps_per_second: Some(198.2) }),
             evaluations: Some(Evaluations {
                 done: 3,
@@ -138,6 +139,12 @@ mod tests {
         let text = |account: &Account| rows(account).iter().map(|(name, told)| format!("{name:<10}{told}\n")).collect();
         let texts: [String; 2] = [text(&told), text(&unknown)];
         insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn what_an_update_is_in_steps_is_told() {
+        let told = updates(Some(Updates { applied: 25_600, repeats: 12, in_steps: true, ..Updates::default() }));
+        assert_eq!(told, "25600 in the model, each of a whole step, 12 sent again, 0 applied twice, 0 lost");
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl Quickstart<'_> {
         assert_eq!(finished.job["updates"]["lost"], 0, "{}", finished.stdout);
     }
 
+    /// The same, and the model has had the very updates of a run that was left alone: which rows a batch is about follows
+    /// from the data. For runs of which no worker was killed: one that is takes what it was last told with it.
+    pub fn assert_same_updates(self, finished: &Finished, undisturbed: &Finished) {
+        self.assert_all_is_well(finished);
+        assert_eq!(finished.updates("applied"), undisturbed.updates("applied"), "{}", finished.stdout);
+    }
+
     /// Every record was accounted for, no update was applied twice, and the model has learnt.
     pub fn assert_accounted(self, finished: &Finished) {
         let Finished { stdout, job, best } = finished;
@@ -103,6 +110,12 @@ impl Quickstart<'_> {
 }
 
 impl Finished {
+    /// What its report counts of updates.
+    pub fn updates(&self, what: &str) -> u64 {
+        let count = self.job["updates"][what].as_u64();
+        count.unwrap_or_else(|| panic!("no count of {what} in {}", self.job["updates"]))
+    }
+
     /// What a run that has ended well has left in its folder.
     pub fn read(place: &Place, ended: Ended) -> Self {
         let read = |name: &str| -> Value {
