@@ -157,17 +157,15 @@ fn of_dialect(kind: &flexor_dialects::Kind) -> ObjectKind {
     let scale = version.as_ref().and_then(|version| version.subresources.as_ref()?.scale.as_ref());
     let scale = scale.map(|scale| scale.spec_replicas_path.clone());
     let columns = version.and_then(|version| version.additional_printer_columns).unwrap_or_default();
-    // The one kind that is about jobs and none itself.
-    let is_plan = kind.kind == "ScalePlan";
     let columns = columns.into_iter().map(|column| Column {
         heading: column.name.to_uppercase(),
         path: column.json_path,
         is_date: column.type_ == "date",
-        // Why a plan ended is half of how: one that a later one took the place of has failed as little as it succeeded.
-        is_wide: column.priority.is_some_and(|priority| priority > 0) && !(is_plan && column.name == "Reason"),
+        is_wide: column.priority.is_some_and(|priority| priority > 0),
     });
     ObjectKind {
-        resource: if is_plan { Resource::Plans } else { Resource::Jobs },
+        // The one kind that is about jobs and none itself.
+        resource: if kind.kind == "ScalePlan" { Resource::Plans } else { Resource::Jobs },
         api_version: format!("{}/{}", kind.group, kind.version),
         kind: kind.kind.to_owned(),
         singular,

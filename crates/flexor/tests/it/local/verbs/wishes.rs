@@ -105,9 +105,9 @@ fn a_dlrover_job_is_scaled_by_plans() {
     };
     laptop.eventually("both plans done", || done("torch-mnist-scale-0").and(done("torch-mnist-scale-1")));
     insta::assert_snapshot!(laptop.shows(&["get", "scaleplans"]), @r"
-    NAME                  OWNER         PHASE       AGE   REASON
-    torch-mnist-scale-0   torch-mnist   Succeeded   0s    PlanDone
-    torch-mnist-scale-1   torch-mnist   Succeeded   0s    PlanDone
+    NAME                  OWNER         PHASE       AGE
+    torch-mnist-scale-0   torch-mnist   Succeeded   0s
+    torch-mnist-scale-1   torch-mnist   Succeeded   0s
     ");
     let wide = laptop.says(&["get", "scaleplan", "torch-mnist-scale-0", "-o", "wide"]);
     assert!(wide.starts_with("NAME ") && wide.lines().next().unwrap().ends_with("AGE   REASON     MESSAGE"), "{wide}");
