@@ -10,6 +10,7 @@ pub mod psmembers;
 pub mod rendezvous;
 pub mod shards;
 
+mod absence;
 mod because;
 #[cfg(test)]
 mod dice;

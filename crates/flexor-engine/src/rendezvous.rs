@@ -37,10 +37,6 @@ pub use member::{MemberId, Place, Processes};
 pub use settings::{STRAGGLER_LIMIT, Settings, SettingsError};
 pub use world::World;
 
-/// How far apart two events may be before the owner counts as having been away. Owners send a [`Event::Tick`] at least
-/// every second.
-const ABSENCE: Duration = Duration::from_secs(3);
-
 /// How many rounds in which the program failed are remembered.
 const REMEMBERED_FAILURES: usize = 16;
 

@@ -1,33 +1,28 @@
-//! The time, as whoever asks tells it: an absence of the owner is nobody's fault.
-//!
-//! A master that was stopped, or whose machine slept, has heard nobody meanwhile. Whoever was waited for when that began
-//! could not come back, no copy could say how far it is, and no checkpoint that it is written.
+//! An absence of the master: whoever was waited for when it began could not come back, no copy could say how far it is,
+//! and no checkpoint that it is written.
 
 use std::time::Duration;
 
 use super::PsMembers;
-
-/// How far apart two calls may be before the owner counts as having been away. Owners tick at least every second.
-const ABSENCE: Duration = Duration::from_secs(3);
+use crate::absence;
 
 impl PsMembers {
-    /// Moves the time on. Time that runs backwards stands still; a leap forward is an absence of the owner, and everything
-    /// that is waited for waits that much longer.
+    /// Moves the time on.
     pub(super) fn advance(&mut self, now: Duration) {
-        let gap = now.saturating_sub(self.now);
-        if gap > ABSENCE && self.now > Duration::ZERO {
+        if let Some(gap) = absence::advance(&mut self.now, now) {
             self.wait_longer(gap);
         }
-        self.now = self.now.max(now);
     }
 
     fn wait_longer(&mut self, gap: Duration) {
         let away = self.present.values_mut().filter_map(|present| present.away_until.as_mut());
         let copies = self.moves.values_mut().map(|step| &mut step.since);
-        let saving = self.saving.as_mut().map(|saving| &mut saving.since);
         let all = [&mut self.all_known_at, &mut self.came_at];
-        for time in away.chain(copies).chain(saving).chain(&mut self.orphaned_at).chain(all) {
+        for time in away.chain(copies).chain(&mut self.orphaned_at).chain(all) {
             *time = time.saturating_add(gap);
+        }
+        if let Some(saving) = &mut self.saving {
+            saving.wait_longer(gap);
         }
     }
 }

@@ -66,6 +66,7 @@ impl PsMembers {
         let now = self.now;
         if let Some(step) = self.own_move(from, partition, number) {
             step.since = now;
+            self.moves_get_on();
         }
     }
 

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use super::map::{Origin, Partition, Seat, Source};
 use super::server::ServerId;
 use super::{Because, Mode, PsMembers};
 
-/// How long moves that are under way may take to end, before the attempt is given up.
+/// How long moves that are under way may make no progress, before the attempt is given up.
 const STILL_LIMIT: Duration = Duration::from_secs(30);
-/// How long a checkpoint may take.
-const WRITE_LIMIT: Duration = Duration::from_secs(600);
+/// How long a server may write without having written anything. However much it has to write, it says so as it goes.
+const WRITE_LIMIT: Duration = Duration::from_secs(120);
 
 /// A checkpoint that is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,25 +37,37 @@ pub struct Checkpoint {
 pub(super) struct Saving {
     number: u64,
     phase: Phase,
-    pub(super) since: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// What is being moved arrives first.
-    Stilling,
+    /// What is being moved arrives first; when some of it last did.
+    Stilling { since: Duration },
     /// Every server writes what it answers for by this map.
     Writing {
         map: PsEpoch,
         ledger: Arc<str>,
         /// After how many steps it is, where training goes in steps.
         steps: Option<u64>,
-        left: BTreeSet<ServerId>,
+        /// Those that have not written all of it, and when each of them last had written some.
+        left: BTreeMap<ServerId, Duration>,
         unheld: BTreeSet<ServerId>,
         parts: Vec<Arc<str>>,
     },
     /// All is written; one of them says so in the manifest.
-    Sealing { by: ServerId, ledger: Arc<str>, parts: Vec<Arc<str>> },
+    Sealing { by: ServerId, ledger: Arc<str>, parts: Vec<Arc<str>>, since: Duration },
+}
+
+impl Saving {
+    /// Everybody has that much longer.
+    pub(super) fn wait_longer(&mut self, gap: Duration) {
+        match &mut self.phase {
+            Phase::Stilling { since } | Phase::Sealing { since, .. } => *since = since.saturating_add(gap),
+            Phase::Writing { left, .. } => {
+                left.values_mut().for_each(|heard| *heard = heard.saturating_add(gap));
+            }
+        }
+    }
 }
 
 /// What a server has to write.
@@ -112,7 +124,7 @@ impl PsMembers {
         if begins {
             let number = self.last_save + 1;
             self.decide(Fact::Saving { checkpoint: number }, facts);
-            self.saving = Some(Saving { number, phase: Phase::Stilling, since: self.now });
+            self.saving = Some(Saving { number, phase: Phase::Stilling { since: self.now } });
             self.settle(facts);
         }
         begins
@@ -125,7 +137,7 @@ impl PsMembers {
 
     /// Whether everything holds still for a checkpoint, and where the data stands is asked for.
     pub fn is_still(&self) -> bool {
-        let stilling = self.saving.as_ref().is_some_and(|saving| saving.phase == Phase::Stilling);
+        let stilling = self.saving.as_ref().is_some_and(|saving| matches!(saving.phase, Phase::Stilling { .. }));
         let is_here = |seat: &Seat| seat.owner.as_ref().is_some_and(|owner| self.is_here(owner));
         stilling && self.moves.is_empty() && self.map.seats.iter().all(is_here)
     }
@@ -136,14 +148,31 @@ impl PsMembers {
         if !self.is_still() {
             return;
         }
-        let (map, left, now) = (self.map.epoch, self.owners(), self.now);
+        let (map, unheld, now) = (self.map.epoch, self.owners(), self.now);
         if let Some(saving) = &mut self.saving {
             let ledger = ledger.into();
-            let unheld = left.clone();
+            let left = unheld.iter().map(|server| (server.clone(), now)).collect();
             saving.phase = Phase::Writing { map, ledger, steps, left, unheld, parts: Vec::new() };
-            saving.since = now;
         }
         self.settle(facts);
+    }
+
+    /// What is being moved gets on, and a checkpoint waits for it.
+    pub(super) fn moves_get_on(&mut self) {
+        if let Some(Saving { phase: Phase::Stilling { since }, .. }) = &mut self.saving {
+            *since = self.now;
+        }
+    }
+
+    /// A server has written some of its part.
+    pub fn writing(&mut self, server: &ServerId, number: u64, now: Duration) {
+        self.advance(now);
+        if let Some(Saving { number: own, phase: Phase::Writing { left, .. } }) = &mut self.saving
+            && *own == number
+            && let Some(heard) = left.get_mut(server)
+        {
+            *heard = self.now;
+        }
     }
 
     /// A server has written its part.
@@ -156,16 +185,16 @@ impl PsMembers {
         facts: &mut Vec<Fact>,
     ) {
         self.advance(now);
-        if let Some(Saving { number: own, phase, .. }) = &mut self.saving
+        if let Some(Saving { number: own, phase }) = &mut self.saving
             && *own == number
             && let Phase::Writing { ledger, left, unheld, parts, .. } = phase
-            && left.remove(server)
+            && left.remove(server).is_some()
         {
             unheld.remove(server);
             parts.push(part.into());
             if left.is_empty() {
                 let (ledger, parts) = (Arc::clone(ledger), std::mem::take(parts));
-                *phase = Phase::Sealing { by: server.clone(), ledger, parts };
+                *phase = Phase::Sealing { by: server.clone(), ledger, parts, since: self.now };
             }
         }
         self.settle(facts);
@@ -173,7 +202,7 @@ impl PsMembers {
 
     /// A server holds the moment that it is to write: what is changed from now on is not written.
     pub fn held(&mut self, server: &ServerId, number: u64) {
-        if let Some(Saving { number: own, phase: Phase::Writing { unheld, .. }, .. }) = &mut self.saving
+        if let Some(Saving { number: own, phase: Phase::Writing { unheld, .. } }) = &mut self.saving
             && *own == number
         {
             unheld.remove(server);
@@ -184,14 +213,14 @@ impl PsMembers {
     pub fn held_at(&self) -> Option<u64> {
         match &self.saving.as_ref()?.phase {
             Phase::Writing { unheld, steps, .. } => steps.filter(|_| !unheld.is_empty()),
-            Phase::Stilling | Phase::Sealing { .. } => None,
+            Phase::Stilling { .. } | Phase::Sealing { .. } => None,
         }
     }
 
     /// The manifest is written: there is a checkpoint.
     pub fn sealed(&mut self, server: &ServerId, number: u64, now: Duration, facts: &mut Vec<Fact>) {
         self.advance(now);
-        if let Some(Saving { number: own, phase: Phase::Sealing { by, ledger, .. }, .. }) = &self.saving
+        if let Some(Saving { number: own, phase: Phase::Sealing { by, ledger, .. } }) = &self.saving
             && *own == number
             && by == server
         {
@@ -252,14 +281,14 @@ impl PsMembers {
         let saving = self.saving.as_ref()?;
         let number = saving.number;
         match &saving.phase {
-            Phase::Writing { left, steps, .. } if left.contains(server) => {
+            Phase::Writing { left, steps, .. } if left.contains_key(server) => {
                 Some(SaveOrder { number, steps: *steps, seal: None })
             }
-            Phase::Sealing { by, ledger, parts } if by == server => {
+            Phase::Sealing { by, ledger, parts, .. } if by == server => {
                 let seal = Seal { ledger: Arc::clone(ledger), parts: parts.clone() };
                 Some(SaveOrder { number, steps: None, seal: Some(seal) })
             }
-            Phase::Stilling | Phase::Writing { .. } | Phase::Sealing { .. } => None,
+            Phase::Stilling { .. } | Phase::Writing { .. } | Phase::Sealing { .. } => None,
         }
     }
 
@@ -276,19 +305,24 @@ impl PsMembers {
     /// Gives an attempt up that cannot come to its end.
     pub(super) fn look_after_saving(&mut self) {
         let Some(saving) = &self.saving else { return };
-        let changed = || Because::new(Reason::CheckpointFailed, "the servers changed while it was written");
-        let slow = |what: &str| Because::new(Reason::CheckpointFailed, format!("{what} took too long"));
+        let changed = || "the servers changed while it was written".to_owned();
+        let is_late = |since: Duration, limit: Duration| self.now >= since + limit;
         let failure = match &saving.phase {
-            Phase::Stilling if self.now >= saving.since + STILL_LIMIT => Some(slow("what was being moved")),
-            Phase::Writing { map, .. } if *map != self.map.epoch => Some(changed()),
-            Phase::Sealing { by, .. } if !self.knows(by) => Some(changed()),
-            Phase::Writing { .. } | Phase::Sealing { .. } if self.now >= saving.since + WRITE_LIMIT => {
-                Some(slow("writing it"))
+            Phase::Stilling { since } => {
+                is_late(*since, STILL_LIMIT).then(|| "what was being moved took too long".to_owned())
             }
-            Phase::Stilling | Phase::Writing { .. } | Phase::Sealing { .. } => None,
+            Phase::Writing { map, .. } if *map != self.map.epoch => Some(changed()),
+            Phase::Writing { left, .. } => {
+                let late = left.iter().find(|(_, heard)| is_late(**heard, WRITE_LIMIT));
+                late.map(|(server, _)| format!("{server} has written nothing for {} s", WRITE_LIMIT.as_secs()))
+            }
+            Phase::Sealing { by, .. } if !self.knows(by) => Some(changed()),
+            Phase::Sealing { by, since, .. } => {
+                is_late(*since, WRITE_LIMIT).then(|| format!("{by} has not sealed it for {} s", WRITE_LIMIT.as_secs()))
+            }
         };
-        if let Some(because) = failure {
-            self.give_up_saving(because);
+        if let Some(why) = failure {
+            self.give_up_saving(Because::new(Reason::CheckpointFailed, why));
         }
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::member::Lease;
-use super::{ABSENCE, Because, Fact, MemberId, Place, Rendezvous, ended};
+use super::{Because, Fact, MemberId, Place, Rendezvous, ended};
+use crate::absence;
 
 impl Rendezvous {
     pub(super) fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
@@ -88,11 +89,9 @@ impl Rendezvous {
         }
     }
 
-    /// Moves the time on. Time that runs backwards stands still; a leap forward is an absence of the owner, during which
-    /// nobody could be heard, so everything that is waited for waits that much longer.
+    /// Moves the time on. While the owner was away nobody could be heard.
     pub(super) fn advance(&mut self, now: Duration) {
-        let gap = now.saturating_sub(self.now);
-        if gap > ABSENCE && self.now > Duration::ZERO {
+        if let Some(gap) = absence::advance(&mut self.now, now) {
             for (_, member) in self.members.values_mut() {
                 member.lease_until = member.lease_until.saturating_add(gap);
             }
@@ -102,6 +101,5 @@ impl Rendezvous {
                 *since += gap;
             }
         }
-        self.now = self.now.max(now);
     }
 }

@@ -11,9 +11,8 @@ use flexor_model::Reason;
 
 use super::grant::{Grant, GrantId};
 use super::{Because, Ending, Fact, Settings, Shards, WorkerId};
+use crate::absence;
 
-/// How far apart two calls may be before the owner counts as having been away. Owners tick at least every second.
-const ABSENCE: Duration = Duration::from_secs(3);
 const TIMES: u32 = 3;
 /// What a worker has whose session broke. Whoever started it says sooner what has become of it.
 const AFTER_SESSION: Duration = Duration::from_secs(5);
@@ -40,11 +39,9 @@ impl Shards {
         }
     }
 
-    /// Moves the time on. Time that runs backwards stands still; a leap forward is an absence of the owner, during which
-    /// nobody could acknowledge anything, or come back.
+    /// Moves the time on. While the owner was away nobody could acknowledge anything, or come back.
     pub(super) fn advance(&mut self, now: Duration) {
-        let gap = now.saturating_sub(self.now);
-        if gap > ABSENCE && self.now > Duration::ZERO {
+        if let Some(gap) = absence::advance(&mut self.now, now) {
             for held in self.grants.values_mut() {
                 held.progress_at = held.progress_at.saturating_add(gap);
             }
@@ -55,7 +52,6 @@ impl Shards {
             }
             self.check_at = self.check_at.saturating_add(gap);
         }
-        self.now = self.now.max(now);
     }
 
     /// A worker has acknowledged so many batches of a grant.

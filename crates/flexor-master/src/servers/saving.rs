@@ -154,6 +154,7 @@ impl Servers {
         let wire::SaveReport { number, result } = report;
         self.decide(|members, now, facts| match result {
             Some(wire::save_report::Result::Part(part)) => members.part_written(server, number, part, now, facts),
+            Some(wire::save_report::Result::Writing(_)) => members.writing(server, number, now),
             Some(wire::save_report::Result::Held(_)) => members.held(server, number),
             Some(wire::save_report::Result::Sealed(_)) => members.sealed(server, number, now, facts),
             Some(wire::save_report::Result::Failure(why)) => {

@@ -11,6 +11,9 @@ use super::storage::Storage;
 const HALF: &str = ".half";
 /// Checkpoints are written in few large pieces.
 const BUFFER: usize = 256 << 10;
+/// After so many bytes they go to the disk. All of them at the end would keep it busy for long, and everybody waiting who
+/// writes a little and needs it to be there: the journal of a master on the same disk.
+const SYNC_EVERY: usize = 32 << 20;
 
 /// A folder with a folder for each checkpoint.
 #[derive(Debug, Clone)]
@@ -107,9 +110,32 @@ impl Storage for Folder {
 }
 
 fn write_whole(path: &Path, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut writer = BufWriter::with_capacity(BUFFER, File::create(path)?);
+    let steadily = Steadily { file: File::create(path)?, unsynced: 0 };
+    let mut writer = BufWriter::with_capacity(BUFFER, steadily);
     write(&mut writer)?;
-    writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    writer.into_inner().map_err(io::IntoInnerError::into_error)?.file.sync_all()
+}
+
+/// A file that goes to the disk while it is written.
+struct Steadily {
+    file: File,
+    unsynced: usize,
+}
+
+impl Write for Steadily {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(&bytes[..bytes.len().min(SYNC_EVERY)])?;
+        self.unsynced += written;
+        if self.unsynced >= SYNC_EVERY {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {

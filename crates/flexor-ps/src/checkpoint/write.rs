@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::dense_file::{self, SliceValues};
 use super::manifest::{Contents, FileEntry, Manifest, PartitionVersion};
 use super::storage::Storage;
-use super::summing::sums_of;
+use super::summing::{CHECKSUM_EVERY, sums_of};
 use super::table_file::TableFileWriter;
 use super::whose::refuse_later;
 use super::{CheckpointError, CheckpointId};
@@ -150,7 +150,9 @@ pub(crate) fn put_manifest(
 
 fn put(storage: &dyn Storage, id: CheckpointId, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
     let path = format!("{}/{name}", id.folder());
-    storage.put(&path, &mut |file| file.write_all(bytes)).map_err(CheckpointError::storage("write", &path))
+    // Piece by piece, so that it is seen to get on.
+    let mut write = |file: &mut dyn Write| bytes.chunks(CHECKSUM_EVERY).try_for_each(|piece| file.write_all(piece));
+    storage.put(&path, &mut write).map_err(CheckpointError::storage("write", &path))
 }
 
 /// The partitions still to be written. Copies that were begun are ended, whatever happens.

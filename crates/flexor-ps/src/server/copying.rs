@@ -9,6 +9,9 @@
 //! follower has all that was applied ([`Server::tell_when_same`]). So whoever takes over finds the other copy at the same
 //! change as itself, and goes on numbering from there.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -97,10 +100,25 @@ impl Server {
         let Some(id) = PartitionId::of_number(refused.partition) else { return };
         let mut post = self.0.posts.lock(id);
         let copy = CopyNumber(refused.copy);
-        post.followers.retain(|one| one.copy != Some(copy) || !Arc::ptr_eq(&one.link, link));
+        post.dismiss(|one| one.copy != Some(copy) || !Arc::ptr_eq(&one.link, link));
         post.failed_copy = post.failed_copy.max(copy);
-        link.stir();
         self.report_copy(id, copy, master::copy_report::State::Failed, refused.detail.clone());
+    }
+
+    /// Gives up copies on their way that training changes faster than a link carries; the master has them begun again.
+    pub(super) fn give_up_flooded(&self, id: PartitionId, post: &mut Post) {
+        let is_flooded = |one: &Follower| one.standing == Standing::Arriving && one.link.is_full();
+        if !post.followers.iter().any(is_flooded) {
+            return;
+        }
+        for follower in post.dismiss(|one| !is_flooded(one)) {
+            if let Some(copy) = follower.copy {
+                post.failed_copy = post.failed_copy.max(copy);
+                follower.link.drop_copy(id, copy);
+                let why = "training changes more than can be sent";
+                self.report_copy(id, copy, master::copy_report::State::Failed, why.to_owned());
+            }
+        }
     }
 
     /// The other end has heard that this server does not own partitions any more, and has left out what it was sent for

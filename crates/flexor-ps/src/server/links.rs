@@ -7,13 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use flexor_wire::Token;
 use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::parameter_server_client::ParameterServerClient;
+use futures::StreamExt;
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -24,11 +26,16 @@ use crate::placement::PartitionId;
 
 /// How many pieces of partitions may be on their way at a time.
 const PIECES: usize = 16;
+/// How many bytes of changes may wait to be sent. What copies that are whole are sent is bounded by the clients that wait
+/// for it; nobody waits for one that is on its way, so that over this it is given up.
+pub(super) const MAX_QUEUE: usize = 256 << 20;
 
 /// A link.
 pub(super) struct Link {
     to: ServerName,
     messages: mpsc::UnboundedSender<wire::FromOwner>,
+    /// How many bytes of messages nobody has taken yet to send them.
+    queue: AtomicUsize,
     numbers: Mutex<Numbers>,
     /// Something was answered, or whoever waits should look again.
     moved: Notify,
@@ -136,9 +143,28 @@ impl Link {
         self.numbers.lock().open.first().is_none_or(|open| *open > number)
     }
 
+    /// Whether more waits to be sent than copies on their way may add to.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.load(Ordering::Relaxed) > MAX_QUEUE
+    }
+
     fn say(&self, message: wire::from_owner::Message) {
+        let message = wire::FromOwner { message: Some(message) };
+        self.queue.fetch_add(message.encoded_len(), Ordering::Relaxed);
         // Nobody takes it only when the link is broken, which is told elsewhere.
-        let _ = self.messages.send(wire::FromOwner { message: Some(message) });
+        let _ = self.messages.send(message);
+    }
+
+    /// As if so much waited to be sent.
+    #[cfg(test)]
+    pub(super) fn fill(&self, bytes: usize) {
+        self.queue.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A message is being sent.
+    fn take(&self, message: wire::FromOwner) -> wire::FromOwner {
+        self.queue.fetch_sub(message.encoded_len(), Ordering::Relaxed);
+        message
     }
 
     fn heard(&self, number: u64) {
@@ -151,7 +177,9 @@ impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let numbers = self.numbers.lock();
         let state = if self.is_broken() { "broken" } else { "stands" };
-        write!(f, "link to {} {state}, {} sent, not answered {:?}", self.to, numbers.last, numbers.open)
+        let queue = self.queue.load(Ordering::Relaxed);
+        let (to, last, open) = (&self.to, numbers.last, &numbers.open);
+        write!(f, "link to {to} {state}, {last} sent, not answered {open:?}, {queue} bytes wait")
     }
 }
 
@@ -175,6 +203,7 @@ impl Server {
         let link = Arc::new(Link {
             to: name.clone(),
             messages,
+            queue: AtomicUsize::new(0),
             numbers: Mutex::default(),
             moved: Notify::new(),
             pieces: tokio::sync::Semaphore::new(PIECES),
@@ -212,8 +241,9 @@ impl Server {
         let mut client = ParameterServerClient::with_interceptor(channel, Token::carried(self.0.token.as_ref()))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        let mut answers =
-            client.copy(link.to.addressee().call(UnboundedReceiverStream::new(outgoing))).await?.into_inner();
+        let taking = Arc::clone(link);
+        let outgoing = UnboundedReceiverStream::new(outgoing).map(move |message| taking.take(message));
+        let mut answers = client.copy(link.to.addressee().call(outgoing)).await?.into_inner();
         while let Some(answer) = answers.message().await? {
             match answer.message {
                 Some(wire::from_copy::Message::Applied(number)) => link.heard(number),

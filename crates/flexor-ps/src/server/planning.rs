@@ -133,7 +133,7 @@ impl Server {
         post.role = role;
         if role == Role::Backup {
             // What it sent before as the owner is sent by another now.
-            dismiss(&mut post, |_| false);
+            post.dismiss(|_| false);
             post.frozen_since = None;
             drop(post);
             self.catch_up(hosted, id);
@@ -153,7 +153,7 @@ impl Server {
     ) {
         let backup = place.backup.map(ServerName::of);
         let ordered = order.and_then(|order| Some((ServerName::of(order.to.as_ref()?), CopyNumber(order.number))));
-        let go = dismiss(post, |follower| {
+        let go = post.dismiss(|follower| {
             let is_backup = backup.as_ref() == Some(&follower.server) && follower.is_whole();
             let is_ordered = ordered.as_ref().is_some_and(|(to, number)| {
                 let has_all = follower.is_whole() && !follower.is_out_of_reach();
@@ -223,16 +223,8 @@ struct Place<'a> {
 
 /// A server that keeps nothing of a partition.
 fn leave(post: &mut Post) {
-    dismiss(post, |_| false);
+    post.dismiss(|_| false);
     post.role = Role::Away;
     (post.frozen_since, post.is_beginning) = (None, false);
     post.turn = Turn::default();
-}
-
-/// Sends nothing more to those who are not to follow; whoever waits for them need not any more.
-fn dismiss(post: &mut Post, stays: impl Fn(&Follower) -> bool) -> Vec<Follower> {
-    let (stay, go): (Vec<Follower>, Vec<Follower>) = std::mem::take(&mut post.followers).into_iter().partition(stays);
-    post.followers = stay;
-    go.iter().for_each(|follower| follower.link.stir());
-    go
 }

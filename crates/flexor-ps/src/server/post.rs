@@ -87,6 +87,15 @@ impl Post {
     pub(super) fn is_open(&self) -> bool {
         self.role == Role::Owner && self.frozen_since.is_none()
     }
+
+    /// Sends nothing more to those who are not to follow; whoever waits for them need not any more.
+    pub(super) fn dismiss(&mut self, stays: impl Fn(&Follower) -> bool) -> Vec<Follower> {
+        let (stay, go): (Vec<Follower>, Vec<Follower>) =
+            std::mem::take(&mut self.followers).into_iter().partition(stays);
+        self.followers = stay;
+        go.iter().for_each(|follower| follower.link.stir());
+        go
+    }
 }
 
 /// The posts of all partitions.

@@ -3,6 +3,8 @@
 //! The master says when; a server writes what it answers for and tells what it has written. Files are written on a
 //! thread of their own, partition after partition, while training goes on.
 
+mod telling;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +12,7 @@ use std::sync::atomic::Ordering;
 use flexor_wire::master::v1 as master;
 use flexor_wire::master::v1::save_report::Result as Saved;
 
+use self::telling::Telling;
 use super::Server;
 use super::post::Role;
 use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, Moment, Part, Storage};
@@ -95,12 +98,13 @@ impl Server {
                     moment.release(hosted);
                     return Err(CheckpointError::NotThere { id: CheckpointId(number), steps });
                 }
-                let held = master::SaveReport { number, result: Some(Saved::Held(true)) };
-                self.report(master::from_server::Message::Save(held));
+                self.report(save_report(number, Saved::Held(true)));
                 moment
             }
         };
-        let part = write_part(folder, CheckpointId(number), &self.name().name, hosted, moment)?;
+        let tell = || self.report(save_report(number, Saved::Writing(true)));
+        let telling = Telling { storage: folder, tell };
+        let part = write_part(&telling, CheckpointId(number), &self.name().name, hosted, moment)?;
         // Numbers, names and lists.
         Ok(serde_json::to_string(&part).unwrap_or_default())
     }
@@ -132,6 +136,10 @@ fn report(number: u64, result: Result<Saved, CheckpointError>) -> master::from_s
         tracing::warn!(checkpoint = number, %error, "cannot be written");
         Saved::Failure(error.to_string())
     });
+    save_report(number, result)
+}
+
+fn save_report(number: u64, result: Saved) -> master::from_server::Message {
     master::from_server::Message::Save(master::SaveReport { number, result: Some(result) })
 }
 

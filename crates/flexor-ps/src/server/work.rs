@@ -253,6 +253,7 @@ impl Server {
                 let (outcome, version) = match pushed {
                     Ok(Pushed::Applied { version }) => {
                         post.turn = post.turn.next();
+                        self.give_up_flooded(id, &mut post);
                         for follower in &post.followers {
                             let part = wire::AppliedPart {
                                 partition: id.number(),

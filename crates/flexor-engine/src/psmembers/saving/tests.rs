@@ -80,6 +80,48 @@ fn it_waits_for_what_is_being_moved() {
 }
 
 #[test]
+fn however_long_it_takes_it_is_not_given_up_while_everybody_gets_on() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
+    story.begins_to_save();
+    for _ in 0..60 {
+        story.waits(60);
+        story.members.writing(&server("ps-0"), 1, story.now);
+        story.members.writing(&server("ps-1"), 1, story.now);
+    }
+    assert!(story.members.is_saving());
+    story.members.writing(&server("ps-1"), 2, story.now);
+    for _ in 0..2 {
+        story.waits(60);
+        story.members.writing(&server("ps-0"), 1, story.now);
+    }
+    assert!(!story.members.is_saving(), "one of them does not get on");
+    let because = story.members.unsaved().unwrap();
+    assert!(
+        because.detail.starts_with("ps-1") && because.detail.ends_with("has written nothing for 120 s"),
+        "{because}"
+    );
+}
+
+#[test]
+fn it_waits_for_what_is_being_moved_as_long_as_that_gets_on() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.wants(2, &[]);
+    story.comes("ps-1", 1);
+    story.begins_to_save();
+    let orders = story.members.orders(&server("ps-0"));
+    for _ in 0..10 {
+        story.waits(20);
+        for order in &orders {
+            story.members.copying(&server("ps-0"), order.partition, order.number, story.now);
+        }
+    }
+    assert!(story.members.is_saving());
+    story.members.settings.copy_limit = Duration::from_secs(3600);
+    story.waits(30);
+    assert!(!story.members.is_saving());
+}
+
+#[test]
 fn a_server_that_is_lost_ends_the_attempt_and_its_number_is_used_up() {
     let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
     story.begins_to_save();

@@ -1,0 +1,81 @@
+//! What a copy may cost who makes it.
+
+use flexor_wire::ps::v1::reply::Result as Answer;
+
+use super::*;
+use crate::placement::{NameHash, PARTITIONS};
+use crate::server::links::MAX_QUEUE;
+use crate::server::{Reports, ServerName};
+use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
+
+const KEY: u64 = 5;
+
+fn model() -> ModelSpec {
+    ModelSpec {
+        variables: Vec::new(),
+        tables: vec![TableSpec { name: "t".to_owned(), dim: 1, init: Initializer::Zeros }],
+        optimizer: Optimizer::sgd(1.0),
+        seed: 1,
+    }
+}
+
+/// Everything is this server's, and a copy of one partition is to be made.
+fn has_to_copy(server: &Server, id: PartitionId, number: u64) {
+    let named = |name: &str| master::Server {
+        name: name.to_owned(),
+        incarnation: 1,
+        address: "127.0.0.1:1".to_owned(),
+        ..master::Server::default()
+    };
+    let map = master::ServerMap {
+        epoch: 1,
+        servers: vec![named("ps-0")],
+        seats: vec![master::Seat { owner: Some(0), origin: 1, since: 1, ..master::Seat::default() }; PARTITIONS],
+        model: serde_json::to_string(&model()).unwrap(),
+        ..master::ServerMap::default()
+    };
+    let order = master::CopyOrder { partition: id.number(), number, to: Some(named("ps-1")), freeze: false };
+    server.plan(&master::ServerPlan { map: Some(map), copies: vec![order], ..master::ServerPlan::default() }).unwrap();
+}
+
+async fn push(server: &Server, first: u64) -> wire::pushed_part::Outcome {
+    let (keys, gradients) = (KEY.to_le_bytes().to_vec().into(), 1.0_f32.to_le_bytes().to_vec().into());
+    let rows = vec![wire::RowGradients { table: 0, keys, gradients }];
+    let batch = Some(wire::Batch { dataset: 1, epoch: 0, first, records: 1 });
+    let push = wire::Push { model: model().fingerprint().0, batch, rows, ..wire::Push::default() };
+    let request = wire::Request { id: 1, op: Some(wire::request::Op::Push(push)) };
+    let Some(Answer::Pushed(pushed)) = server.answered(request).await.result else { panic!("it is not answered for") };
+    pushed.parts[0].outcome()
+}
+
+fn failures(reports: &mut Reports) -> Vec<u64> {
+    let mut failed = Vec::new();
+    while let Ok(report) = reports.try_recv() {
+        if let master::from_server::Message::Copy(copy) = report
+            && copy.state() == master::copy_report::State::Failed
+        {
+            failed.push(copy.number);
+        }
+    }
+    failed
+}
+
+/// Nothing here waits for anything, so that the link never comes to sending what it is given.
+#[tokio::test]
+async fn a_copy_is_given_up_when_training_changes_more_than_can_be_sent() {
+    let (server, mut reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let id = NameHash::of("t").place(KEY).partition();
+    has_to_copy(&server, id, 1);
+    let link = server.0.posts.lock(id).followers[0].link.clone();
+    assert_eq!(push(&server, 0).await, wire::pushed_part::Outcome::Taken);
+    assert_eq!((server.0.posts.lock(id).followers.len(), failures(&mut reports)), (1, vec![]));
+
+    link.fill(MAX_QUEUE);
+    assert_eq!(push(&server, 1).await, wire::pushed_part::Outcome::Taken, "training goes on");
+    assert_eq!(server.0.posts.lock(id).followers.len(), 0, "nothing more is sent to it");
+    assert_eq!(failures(&mut reports), [1]);
+    has_to_copy(&server, id, 1);
+    assert_eq!(server.0.posts.lock(id).followers.len(), 0, "it is not begun again by the same order");
+    has_to_copy(&server, id, 2);
+    assert_eq!(server.0.posts.lock(id).followers.len(), 1);
+}
