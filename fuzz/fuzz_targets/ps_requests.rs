@@ -99,7 +99,7 @@ async fn send_twice(request: wire::Request) {
             assert!(!pull.peek || rows == 0, "a look makes no rows");
         }
         // Values of a step that is yet to come, or of a snapshot that there is not.
-        (Some(Op::Pull(_)), None | Some(Answer::Later(_) | Answer::Lost(_))) => assert_eq!(before, after),
+        (Some(Op::Pull(_)), None | Some(Answer::NotYet(_) | Answer::Lost(_))) => assert_eq!(before, after),
         (op, answer) => panic!("{op:?} is answered with {answer:?}"),
     }
 }

@@ -74,6 +74,8 @@ impl PsMembers {
     /// A partition has begun with this version.
     pub fn begun(&mut self, partition: Partition, origin: u64, version: u64, facts: &mut Vec<Fact>) {
         self.versions.begun.insert((partition, origin), version);
+        // What it begins with was answered for before; it is lost too if this beginning is, before anybody is answered.
+        self.answered(partition, origin, version, facts);
         let before: Vec<u64> =
             self.versions.answered.range((partition, 0)..(partition, origin)).map(|((_, before), _)| *before).collect();
         for origin in before {

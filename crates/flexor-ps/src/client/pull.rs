@@ -89,7 +89,7 @@ impl Client {
         let mut not_taken: Option<Instant> = None;
         for attempt in 0.. {
             let (began, wanted) = (Instant::now(), count(&missing, &slices));
-            let mut is_later = false;
+            let mut is_not_taken = false;
             let route = self.route().await;
             let (asked, nowhere) = self.sort(&route, &missing, &slices);
             let mut left = nowhere;
@@ -114,8 +114,12 @@ impl Client {
                     Some(wire::reply::Result::Pushed(_) | wire::reply::Result::Lost(_)) => {
                         return Err(ClientError::Nonsense("something else is answered to a pull"));
                     }
-                    answer @ (Some(wire::reply::Result::Later(_)) | None) => {
-                        is_later |= answer.is_some();
+                    answer @ (Some(wire::reply::Result::NotYet(_)) | None) => {
+                        match NotYet::of(answer, why) {
+                            NotYet::Void => return Ok(PullOutcome::NoSuchStep),
+                            NotYet::StepNotTaken => is_not_taken = true,
+                            NotYet::Soon => {}
+                        }
                         left.merge(asked, &missing, |_| true);
                         left.slices.extend(&asked.slices);
                     }
@@ -130,7 +134,7 @@ impl Client {
             slices = left.slices;
             if count(&missing, &slices) < wanted {
                 not_taken = None;
-            } else if is_later && matches!(why, PullFor::Step { .. }) {
+            } else if is_not_taken {
                 let since = *not_taken.get_or_insert(began);
                 if since.elapsed() >= STEP_PATIENCE {
                     return Ok(PullOutcome::NoSuchStep);
@@ -267,12 +271,8 @@ impl Client {
             rows: rows.collect(),
             slices: slices.collect(),
             peek: why == For::Now(PullFor::Looking),
-            steps: match why {
-                For::Now(PullFor::Step { taken, .. }) => taken,
-                For::Now(_) | For::Snapshot(_) => 0,
-            },
-            rewound: match why {
-                For::Now(PullFor::Step { rewound, .. }) => Some(rewound),
+            at_step: match why {
+                For::Now(PullFor::Step { taken, rewound }) => Some(wire::AtStep { steps: taken, rewound }),
                 For::Now(_) | For::Snapshot(_) => None,
             },
             snapshot: match why {
@@ -325,6 +325,27 @@ impl Client {
             self.slices.insert(id, KnownSlice { origin, version, values: Arc::from(values) });
         }
         Ok(elsewhere)
+    }
+}
+
+/// Why a server has not answered.
+enum NotYet {
+    /// It will in a moment, or another one will.
+    Soon,
+    /// It waits for the step.
+    StepNotTaken,
+    /// All servers have gone back since: there is no such step any more.
+    Void,
+}
+
+impl NotYet {
+    fn of(answer: Option<wire::reply::Result>, why: PullFor) -> Self {
+        let Some(wire::reply::Result::NotYet(wire::NotYet { why: Some(told) })) = answer else { return Self::Soon };
+        match (told, why) {
+            (wire::not_yet::Why::StepNotTaken(_), _) => Self::StepNotTaken,
+            (wire::not_yet::Why::Rewound(known), PullFor::Step { rewound, .. }) if known > rewound => Self::Void,
+            (wire::not_yet::Why::Rewound(_) | wire::not_yet::Why::ModelUnknown(_), _) => Self::Soon,
+        }
     }
 }
 

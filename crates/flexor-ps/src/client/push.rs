@@ -129,7 +129,7 @@ impl Client {
                         return Err(ClientError::Nonsense("something else is answered to a push"));
                     }
                     // Nobody knows what became of it; a part that was applied is not applied again.
-                    Some(wire::reply::Result::Later(_)) | None => {}
+                    Some(wire::reply::Result::NotYet(_)) | None => {}
                 }
             }
             if left.is_empty() {
@@ -217,8 +217,7 @@ impl Client {
             learning_rate: gradients.learning_rate,
             rows: rows.collect(),
             slices: slices.collect(),
-            in_step: gradients.in_step.is_some(),
-            rewound: gradients.in_step.unwrap_or(0),
+            rewound: gradients.in_step,
             leave_out: gradients.non_finite == NonFinite::LeaveOut,
             based_on: Vec::new(),
         }

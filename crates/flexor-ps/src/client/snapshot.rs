@@ -124,7 +124,7 @@ impl Snapshot<'_> {
                 Some(wire::reply::Result::Pushed(_)) => {
                     return Err(ClientError::Nonsense("a push is answered to a pull").into());
                 }
-                Some(wire::reply::Result::Later(_)) | None => {
+                Some(wire::reply::Result::NotYet(_)) | None => {
                     return Err(SnapshotError::Moved("a server is gone that had a part of it".to_owned()));
                 }
             }

@@ -13,6 +13,9 @@ use crate::snapshot::{SnapshotId, SnapshotLost};
 pub enum Reading {
     /// Training: rows that are not there are made.
     Train,
+    /// The same in steps: a partition that has not taken so many is not here yet. One that has just come may be behind those
+    /// that were.
+    Step(u64),
     /// Evaluation or prediction on the model as it moves: rows that are not there have their initial values.
     Peek,
     /// The same on a snapshot.
@@ -66,7 +69,8 @@ impl Hosted {
         let mut turned = Vec::new();
         for id in wanted.buckets.partitions() {
             let answer = self.with(id, |partition| match reading {
-                Reading::Train => Ok(partition.pull(&layout, wanted, out)),
+                Reading::Step(steps) if partition.version() < steps => Ok(Err(Turned::Elsewhere(id))),
+                Reading::Train | Reading::Step(_) => Ok(partition.pull(&layout, wanted, out)),
                 Reading::Peek => {
                     partition.peek(&layout, wanted, out);
                     Ok(Ok(()))
@@ -94,7 +98,8 @@ impl Hosted {
             let answered = self.with(id, |partition| {
                 partition.extend(&layout);
                 let found = match reading {
-                    Reading::Train | Reading::Peek => partition.slice(slice),
+                    Reading::Step(steps) if partition.version() < steps => None,
+                    Reading::Train | Reading::Step(_) | Reading::Peek => partition.slice(slice),
                     Reading::Snapshot(snapshot) => partition.slice_of_snapshot(snapshot, slice)?,
                 };
                 match found {

@@ -60,7 +60,8 @@ async fn follow(server: Server, mut messages: Streaming<wire::FromOwner>, answer
             begun.insert((piece.partition, CopyNumber(piece.copy)));
         }
         if let Err((partition, detail)) = server.take(message, &answers) {
-            say(&answers, wire::from_copy::Message::Refused(wire::CopyRefused { partition, detail, copy: 0 }));
+            // Nobody listens any more only when the stream has ended.
+            let _ = answers.send(Err(Status::invalid_argument(format!("partition {partition}: {detail}"))));
             break;
         }
     }
@@ -75,10 +76,6 @@ type Refused = (u32, String);
 impl Server {
     fn take(&self, message: wire::from_owner::Message, answers: &Answers) -> Result<(), Refused> {
         match message {
-            wire::from_owner::Message::Owner(owner) => {
-                tracing::debug!(owner = owner.name, "sends copies");
-                Ok(())
-            }
             wire::from_owner::Message::Piece(piece) => self.take_piece(&piece, answers),
             wire::from_owner::Message::Applied(applied) => self.take_applied(applied, answers),
             wire::from_owner::Message::Dropped(dropped) => {
@@ -120,7 +117,7 @@ impl Server {
         let refused = |detail: &dyn std::fmt::Display| (first, detail.to_string());
         let hosted = self.0.hosted.get().ok_or_else(|| refused(&"the model is not known here yet"))?;
         let push = applied.push.ok_or_else(|| refused(&"nothing was applied"))?;
-        let (in_step, based_on) = (push.in_step, BasedOn::of(&push));
+        let (in_step, based_on) = (push.rewound.is_some(), BasedOn::of(&push));
         let push = DecodedPush::of(&hosted.layout(), &push).map_err(|error| refused(&error))?;
         // One more than there are parts, so that the message is answered when all of them have been looked at.
         let left = AtomicUsize::new(applied.parts.len() + 1);

@@ -199,7 +199,6 @@ impl Server {
             return link.clone();
         }
         let (messages, outgoing) = mpsc::unbounded_channel();
-        let owner = wire::Owner { name: self.0.me.name.clone(), incarnation: self.0.me.incarnation };
         let link = Arc::new(Link {
             to: name.clone(),
             messages,
@@ -210,7 +209,6 @@ impl Server {
             turn: tokio::sync::Mutex::default(),
             is_broken: AtomicBool::new(false),
         });
-        link.say(wire::from_owner::Message::Owner(owner));
         links.insert(name, link.clone());
         tokio::spawn(self.clone().keep_link(link.clone(), to.address.clone(), outgoing));
         link
@@ -253,15 +251,7 @@ impl Server {
                 }
                 Some(wire::from_copy::Message::Taken(pieces)) => link.pieces.add_permits(pieces as usize),
                 Some(wire::from_copy::Message::Whole(whole)) => self.copy_is_whole(link, &whole),
-                Some(wire::from_copy::Message::Refused(refused)) if refused.copy > 0 => {
-                    self.copy_is_refused(link, &refused);
-                }
-                // All that the link carries, not one copy.
-                Some(wire::from_copy::Message::Refused(refused)) => {
-                    return Err(
-                        format!("{} refuses partition {}: {}", link.to, refused.partition, refused.detail).into()
-                    );
-                }
+                Some(wire::from_copy::Message::Refused(refused)) => self.copy_is_refused(link, &refused),
                 None => {}
             }
         }

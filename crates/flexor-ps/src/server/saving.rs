@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use flexor_wire::master::v1 as master;
 use flexor_wire::master::v1::save_report::Result as Saved;
+use flexor_wire::ps::v1 as wire;
 
 use self::telling::Telling;
 use super::Server;
@@ -48,7 +49,7 @@ impl Server {
                 tokio::spawn(async move {
                     // The step is told right behind the order, and no further one before the moment is held.
                     if let Some(steps) = steps
-                        && !server.has_taken_since(rewound, steps).await
+                        && server.when_taken(wire::AtStep { steps, rewound }).await.is_err()
                     {
                         let late = CheckpointError::NotThere { id: CheckpointId(number), steps };
                         return server.report(report(number, Err(late)));

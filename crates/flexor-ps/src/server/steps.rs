@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flexor_wire::master::v1 as master;
+use flexor_wire::ps::v1 as wire;
 
 use super::Server;
 use super::post::Role;
@@ -111,10 +112,31 @@ impl Server {
     }
 
     /// Waits until every partition here is at a step since all servers went back by a map, of which this one may not have
-    /// heard yet; but not for long. Whether it is.
-    pub(super) async fn has_taken_since(&self, rewound: u64, steps: u64) -> bool {
-        let is_there = || self.rewound() == Some(rewound) && self.0.reached.load(Ordering::Acquire) >= steps;
-        is_there() || tokio::time::timeout(WAIT, self.until(is_there)).await.is_ok()
+    /// heard yet; but not for long, and not when it is void. A partition that has come since may be behind: who reads it
+    /// looks.
+    pub(super) async fn when_taken(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
+        let is_decided = || match self.rewound() {
+            Some(known) if known == step.rewound => self.0.reached.load(Ordering::Acquire) >= step.steps,
+            Some(known) => known > step.rewound,
+            None => false,
+        };
+        if !is_decided() {
+            // Whether in time or not is seen below.
+            let _ = tokio::time::timeout(WAIT, self.until(is_decided)).await;
+        }
+        self.has_not_gone_back(step)?;
+        match self.0.reached.load(Ordering::Acquire) >= step.steps {
+            true => Ok(()),
+            false => Err(wire::not_yet::Why::StepNotTaken(true)),
+        }
+    }
+
+    /// Whether all servers went back by the map that a step is of, and by no later one.
+    pub(super) fn has_not_gone_back(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
+        match self.rewound() {
+            Some(known) if known == step.rewound => Ok(()),
+            known => Err(wire::not_yet::Why::Rewound(known.unwrap_or(0))),
+        }
     }
 
     /// The map by which all servers last went back, as far as this one has heard; nothing while it goes back.

@@ -102,27 +102,27 @@ impl Server {
     fn answer(&self, request: wire::Request) -> Answer {
         let id = request.id;
         let now = |result| Answer::Now(wire::Reply { id, result: Some(result) });
-        let Some(hosted) = self.0.hosted.get() else { return now(wire::reply::Result::Later(true)) };
+        let not_yet = |why| wire::reply::Result::NotYet(wire::NotYet { why: Some(why) });
+        let Some(hosted) = self.0.hosted.get() else { return now(not_yet(wire::not_yet::Why::ModelUnknown(true))) };
         let refused = |error: &dyn std::fmt::Display| wire::reply::Result::Refused(error.to_string());
         match request.op {
-            Some(wire::request::Op::Pull(pull)) => match snapshots::other_model(hosted, pull.model) {
-                Some(wrong) => now(refused(&wrong)),
-                None if pull.rewound.is_some() => {
-                    let (server, hosted, rewound) = (self.clone(), Arc::clone(hosted), pull.rewound.unwrap_or(0));
+            Some(wire::request::Op::Pull(pull)) => match (snapshots::other_model(hosted, pull.model), pull.at_step) {
+                (Some(wrong), _) => now(refused(&wrong)),
+                (None, Some(step)) => {
+                    let (server, hosted) = (self.clone(), Arc::clone(hosted));
                     let reply = async move {
-                        let mut result = wire::reply::Result::Later(true);
-                        if server.has_taken_since(rewound, pull.steps).await {
+                        let read = async {
+                            server.when_taken(step).await?;
                             let pulled = server.pulled(&hosted, &pull);
                             // All may have gone back while the values were read.
-                            if server.rewound() == Some(rewound) {
-                                result = pulled;
-                            }
-                        }
-                        wire::Reply { id, result: Some(result) }
+                            server.has_not_gone_back(step)?;
+                            Ok(pulled)
+                        };
+                        wire::Reply { id, result: Some(read.await.unwrap_or_else(not_yet)) }
                     };
                     Answer::Later(reply.boxed())
                 }
-                None => now(self.pulled(hosted, &pull)),
+                (None, None) => now(self.pulled(hosted, &pull)),
             },
             Some(wire::request::Op::Push(push)) => match snapshots::other_model(hosted, push.model) {
                 Some(wrong) => now(refused(&wrong)),
@@ -162,10 +162,11 @@ impl Server {
 
     fn pull(&self, hosted: &Hosted, pull: &wire::Pull) -> Result<wire::Pulled, PullRefused> {
         let layout = hosted.layout();
-        let reading = match pull.snapshot {
-            Some(snapshot) => Reading::Snapshot(SnapshotId(snapshot)),
-            None if pull.peek => Reading::Peek,
-            None => Reading::Train,
+        let reading = match (pull.snapshot, pull.at_step) {
+            (Some(snapshot), _) => Reading::Snapshot(SnapshotId(snapshot)),
+            (None, _) if pull.peek => Reading::Peek,
+            (None, Some(step)) => Reading::Step(step.steps),
+            (None, None) => Reading::Train,
         };
         // All of it before any of it is read: a pull makes rows, and one that is refused makes none.
         let of_rows = pull.rows.iter().map(|rows| DecodedKeys::of(&layout, rows.table, &rows.keys));
@@ -237,19 +238,20 @@ impl Server {
                 let mut post = self.0.posts.lock(id);
                 // With the post in hand: it is of this history.
                 let rewound = self.rewound();
-                let is_behind = push.in_step && rewound.is_none_or(|known| push.rewound > known);
+                let is_behind = push.rewound.is_some_and(|theirs| rewound.is_none_or(|known| theirs > known));
                 if !post.is_open() || is_behind {
                     applied.elsewhere.push(id);
                     continue;
                 }
-                if push.in_step && Some(push.rewound) < rewound {
+                if push.rewound.is_some() && push.rewound < rewound {
                     // It was computed with values that are gone, and its batch is computed again.
                     let (outcome, since) = (wire::pushed_part::Outcome::TooLate, post.owned_since);
                     applied.taken.push(Part { id, outcome, version: 0, origin: post.turn.origin, since });
                     continue;
                 }
                 let based_on = based_on.version(id, post.turn.origin);
-                let pushed = hosted.with(id, |partition| partition.take(&checked, push.in_step, based_on)).flatten();
+                let pushed =
+                    hosted.with(id, |partition| partition.take(&checked, push.rewound.is_some(), based_on)).flatten();
                 let (outcome, version) = match pushed {
                     Ok(Pushed::Applied { version }) => {
                         post.turn = post.turn.next();

@@ -249,6 +249,24 @@ fn what_clients_were_answered_for_and_no_checkpoint_has_is_lost() {
 }
 
 #[test]
+fn what_a_lost_beginning_began_with_is_lost_too() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    let (members, facts) = (&mut story.members, &mut story.facts);
+    members.answered(Partition(3), 1, 100, facts);
+    members.begun(Partition(3), 2, 50, facts);
+    // Nobody is answered, and the checkpoint that it began with cannot be read any more.
+    members.begun(Partition(3), 3, 30, facts);
+    assert_eq!(members.updates_lost(), 70);
+    // The next master knows what it began with.
+    members.keep_answers(story.now + Duration::from_secs(2), facts);
+    let mut next = PsMembers::default();
+    facts.iter().for_each(|fact| next.replay(fact));
+    let mut next = next.resume(Settings::default(), 2, story.now);
+    next.begun(Partition(3), 4, 0, facts);
+    assert_eq!(next.updates_lost(), 100);
+}
+
+#[test]
 fn what_clients_were_answered_with_is_known_to_the_next_master() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
     let (members, facts, now) = (&mut story.members, &mut story.facts, story.now + Duration::from_secs(5));

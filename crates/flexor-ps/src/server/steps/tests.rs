@@ -3,12 +3,13 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::reply::Result as Answer;
+use futures::FutureExt;
 
 use super::*;
-use crate::placement::PARTITIONS;
+use crate::placement::{NameHash, PARTITIONS};
 use crate::server::ServerName;
+use crate::server::numbers::{Origin, Turn};
 use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 
 const KEYS: u64 = 4096;
@@ -25,11 +26,16 @@ fn model() -> ModelSpec {
 
 /// All partitions begin again by this map, with nothing learnt.
 fn go_back(server: &Server, map: u64) {
-    let seat = master::Seat { owner: Some(0), origin: map, since: 1, ..master::Seat::default() };
+    hears(server, map, map, master::Seat { owner: Some(0), origin: map, since: 1, ..master::Seat::default() });
+}
+
+/// A server hears by this map that every partition is so; 0 is the server itself, 1 is another.
+fn hears(server: &Server, epoch: u64, rewound: u64, seat: master::Seat) {
+    let named = |name: &str| master::Server { name: name.to_owned(), incarnation: 1, ..master::Server::default() };
     let map = master::ServerMap {
-        epoch: map,
-        rewound: map,
-        servers: vec![master::Server { name: "ps-0".to_owned(), incarnation: 1, ..master::Server::default() }],
+        epoch,
+        rewound,
+        servers: vec![named("ps-0"), named("ps-1")],
         seats: vec![seat; PARTITIONS],
         model: serde_json::to_string(&model()).unwrap(),
         ..master::ServerMap::default()
@@ -46,13 +52,14 @@ fn push(rewound: u64) -> wire::request::Op {
     let rows = vec![wire::RowGradients { table: 0, keys: keys().into(), gradients: gradients.into() }];
     let batch = Some(wire::Batch { dataset: 1, epoch: 0, first: 0, records: 1 });
     let model = model().fingerprint().0;
-    wire::request::Op::Push(wire::Push { model, batch, rows, in_step: true, rewound, ..wire::Push::default() })
+    wire::request::Op::Push(wire::Push { model, batch, rows, rewound: Some(rewound), ..wire::Push::default() })
 }
 
 /// What is read after so many steps since all servers went back by this map.
 fn pull(rewound: u64, steps: u64) -> wire::request::Op {
     let (model, rows) = (model().fingerprint().0, vec![wire::Keys { table: 0, keys: keys().into() }]);
-    wire::request::Op::Pull(wire::Pull { model, rows, steps, rewound: Some(rewound), ..wire::Pull::default() })
+    let at_step = Some(wire::AtStep { steps, rewound });
+    wire::request::Op::Pull(wire::Pull { model, rows, at_step, ..wire::Pull::default() })
 }
 
 fn take_first_step(server: &Server, rewound: u64) {
@@ -106,4 +113,72 @@ fn nobody_reads_or_changes_what_was_before_all_servers_went_back() {
     let Some(Answer::Pulled(pulled)) = ask(pull(LAST, 1)).result else { panic!("the step was taken") };
     let ones: Vec<u8> = (0..KEYS).flat_map(|_| 1.0_f32.to_le_bytes()).collect();
     assert!(pulled.rows[0] == ones, "a part of the push is missing");
+}
+
+#[test]
+fn who_asks_for_a_step_of_before_all_went_back_is_told_so_at_once() {
+    let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    go_back(&server, 7);
+    let answer = |rewound, steps| {
+        let request = wire::Request { id: 1, op: Some(pull(rewound, steps)) };
+        server.answered(request).now_or_never().and_then(|reply| reply.result)
+    };
+    let void = wire::NotYet { why: Some(wire::not_yet::Why::Rewound(7)) };
+    assert_eq!(answer(6, 0), Some(Answer::NotYet(void)), "however many steps were taken then");
+    assert_eq!(answer(6, 9), Some(Answer::NotYet(void)));
+    assert!(matches!(answer(7, 0), Some(Answer::Pulled(_))));
+}
+
+/// Copies of all partitions, with the gradients of the first step, which they have not taken.
+fn copies() -> Vec<Partition> {
+    let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    go_back(&server, 1);
+    let request = wire::Request { id: 1, op: Some(push(1)) };
+    let pushed = server.answered(request).now_or_never().expect("there is nobody to wait for");
+    assert!(matches!(pushed.result, Some(Answer::Pushed(_))));
+    let hosted = server.0.hosted.get().unwrap();
+    PartitionId::all().filter_map(|id| hosted.remove(id)).collect()
+}
+
+#[test]
+fn nobody_reads_what_has_just_come_before_it_has_taken_the_steps_that_it_missed() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let all_keys: Vec<PartitionId> = (0..KEYS).map(|key| NameHash::of("t").place(key).partition()).collect();
+    for round in 0..100 {
+        let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+        let away = master::Seat { owner: Some(1), origin: 1, since: 1, ..master::Seat::default() };
+        hears(&server, 1, 1, away);
+        for copy in copies() {
+            server.0.posts.lock(copy.id()).turn = Turn::beginning(Origin(1));
+            server.0.hosted.get().unwrap().install(copy);
+        }
+        take_first_step(&server, 1);
+        let at_once = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                at_once.wait();
+                hears(&server, 2, 1, master::Seat { owner: Some(0), since: 2, ..away });
+            });
+            at_once.wait();
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(round * 5) {
+                std::hint::spin_loop();
+            }
+            let request = || wire::Request { id: 1, op: Some(pull(1, 1)) };
+            // At most as often as there are partitions that come one by one.
+            for _ in 0..10_000 {
+                let reply = runtime.block_on(server.answered(request()));
+                let Some(Answer::Pulled(pulled)) = reply.result else { panic!("the step was taken: {reply:?}") };
+                let rows = pulled.rows[0].as_chunks::<4>().0.iter().map(|row| f32::from_le_bytes(*row));
+                for (id, value) in all_keys.iter().zip(rows) {
+                    let is_here = !pulled.elsewhere.contains(&id.number());
+                    assert!(!is_here || value == 1.0, "partition {id} is read as it was a step before");
+                }
+                if pulled.elsewhere.is_empty() {
+                    return;
+                }
+            }
+            panic!("the partitions never come");
+        });
+    }
 }
