@@ -153,6 +153,12 @@ pub enum CheckpointError {
         /// After how many steps it is.
         steps: u64,
     },
+    /// Nobody waits for it any more.
+    #[error("checkpoint {id} was given up while it was written")]
+    GivenUp {
+        /// The checkpoint.
+        id: CheckpointId,
+    },
     /// There is nothing to read.
     #[error("{folder} has no {}", wanted.map_or("checkpoint that is whole".to_owned(), |id| format!("checkpoint {id}")))]
     None {

@@ -4,6 +4,8 @@
 //! thread of their own, partition after partition, while training goes on.
 
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,8 +36,9 @@ impl Server {
     }
 
     /// Takes over what is to be written, since all servers last went back by the map `rewound`. Each order is carried out
-    /// once.
+    /// once, and one that is not in the plan any more was given up.
     pub(super) fn follow_saving(&self, hosted: &Arc<Hosted>, plan: &master::ServerPlan, rewound: u64) {
+        self.0.wanted_save.store(plan.save.as_ref().map_or(0, |order| order.number), Ordering::Release);
         let (Some(order), Some(place)) = (&plan.save, &plan.checkpoints) else { return };
         let step = (order.number, order.seal.is_some());
         if self.0.saved.lock().replace(step) == Some(step) {
@@ -78,14 +81,34 @@ impl Server {
         tokio::task::spawn_blocking(move || server.report(work(&server, Folder::new(&*folder))));
     }
 
+    /// Writes what this server answers for, as long as it is wanted.
     fn write_part(
         &self,
-        folder: &Folder,
+        storage: &dyn Storage,
         number: u64,
         steps: Option<u64>,
         hosted: &Hosted,
     ) -> Result<String, CheckpointError> {
-        if let Err(error) = delete_unfinished(folder, CheckpointId(number)) {
+        let given_up = || CheckpointError::GivenUp { id: CheckpointId(number) };
+        if !self.wants(number) {
+            return Err(given_up());
+        }
+        let written = self.write_all(storage, number, steps, hosted);
+        written.map_err(|error| if self.wants(number) { error } else { given_up() })
+    }
+
+    fn wants(&self, number: u64) -> bool {
+        self.0.wanted_save.load(Ordering::Acquire) == number
+    }
+
+    fn write_all(
+        &self,
+        storage: &dyn Storage,
+        number: u64,
+        steps: Option<u64>,
+        hosted: &Hosted,
+    ) -> Result<String, CheckpointError> {
+        if let Err(error) = delete_unfinished(storage, CheckpointId(number)) {
             tracing::warn!(%error, "what is left of other attempts cannot be deleted");
         }
         let mine: Vec<PartitionId> =
@@ -103,7 +126,7 @@ impl Server {
             }
         };
         let tell = || self.report(save_report(number, Saved::Writing(true)));
-        let telling = Telling { storage: folder, tell };
+        let telling = Telling { storage, tell, is_wanted: || self.wants(number) };
         let part = write_part(&telling, CheckpointId(number), &self.name().name, hosted, moment)?;
         // Numbers, names and lists.
         Ok(serde_json::to_string(&part).unwrap_or_default())
@@ -133,7 +156,11 @@ fn write_seal(
 
 fn report(number: u64, result: Result<Saved, CheckpointError>) -> master::from_server::Message {
     let result = result.unwrap_or_else(|error| {
-        tracing::warn!(checkpoint = number, %error, "cannot be written");
+        if matches!(error, CheckpointError::GivenUp { .. }) {
+            tracing::info!("{error}");
+        } else {
+            tracing::warn!(checkpoint = number, %error, "cannot be written");
+        }
         Saved::Failure(error.to_string())
     });
     save_report(number, result)
