@@ -188,6 +188,11 @@ impl CheckpointError {
         matches!(self, Self::Storage { doing: "write" | "delete", .. })
     }
 
+    /// Whether it may be otherwise in a moment, or elsewhere: the storage fails, and nobody knows what lies there.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Storage { .. })
+    }
+
     fn storage(doing: &'static str, file: &str) -> impl FnOnce(io::Error) -> Self {
         let file = file.to_owned();
         move |error| Self::Storage { doing, file, error }

@@ -17,6 +17,7 @@ use flexor_wire::master::v1::save_report::Result as Saved;
 use self::telling::Telling;
 use super::Server;
 use super::post::Role;
+use super::restoring::TRIES;
 use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, Moment, Part, Storage};
 use crate::checkpoint::{delete_unfinished, keep_last, list, write_manifest, write_part};
 use crate::hosted::Hosted;
@@ -31,7 +32,25 @@ impl Server {
         let Some(place) = &plan.checkpoints else { return };
         self.0.checkpoints.lock().get_or_insert_with(|| Arc::from(Path::new(&place.folder)));
         if place.look && !self.0.has_looked.swap(true, Ordering::AcqRel) {
-            self.on_a_thread(|_, folder| master::from_server::Message::Found(look(&folder)));
+            tokio::spawn(self.clone().look());
+        }
+    }
+
+    async fn look(self) {
+        let Some(folder) = self.checkpoint_folder() else { return };
+        for attempt in 1.. {
+            let folder = Folder::new(&*folder);
+            let Ok(found) = tokio::task::spawn_blocking(move || look(&folder)).await else { return };
+            let found = match found {
+                Err(error) if attempt < TRIES.0 => {
+                    tracing::warn!(%error, "it cannot be looked which checkpoints there are; tries again");
+                    tokio::time::sleep(TRIES.1).await;
+                    continue;
+                }
+                Err(error) => master::CheckpointsFound { unusable: error.to_string(), ..Default::default() },
+                Ok(found) => found,
+            };
+            return self.report(master::from_server::Message::Found(found));
         }
     }
 
@@ -170,17 +189,11 @@ fn save_report(number: u64, result: Saved) -> master::from_server::Message {
     master::from_server::Message::Save(master::SaveReport { number, result: Some(result) })
 }
 
-/// Looks for the latest checkpoint of which every byte is as it was written.
-fn look(folder: &Folder) -> master::CheckpointsFound {
-    let mut found = master::CheckpointsFound::default();
-    let whole = match list(folder) {
-        Ok(whole) => whole,
-        Err(error) => {
-            found.unusable = error.to_string();
-            return found;
-        }
-    };
-    found.highest = highest(folder);
+/// Looks for the latest checkpoint of which every byte is as it was written. One that the storage does not give is not
+/// passed over: nobody knows what is in it.
+fn look(folder: &Folder) -> Result<master::CheckpointsFound, CheckpointError> {
+    let whole = list(folder)?;
+    let mut found = master::CheckpointsFound { highest: highest(folder), ..master::CheckpointsFound::default() };
     for id in whole.into_iter().rev() {
         let read = Checkpoint::open(folder, id).and_then(|checkpoint| {
             checkpoint.verify()?;
@@ -189,8 +202,9 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
         match read {
             Ok((Ok(model), ledger)) => {
                 let ledger = String::from_utf8_lossy(&ledger).into_owned();
-                return master::CheckpointsFound { latest: Some(id.0), model, ledger, ..found };
+                return Ok(master::CheckpointsFound { latest: Some(id.0), model, ledger, ..found });
             }
+            Err(error) if error.may_pass() => return Err(error),
             Ok((Err(error), _)) => found.damaged.push(error.to_string()),
             Err(error) => found.damaged.push(error.to_string()),
         }
@@ -199,7 +213,7 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
     if let Some(latest) = found.damaged.first() {
         found.unusable = format!("of {} checkpoints none can be read: {latest}", found.damaged.len());
     }
-    found
+    Ok(found)
 }
 
 /// The highest number that a folder has, whether there is a checkpoint in it or not.

@@ -186,7 +186,9 @@ fn is_awaited(report: &master::from_server::Message) -> bool {
         // That something gets on is said as long as it does.
         Message::Copy(copy) => copy.state() != master::copy_report::State::Copying,
         Message::Save(save) => !matches!(save.result, Some(master::save_report::Result::Writing(_))),
-        Message::Hello(_) | Message::Found(_) | Message::Begun(_) | Message::NeedSteps(_) | Message::Leaving(_) => true,
+        // That a checkpoint is out of reach is said as long as it is waited for.
+        Message::Begun(begun) => begun.unreadable.is_none() || begun.damaged,
+        Message::Hello(_) | Message::Found(_) | Message::NeedSteps(_) | Message::Leaving(_) => true,
     }
 }
 

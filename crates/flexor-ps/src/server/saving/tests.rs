@@ -107,3 +107,28 @@ fn what_was_given_up_is_not_written_to_its_end() {
         storage.folder.delete_folder(&CheckpointId(3).folder()).unwrap();
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_checkpoint_that_the_storage_does_not_give_is_not_passed_over() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = Folder::new(home.path());
+    let (server, _reports) = server();
+    let hosted = server.0.hosted.get().unwrap();
+    for number in [1, 2] {
+        plan(&server, Some(number));
+        let part = server.write_part(&folder, number, None, hosted).unwrap();
+        let seal = master::Seal { parts: vec![part], ..master::Seal::default() };
+        write_seal(&folder, number, hosted, seal, 0).unwrap();
+    }
+    assert_eq!(look(&folder).unwrap().latest, Some(2));
+    let tables = home.path().join("checkpoint-000000000002/tables-ps-0.flx");
+    std::fs::remove_file(&tables).unwrap();
+    // Whoever opens it goes round in circles: an error of the storage, which knows nothing of what was there.
+    std::os::unix::fs::symlink(&tables, &tables).unwrap();
+    let error = look(&folder).unwrap_err();
+    assert!(error.may_pass() && error.to_string().contains("tables-ps-0.flx"), "{error}");
+    std::fs::remove_file(&tables).unwrap();
+    let found = look(&folder).unwrap();
+    assert_eq!((found.latest, found.damaged.len()), (Some(1), 1), "what is gone is gone");
+}
