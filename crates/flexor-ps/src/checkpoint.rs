@@ -153,6 +153,12 @@ pub enum CheckpointError {
         /// After how many steps it is.
         steps: u64,
     },
+    /// Nobody waits for it any more.
+    #[error("checkpoint {id} was given up while it was written")]
+    GivenUp {
+        /// The checkpoint.
+        id: CheckpointId,
+    },
     /// There is nothing to read.
     #[error("{folder} has no {}", wanted.map_or("checkpoint that is whole".to_owned(), |id| format!("checkpoint {id}")))]
     None {
@@ -180,6 +186,11 @@ impl CheckpointError {
     /// Whether the place refuses that would take the checkpoint, or what is made of it.
     pub fn is_about_writing(&self) -> bool {
         matches!(self, Self::Storage { doing: "write" | "delete", .. })
+    }
+
+    /// Whether it may be otherwise in a moment, or elsewhere: the storage fails, and nobody knows what lies there.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Storage { .. })
     }
 
     fn storage(doing: &'static str, file: &str) -> impl FnOnce(io::Error) -> Self {

@@ -23,6 +23,8 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tonic::Status;
 use tonic::transport::Channel;
 
 pub use self::answered::Answered;
@@ -45,6 +47,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: u32 = 4;
 /// After how many attempts somebody is told: some ten seconds.
 const TELL_EVERY: u32 = 128;
+
+/// How long a server may refuse the client before that is taken for its last word: the address may be another job's by
+/// now, and a map that says so on its way.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// Something that cannot be done, however often it is tried.
 #[derive(Debug, Error)]
@@ -69,12 +75,22 @@ pub struct Client {
     token: Option<Token>,
     map: watch::Receiver<Arc<Route>>,
     connections: Mutex<HashMap<String, (Addressee, Arc<Connection>)>>,
+    unreached: Mutex<Unreached>,
     slices: HashMap<SliceId, KnownSlice>,
     versions: Versions,
     answered: Answered,
     dialer: Dialer,
     master: Way,
     follower: JoinHandle<()>,
+}
+
+/// Why a server could not be reached.
+#[derive(Default)]
+struct Unreached {
+    /// Since this was last asked for; one that refuses the client counts before one that is away.
+    cause: Option<Status>,
+    /// Since when some server refuses the client.
+    refused_since: Option<Instant>,
 }
 
 /// What is known of a slice.
@@ -109,8 +125,8 @@ impl Client {
         let (maps, map) = watch::channel(Arc::default());
         let follower = tokio::spawn(map::follow(master.clone(), token.clone(), maps));
         let (connections, slices, answered) = (Mutex::default(), HashMap::new(), Answered::default());
-        let versions = Versions::default();
-        Ok(Self { layout, token, map, connections, slices, versions, answered, dialer, master, follower })
+        let (versions, unreached) = (Versions::default(), Mutex::default());
+        Ok(Self { layout, token, map, connections, unreached, slices, versions, answered, dialer, master, follower })
     }
 
     /// The model.
@@ -144,28 +160,64 @@ impl Client {
     }
 
     /// Waits for a map that is newer than this one, but not for long: a server may only be busy. The longer the more often
-    /// it was tried.
-    async fn look_again(&self, epoch: u64, attempt: u32) {
+    /// it was tried. An error where a server goes on refusing the client.
+    async fn look_again(&self, epoch: u64, attempt: u32) -> Result<(), ClientError> {
+        let cause = self.why_unreached()?;
         if attempt > 0 && attempt.is_multiple_of(TELL_EVERY) {
-            tracing::warn!(map = epoch, attempt, "parameter servers still do not answer for some partitions");
+            let cause = cause.as_ref().map(Status::message);
+            tracing::warn!(map = epoch, attempt, cause, "parameter servers still do not answer for some partitions");
         }
         let pause = PAUSE * (1 << attempt.min(LONGEST));
         let mut map = self.map.clone();
         let _ = tokio::time::timeout(pause, map.wait_for(|route| route.epoch > epoch)).await;
+        Ok(())
+    }
+
+    /// Why a server could not be reached since this was last asked for; an error if one has refused the client for long.
+    fn why_unreached(&self) -> Result<Option<Status>, ClientError> {
+        let mut unreached = self.unreached.lock();
+        let cause = unreached.cause.take();
+        match cause.as_ref().filter(|status| is_final(status)) {
+            None => unreached.refused_since = None,
+            Some(status) => {
+                let since = *unreached.refused_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= REFUSED_FOR {
+                    return Err(ClientError::Refused(status.message().to_owned()));
+                }
+            }
+        }
+        Ok(cause)
     }
 
     /// The connection to a server; a new one if there is none that stands.
-    async fn connection(&self, to: &Reached) -> Option<Arc<Connection>> {
+    async fn connection(&self, to: &Reached) -> Result<Arc<Connection>, Status> {
         let key = &to.address;
         let known =
             self.connections.lock().get(key).filter(|(server, one)| *server == to.server && one.stands()).cloned();
         if let Some((_, known)) = known {
-            return Some(known);
+            return Ok(known);
         }
-        let way = self.dialer.way_to(&to.address).ok()?;
-        let made = Arc::new(Connection::open(&way, &to.server, self.token.as_ref()).await.ok()?);
-        self.connections.lock().insert(key.clone(), (to.server.clone(), made.clone()));
-        Some(made)
+        match self.connect_to(to).await {
+            Ok(made) => {
+                let made = Arc::new(made);
+                self.unreached.lock().refused_since = None;
+                self.connections.lock().insert(key.clone(), (to.server.clone(), made.clone()));
+                Ok(made)
+            }
+            Err(status) => {
+                let status = Status::new(status.code(), format!("the server at {key}: {}", status.message()));
+                let mut unreached = self.unreached.lock();
+                if unreached.cause.as_ref().is_none_or(|cause| !is_final(cause)) {
+                    unreached.cause = Some(status.clone());
+                }
+                Err(status)
+            }
+        }
+    }
+
+    async fn connect_to(&self, to: &Reached) -> Result<Connection, Status> {
+        let way = self.dialer.way_to(&to.address).map_err(|error| Status::unavailable(error.to_string()))?;
+        Connection::open(&way, &to.server, self.token.as_ref()).await
     }
 }
 

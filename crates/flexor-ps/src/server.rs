@@ -110,6 +110,8 @@ struct Inner {
     rewound: AtomicU64,
     /// Which step of which checkpoint was begun last.
     saved: Mutex<Option<(u64, bool)>>,
+    /// Which checkpoint the last plan wants to be written, or sealed; 0: none.
+    wanted_save: AtomicU64,
     /// One plan is carried out at a time.
     planned: Mutex<()>,
     reports: mpsc::UnboundedSender<master::from_server::Message>,
@@ -147,6 +149,7 @@ impl Server {
             reached: AtomicU64::new(0),
             rewound: AtomicU64::new(0),
             saved: Mutex::new(None),
+            wanted_save: AtomicU64::new(0),
             planned: Mutex::new(()),
             reports,
         };

@@ -241,7 +241,7 @@ impl PsMembers {
         self.settle(facts);
     }
 
-    /// A checkpoint cannot be read by a server that has to begin partitions with it: they begin with the one before.
+    /// A checkpoint is damaged, as a server says that has to begin partitions with it: they begin with the one before.
     pub fn unreadable(
         &mut self,
         server: &ServerId,
@@ -272,6 +272,46 @@ impl PsMembers {
             if is_lost {
                 self.orphaned_at = Some(self.orphaned_at.unwrap_or(self.now));
             }
+        }
+        self.settle(facts);
+    }
+
+    /// A server that has to begin partitions with a checkpoint does not get at it, each named with its beginning, and does
+    /// not try any more. Nobody knows that anything is wrong with the checkpoint: who keeps a copy goes on alone, and what
+    /// has none begins elsewhere, or here once more where there is nobody else.
+    pub fn not_read(
+        &mut self,
+        server: &ServerId,
+        number: u64,
+        partitions: &[(Partition, u64)],
+        why: &str,
+        now: Duration,
+        facts: &mut Vec<Fact>,
+    ) {
+        self.advance(now);
+        let here = self.usable();
+        let place = here.iter().position(|one| one == server).map_or(0, |place| place + 1);
+        let next = here.get(place).or(here.first()).unwrap_or(server);
+        let source = Source::Checkpoint(number);
+        let seats = partitions.iter().filter_map(|(partition, origin)| {
+            let seat = self.map.seat(*partition)?;
+            let is_meant = seat.origin == Origin { number: *origin, source } && seat.is_kept_by(server);
+            let backup = seat.backup.clone().filter(|backup| self.is_here(backup));
+            let seat = match (seat.owner.as_ref() == Some(server), backup) {
+                (false, _) => Seat { backup: None, ..seat.clone() },
+                // Both have begun with the same, and the owner has changed nothing.
+                (true, Some(backup)) => Seat { owner: Some(backup), backup: None, ..seat.clone() },
+                (true, None) => {
+                    let origin = Origin { number: origin + 1, source };
+                    Seat { owner: Some(next.clone()), backup: None, origin, ..seat.clone() }
+                }
+            };
+            is_meant.then_some((*partition, seat))
+        });
+        let seats: Vec<(Partition, Seat)> = seats.collect();
+        if !seats.is_empty() {
+            let detail = format!("checkpoint {number} cannot be read by {server}, and is read again: {why}");
+            self.map_anew(seats, Because::new(Reason::CheckpointDamaged, detail), facts);
         }
         self.settle(facts);
     }

@@ -168,6 +168,10 @@ impl Servers {
     /// Partitions have begun again, or could not.
     pub(crate) fn begin_report(&self, server: &ServerId, report: &wire::BeginReport) -> Result<(), Because> {
         self.decide(|members, now, facts| match report.unreadable {
+            Some(number) if !report.damaged => {
+                let begun = report.partitions.iter().map(|one| (Partition(one.partition), one.origin));
+                members.not_read(server, number, &begun.collect::<Vec<_>>(), &report.why, now, facts);
+            }
             Some(number) => {
                 let partitions: Vec<Partition> = report.partitions.iter().map(|one| Partition(one.partition)).collect();
                 members.unreadable(server, number, &partitions, &report.why, now, facts);

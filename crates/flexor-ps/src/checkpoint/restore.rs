@@ -1,5 +1,6 @@
 //! Reading a checkpoint: any partitions of it, whoever wrote them.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -122,7 +123,11 @@ impl<'a> Checkpoint<'a> {
 
     fn check_size(&self, entry: &FileEntry) -> Result<(), CheckpointError> {
         let path = self.path(entry);
-        let size = self.storage.size(&path).map_err(CheckpointError::storage("read", &path))?;
+        let size = self.storage.size(&path).map_err(|error| match error.kind() {
+            // Its manifest has just been read there.
+            ErrorKind::NotFound => CheckpointError::damaged(&path, 0, "it is not there"),
+            _ => CheckpointError::storage("read", &path)(error),
+        })?;
         match size == entry.bytes {
             true => Ok(()),
             false => {

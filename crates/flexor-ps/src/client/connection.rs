@@ -10,7 +10,7 @@ use flexor_wire::ps::v1::parameter_server_client::ParameterServerClient;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Error};
 use tonic::{Status, Streaming};
 
 use crate::addressee::Addressee;
@@ -35,12 +35,13 @@ struct Answers {
 }
 
 impl Connection {
-    pub(super) async fn open(
-        way: &Way,
-        server: &Addressee,
-        token: Option<&Token>,
-    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let channel = way.connect().await?;
+    pub(super) async fn open(way: &Way, server: &Addressee, token: Option<&Token>) -> Result<Self, Status> {
+        let away = |error: Error| {
+            // What it says itself is only that it is one of the transport.
+            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            Status::unavailable(why)
+        };
+        let channel = way.connect().await.map_err(away)?;
         let mut client = ParameterServerClient::with_interceptor(channel.clone(), Token::carried(token))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);

@@ -97,7 +97,7 @@ impl Client {
                 let op = self.request(&missing, asked, For::Now(why));
                 let this = &*self;
                 let reached = route.reached(*server);
-                async move { this.connection(reached?).await?.ask(op).await }
+                async move { this.connection(reached?).await.ok()?.ask(op).await }
             }))
             .await;
             for ((_, asked), answer) in asked.iter().zip(answers) {
@@ -140,7 +140,7 @@ impl Client {
                     return Ok(PullOutcome::NoSuchStep);
                 }
             }
-            self.look_again(route.epoch, attempt).await;
+            self.look_again(route.epoch, attempt).await?;
         }
         Ok(PullOutcome::Whole)
     }

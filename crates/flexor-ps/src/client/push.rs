@@ -98,7 +98,7 @@ impl Client {
                 let this = &*self;
                 let reached = route.reached(*server);
                 async move {
-                    let connection = this.connection(reached?).await?;
+                    let connection = this.connection(reached?).await.ok()?;
                     tokio::select! {
                         answer = connection.ask(op) => answer,
                         () = this.overtaken(reached?, parts) => None,
@@ -135,7 +135,7 @@ impl Client {
             if left.is_empty() {
                 return Ok(outcome);
             }
-            self.look_again(route.epoch, attempt).await;
+            self.look_again(route.epoch, attempt).await?;
         }
         Ok(outcome)
     }

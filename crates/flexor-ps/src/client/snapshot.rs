@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use flexor_wire::ps::v1 as wire;
 use thiserror::Error;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use super::connection::Connection;
 use super::map::Route;
 use super::pull::For;
 use super::{Client, ClientError};
+use crate::dial::is_final;
 use crate::layout::{SliceId, TableId};
 use crate::placement::PartitionId;
 
@@ -55,7 +56,7 @@ impl Client {
     /// Takes a snapshot of the whole model; each server may put so many bytes aside for it. Every partition is as it was at
     /// one moment, which is not the same moment for all of them.
     pub async fn snapshot(&mut self, budget: u64) -> Result<Snapshot<'_>, SnapshotError> {
-        let mut why = String::new();
+        let mut why = SnapshotError::Moved(String::new());
         for attempt in 0..TRIES {
             let route = self.route().await;
             match self.take_all(&route, budget).await {
@@ -64,35 +65,44 @@ impl Client {
                     self.slices.clear();
                     return Ok(Snapshot { client: self, route, servers, has_variables: false });
                 }
-                Err(moved) => why = moved,
+                Err(error) => why = error,
             }
-            self.look_again(route.epoch, attempt).await;
+            self.look_again(route.epoch, attempt).await?;
         }
-        Err(SnapshotError::Moved(why))
+        Err(why)
     }
 
     /// A snapshot of every server that has a partition; or which has none.
-    async fn take_all(&self, route: &Route, budget: u64) -> Result<BTreeMap<usize, Taken>, String> {
+    async fn take_all(&self, route: &Route, budget: u64) -> Result<BTreeMap<usize, Taken>, SnapshotError> {
         let mut parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for id in PartitionId::all() {
-            let server = route.server_of(id).ok_or_else(|| format!("no server has partition {id} at present"))?;
+            let nobody = || SnapshotError::Moved(format!("no server has partition {id} at present"));
+            let server = route.server_of(id).ok_or_else(nobody)?;
             parts.entry(server).or_default().push(id.number());
         }
         let asked = wire::TakeSnapshot { model: self.layout.fingerprint().0, budget };
         let taking = parts.iter().map(async |(server, wanted)| {
-            let reached = route.reached(*server).ok_or("a server without an address")?;
-            let away = || format!("the server at {} cannot be reached", reached.address);
-            let connection = self.connection(reached).await.ok_or_else(away)?;
-            let (taken, kept) = connection.take_snapshot(asked).await.map_err(|status| status.message().to_owned())?;
+            let nowhere = || SnapshotError::Moved("a server without an address".to_owned());
+            let reached = route.reached(*server).ok_or_else(nowhere)?;
+            let connection = self.connection(reached).await.map_err(|status| not_taken(&status))?;
+            let (taken, kept) = connection.take_snapshot(asked).await.map_err(|status| not_taken(&status))?;
             match wanted.iter().find(|id| !taken.partitions.contains(id)) {
                 Some(id) => {
-                    Err(format!("the server at {} does not answer for partition {id} any more", reached.address))
+                    let address = &reached.address;
+                    let moved = format!("the server at {address} does not answer for partition {id} any more");
+                    Err(SnapshotError::Moved(moved))
                 }
                 None => Ok((*server, Taken { number: taken.snapshot, connection, _kept: kept })),
             }
         });
         futures::future::try_join_all(taking).await.map(|taken| taken.into_iter().collect())
     }
+}
+
+/// Why a server has taken none.
+fn not_taken(status: &Status) -> SnapshotError {
+    let why = status.message().to_owned();
+    if is_final(status) { ClientError::Refused(why).into() } else { SnapshotError::Moved(why) }
 }
 
 impl Snapshot<'_> {

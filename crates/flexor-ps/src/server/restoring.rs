@@ -2,21 +2,34 @@
 //!
 //! Until then the server has nothing of them: whoever asks is told to ask again. The map may have changed meanwhile, so
 //! that a partition is put in place only if it still is what the server was told to begin.
+//!
+//! Where the storage fails it is tried again for a while. Then the master is told, and nothing is read any more before it
+//! has said who begins.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flexor_wire::master::v1 as master;
 
 use super::Server;
 use super::numbers::Origin;
-use crate::checkpoint::{Checkpoint, CheckpointId, Folder};
+use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, list};
 use crate::hosted::Hosted;
 use crate::partition::Partition;
 use crate::placement::PartitionId;
 
 /// What begins for the first time.
 const FIRST: Origin = Origin(1);
+
+/// How often a storage that fails is tried, and how much time lies between two tries.
+pub(super) const TRIES: (u32, Duration) = (5, Duration::from_secs(2));
+/// How often it is said that a storage fails. Not again by the next session: the master may have found another way.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Partitions that a plan wants to begin again: which beginning, and with which checkpoint.
 #[derive(Debug, Default)]
@@ -44,30 +57,75 @@ impl Server {
         }
         self.report_begun(begun);
         for (number, partitions) in of_checkpoint {
-            let (server, hosted) = (self.clone(), Arc::clone(hosted));
-            tokio::task::spawn_blocking(move || server.restore(&hosted, number, &partitions));
+            tokio::spawn(self.clone().restore(Arc::clone(hosted), number, partitions));
         }
     }
 
-    fn restore(&self, hosted: &Arc<Hosted>, number: CheckpointId, partitions: &[(PartitionId, Origin)]) {
-        let ids: Vec<PartitionId> = partitions.iter().map(|(id, _)| *id).collect();
-        let read = match self.checkpoint_folder() {
-            None => Err("it is not known where checkpoints lie".to_owned()),
-            Some(folder) => {
-                let folder = Folder::new(&*folder);
-                let opened = Checkpoint::open(&folder, number);
-                opened.and_then(|open| open.restore(&hosted.layout(), &ids)).map_err(|error| error.to_string())
+    async fn restore(self, hosted: Arc<Hosted>, number: CheckpointId, partitions: Vec<(PartitionId, Origin)>) {
+        let mut attempt = 1;
+        let error = loop {
+            let (server, hosted, wanted) = (self.clone(), Arc::clone(&hosted), self.still_to_begin(&partitions));
+            let read = tokio::task::spawn_blocking(move || {
+                let restored = server.read(&hosted, number, &wanted)?;
+                server.put_in_place(&hosted, number, &wanted, restored);
+                Ok(())
+            });
+            let error: CheckpointError = match read.await {
+                Ok(Err(error)) => error,
+                Ok(Ok(())) | Err(_) => return,
+            };
+            if !error.may_pass() || attempt == TRIES.0 {
+                break error;
             }
+            tracing::warn!(checkpoint = %number, %error, "cannot be read; tries again");
+            tokio::time::sleep(TRIES.1).await;
+            attempt += 1;
         };
-        match read {
-            Ok(restored) => self.put_in_place(hosted, number, partitions, restored),
-            Err(why) => {
-                tracing::error!(checkpoint = %number, why, "cannot be read");
-                let partitions = partitions.iter().map(|(id, origin)| begun_partition(*id, *origin, 0)).collect();
-                let report = master::BeginReport { partitions, unreadable: Some(number.0), why };
-                self.report(master::from_server::Message::Begun(report));
+        tracing::error!(checkpoint = %number, %error, "cannot be read");
+        let (why, damaged) = (error.to_string(), !error.may_pass());
+        let report = master::BeginReport { unreadable: Some(number.0), why, damaged, ..master::BeginReport::default() };
+        loop {
+            let wanted = self.still_to_begin(&partitions);
+            if wanted.is_empty() {
+                return;
             }
+            let partitions = wanted.iter().map(|(id, origin)| begun_partition(*id, *origin, 0)).collect();
+            let report = master::BeginReport { partitions, ..report.clone() };
+            self.report(master::from_server::Message::Begun(report));
+            if damaged {
+                return;
+            }
+            tokio::time::sleep(SAY_EVERY).await;
         }
+    }
+
+    /// Those that the master still wants to begin here, as it did.
+    fn still_to_begin(&self, partitions: &[(PartitionId, Origin)]) -> Vec<(PartitionId, Origin)> {
+        let is_wanted = |(id, origin): &&(PartitionId, Origin)| {
+            let post = self.0.posts.lock(*id);
+            post.is_beginning && post.turn.origin == *origin
+        };
+        partitions.iter().filter(is_wanted).copied().collect()
+    }
+
+    fn read(
+        &self,
+        hosted: &Hosted,
+        number: CheckpointId,
+        partitions: &[(PartitionId, Origin)],
+    ) -> Result<Vec<Partition>, CheckpointError> {
+        let ids: Vec<PartitionId> = partitions.iter().map(|(id, _)| *id).collect();
+        // Whoever names a checkpoint has said where they lie.
+        let place = self.checkpoint_folder().unwrap_or_else(|| Path::new("").into());
+        let folder = Folder::new(&*place);
+        let opened = Checkpoint::open(&folder, number).map_err(|error| match list(&folder) {
+            // Where others lie it would too, if somebody had not deleted it.
+            Ok(whole) if !whole.is_empty() && !whole.contains(&number) => {
+                CheckpointError::None { folder: place.display().to_string(), wanted: Some(number) }
+            }
+            Ok(_) | Err(_) => error,
+        });
+        opened?.restore(&hosted.layout(), &ids)
     }
 
     fn put_in_place(
@@ -99,7 +157,7 @@ impl Server {
 
     fn report_begun(&self, partitions: Vec<master::BegunPartition>) {
         if !partitions.is_empty() {
-            let report = master::BeginReport { partitions, unreadable: None, why: String::new() };
+            let report = master::BeginReport { partitions, ..master::BeginReport::default() };
             self.report(master::from_server::Message::Begun(report));
         }
     }

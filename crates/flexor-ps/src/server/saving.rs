@@ -4,6 +4,8 @@
 //! thread of their own, partition after partition, while training goes on.
 
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use flexor_wire::ps::v1 as wire;
 use self::telling::Telling;
 use super::Server;
 use super::post::Role;
+use super::restoring::TRIES;
 use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, Moment, Part, Storage};
 use crate::checkpoint::{delete_unfinished, keep_last, list, write_manifest, write_part};
 use crate::hosted::Hosted;
@@ -30,13 +33,32 @@ impl Server {
         let Some(place) = &plan.checkpoints else { return };
         self.0.checkpoints.lock().get_or_insert_with(|| Arc::from(Path::new(&place.folder)));
         if place.look && !self.0.has_looked.swap(true, Ordering::AcqRel) {
-            self.on_a_thread(|_, folder| master::from_server::Message::Found(look(&folder)));
+            tokio::spawn(self.clone().look());
+        }
+    }
+
+    async fn look(self) {
+        let Some(folder) = self.checkpoint_folder() else { return };
+        for attempt in 1.. {
+            let folder = Folder::new(&*folder);
+            let Ok(found) = tokio::task::spawn_blocking(move || look(&folder)).await else { return };
+            let found = match found {
+                Err(error) if attempt < TRIES.0 => {
+                    tracing::warn!(%error, "it cannot be looked which checkpoints there are; tries again");
+                    tokio::time::sleep(TRIES.1).await;
+                    continue;
+                }
+                Err(error) => master::CheckpointsFound { unusable: error.to_string(), ..Default::default() },
+                Ok(found) => found,
+            };
+            return self.report(master::from_server::Message::Found(found));
         }
     }
 
     /// Takes over what is to be written, since all servers last went back by the map `rewound`. Each order is carried out
-    /// once.
+    /// once, and one that is not in the plan any more was given up.
     pub(super) fn follow_saving(&self, hosted: &Arc<Hosted>, plan: &master::ServerPlan, rewound: u64) {
+        self.0.wanted_save.store(plan.save.as_ref().map_or(0, |order| order.number), Ordering::Release);
         let (Some(order), Some(place)) = (&plan.save, &plan.checkpoints) else { return };
         let step = (order.number, order.seal.is_some());
         if self.0.saved.lock().replace(step) == Some(step) {
@@ -79,14 +101,34 @@ impl Server {
         tokio::task::spawn_blocking(move || server.report(work(&server, Folder::new(&*folder))));
     }
 
+    /// Writes what this server answers for, as long as it is wanted.
     fn write_part(
         &self,
-        folder: &Folder,
+        storage: &dyn Storage,
         number: u64,
         steps: Option<u64>,
         hosted: &Hosted,
     ) -> Result<String, CheckpointError> {
-        if let Err(error) = delete_unfinished(folder, CheckpointId(number)) {
+        let given_up = || CheckpointError::GivenUp { id: CheckpointId(number) };
+        if !self.wants(number) {
+            return Err(given_up());
+        }
+        let written = self.write_all(storage, number, steps, hosted);
+        written.map_err(|error| if self.wants(number) { error } else { given_up() })
+    }
+
+    fn wants(&self, number: u64) -> bool {
+        self.0.wanted_save.load(Ordering::Acquire) == number
+    }
+
+    fn write_all(
+        &self,
+        storage: &dyn Storage,
+        number: u64,
+        steps: Option<u64>,
+        hosted: &Hosted,
+    ) -> Result<String, CheckpointError> {
+        if let Err(error) = delete_unfinished(storage, CheckpointId(number)) {
             tracing::warn!(%error, "what is left of other attempts cannot be deleted");
         }
         let mine: Vec<PartitionId> =
@@ -104,7 +146,7 @@ impl Server {
             }
         };
         let tell = || self.report(save_report(number, Saved::Writing(true)));
-        let telling = Telling { storage: folder, tell };
+        let telling = Telling { storage, tell, is_wanted: || self.wants(number) };
         let part = write_part(&telling, CheckpointId(number), &self.name().name, hosted, moment)?;
         // Numbers, names and lists.
         Ok(serde_json::to_string(&part).unwrap_or_default())
@@ -134,7 +176,11 @@ fn write_seal(
 
 fn report(number: u64, result: Result<Saved, CheckpointError>) -> master::from_server::Message {
     let result = result.unwrap_or_else(|error| {
-        tracing::warn!(checkpoint = number, %error, "cannot be written");
+        if matches!(error, CheckpointError::GivenUp { .. }) {
+            tracing::info!("{error}");
+        } else {
+            tracing::warn!(checkpoint = number, %error, "cannot be written");
+        }
         Saved::Failure(error.to_string())
     });
     save_report(number, result)
@@ -144,17 +190,11 @@ fn save_report(number: u64, result: Saved) -> master::from_server::Message {
     master::from_server::Message::Save(master::SaveReport { number, result: Some(result) })
 }
 
-/// Looks for the latest checkpoint of which every byte is as it was written.
-fn look(folder: &Folder) -> master::CheckpointsFound {
-    let mut found = master::CheckpointsFound::default();
-    let whole = match list(folder) {
-        Ok(whole) => whole,
-        Err(error) => {
-            found.unusable = error.to_string();
-            return found;
-        }
-    };
-    found.highest = highest(folder);
+/// Looks for the latest checkpoint of which every byte is as it was written. One that the storage does not give is not
+/// passed over: nobody knows what is in it.
+fn look(folder: &Folder) -> Result<master::CheckpointsFound, CheckpointError> {
+    let whole = list(folder)?;
+    let mut found = master::CheckpointsFound { highest: highest(folder), ..master::CheckpointsFound::default() };
     for id in whole.into_iter().rev() {
         let read = Checkpoint::open(folder, id).and_then(|checkpoint| {
             checkpoint.verify()?;
@@ -163,8 +203,9 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
         match read {
             Ok((Ok(model), ledger)) => {
                 let ledger = String::from_utf8_lossy(&ledger).into_owned();
-                return master::CheckpointsFound { latest: Some(id.0), model, ledger, ..found };
+                return Ok(master::CheckpointsFound { latest: Some(id.0), model, ledger, ..found });
             }
+            Err(error) if error.may_pass() => return Err(error),
             Ok((Err(error), _)) => found.damaged.push(error.to_string()),
             Err(error) => found.damaged.push(error.to_string()),
         }
@@ -173,7 +214,7 @@ fn look(folder: &Folder) -> master::CheckpointsFound {
     if let Some(latest) = found.damaged.first() {
         found.unusable = format!("of {} checkpoints none can be read: {latest}", found.damaged.len());
     }
-    found
+    Ok(found)
 }
 
 /// The highest number that a folder has, whether there is a checkpoint in it or not.

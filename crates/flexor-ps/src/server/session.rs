@@ -113,6 +113,9 @@ struct Said {
 
 impl Said {
     fn add(&mut self, report: &master::from_server::Message) {
+        if !is_awaited(report) {
+            return;
+        }
         let now = Instant::now();
         while self.lately.front().is_some_and(|(at, _)| now.duration_since(*at) > IN_DOUBT) {
             self.lately.pop_front();
@@ -166,15 +169,26 @@ impl Session<'_> {
                     master::from_server::Message::Load(server.load())
                 }
             };
-            match report {
-                // The one is said every second, the other again for every plan as long as it is so.
-                master::from_server::Message::Load(_) | master::from_server::Message::Unreachable(_) => {}
-                _ => said.add(&report),
-            }
+            said.add(&report);
             if outgoing.send(master::FromServer { message: Some(report) }).await.is_err() {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Whether somebody waits for this word, so that it must not be lost with a session.
+fn is_awaited(report: &master::from_server::Message) -> bool {
+    use master::from_server::Message;
+    match report {
+        // The one is said every second, the other again for every plan as long as it is so.
+        Message::Load(_) | Message::Unreachable(_) => false,
+        // That something gets on is said as long as it does.
+        Message::Copy(copy) => copy.state() != master::copy_report::State::Copying,
+        Message::Save(save) => !matches!(save.result, Some(master::save_report::Result::Writing(_))),
+        // That a checkpoint is out of reach is said as long as it is waited for.
+        Message::Begun(begun) => begun.unreadable.is_none() || begun.damaged,
+        Message::Hello(_) | Message::Found(_) | Message::NeedSteps(_) | Message::Leaving(_) => true,
     }
 }
 
@@ -189,4 +203,29 @@ fn take(server: &Server, message: master::ToServer) -> Result<(), SessionError> 
         None => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use flexor_wire::master::v1::copy_report::State;
+    use flexor_wire::master::v1::from_server::Message;
+    use flexor_wire::master::v1::save_report::Result as Saved;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn that_something_gets_on_is_not_said_again() {
+        let copy = |state: State| Message::Copy(master::CopyReport { state: state.into(), ..Default::default() });
+        let save = |result| Message::Save(master::SaveReport { number: 1, result: Some(result) });
+        let mut said = Said::default();
+        for _ in 0..100 {
+            said.add(&copy(State::Copying));
+            said.add(&save(Saved::Writing(true)));
+            said.add(&Message::Load(master::ServerLoad::default()));
+        }
+        let awaited = [copy(State::Synced), copy(State::Frozen), save(Saved::Held(true)), save(Saved::Sealed(true))];
+        awaited.iter().for_each(|report| said.add(report));
+        said.say_again();
+        assert_eq!(Vec::from(said.again), awaited);
+    }
 }

@@ -126,6 +126,15 @@ impl Cluster {
 
     /// Starts a server, or starts it again.
     pub(crate) fn add(&mut self, name: &str) {
+        self.add_with(name, None);
+    }
+
+    /// The same, one that is spoken to with this token only.
+    pub(crate) fn add_guarded(&mut self, name: &str, token: &str) {
+        self.add_with(name, Some(Token::parse(token).unwrap()));
+    }
+
+    fn add_with(&mut self, name: &str, token: Option<Token>) {
         self.lives += 1;
         let me = ServerName { name: name.to_owned(), incarnation: self.lives };
         let master = self.gate.as_ref().map_or(self.master, Gate::address).to_string();
@@ -133,7 +142,7 @@ impl Cluster {
         let inside = runtime.enter();
         let listener = free();
         let address = listener.local_addr().unwrap().to_string();
-        let (server, reports) = Server::new(me, None);
+        let (server, reports) = Server::new(me, token);
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         tokio::spawn(tonic::transport::Server::builder().add_routes(server.routes()).serve_with_incoming(incoming));
         let follows = server.clone();

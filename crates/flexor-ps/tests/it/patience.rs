@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use flexor_ps::client::{Client, PullFor, PullOutcome};
+use flexor_ps::client::{Client, ClientError, PullFor, PullOutcome, SnapshotError};
 use flexor_ps::dial::{Dialer, Stream};
 use flexor_ps::layout::TableId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -30,6 +30,26 @@ async fn a_step_that_is_not_taken_is_given_up() {
     assert_eq!(pull(&mut client, step(0)).await, PullOutcome::Whole);
     assert_eq!(pull(&mut client, step(1)).await, PullOutcome::NoSuchStep);
     assert_eq!(pull(&mut client, step(0)).await, PullOutcome::Whole, "and others come as before");
+}
+
+/// Another job's server may be at an address for a moment, so that it is tried for a while.
+#[tokio::test]
+async fn a_server_that_refuses_the_client_for_good_is_not_asked_for_ever() {
+    let mut cluster = Cluster::start(1);
+    cluster.add_guarded("ps-0", "the-job's");
+    let mut client = cluster.client().await;
+    match client.snapshot(1 << 20).await.err() {
+        Some(SnapshotError::Client(ClientError::Refused(why))) => assert!(why.contains("the job's token"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    let (wanted, mut rows) = ([(TableId(0), &KEYS[..])], Vec::new());
+    let pulled = client.pull(&wanted, PullFor::Looking, &mut rows);
+    match tokio::time::timeout(Duration::from_secs(60), pulled).await.expect("it comes to an end") {
+        Err(ClientError::Refused(why)) => {
+            assert!(why.contains("the server at 127.0.0.1") && why.contains("the job's token"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The model of the test has 280 kB, of which this passes on a few at a time.

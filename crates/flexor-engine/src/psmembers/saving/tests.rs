@@ -195,6 +195,68 @@ fn a_damaged_one_is_left_out_and_the_one_before_is_taken() {
     assert!(seats.clone().all(|seat| seat.owner.is_some()));
 }
 
+/// What a server has begun again with, of the beginning of this number.
+fn begun(story: &Story, id: &ServerId, number: u64) -> Vec<(Partition, u64)> {
+    let is_such = |(_, seat): &(Partition, &Seat)| seat.is_kept_by(id) && seat.origin.number == number;
+    story.members.map().iter().filter(is_such).map(|(partition, _)| (partition, number)).collect()
+}
+
+#[test]
+fn one_that_a_server_does_not_get_at_is_read_by_another() {
+    for mode in [Mode::Async, Mode::Sync] {
+        let mut story = Story::begin(1, mode, &["ps-0", "ps-1"]);
+        story.saves();
+        story.dies("ps-1");
+        story.comes("ps-1", 2);
+        let (again, other) = (ServerId::new("ps-1", 2), server("ps-0"));
+        let lost = begun(&story, &again, 2);
+        assert_eq!(lost.len(), 6);
+        story.members.not_read(&again, 1, &lost, "input/output error", story.now, &mut story.facts);
+        assert_eq!(story.saved(), [1], "nothing is wrong with it");
+        let wanted = Origin { number: 3, source: Source::Checkpoint(1) };
+        let seats = |story: &Story| -> Vec<Seat> {
+            lost.iter().map(|(id, _)| story.members.map().seat(*id).unwrap().clone()).collect()
+        };
+        assert!(seats(&story).iter().all(|seat| seat.owner == Some(other.clone()) && seat.origin == wanted));
+        story.obey();
+        let settled = seats(&story);
+        story.members.not_read(&again, 1, &lost, "input/output error", story.now, &mut story.facts);
+        assert_eq!(seats(&story), settled, "it was about the beginning before");
+    }
+}
+
+#[test]
+fn one_that_the_only_server_does_not_get_at_is_read_once_more() {
+    let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
+    story.saves();
+    story.dies("ps-0");
+    story.comes("ps-0", 2);
+    let again = ServerId::new("ps-0", 2);
+    for number in 2..5 {
+        let lost = begun(&story, &again, number);
+        assert_eq!(lost.len(), 12);
+        story.members.not_read(&again, 1, &lost, "it is not mounted", story.now, &mut story.facts);
+        assert_eq!((story.saved(), story.members.unowned()), (vec![1], 0));
+    }
+}
+
+#[test]
+fn one_that_an_owner_does_not_get_at_is_had_by_its_copy() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+    story.saves();
+    story.dies("ps-0");
+    story.dies("ps-1");
+    story.comes("ps-0", 2);
+    story.comes("ps-1", 2);
+    let (one, other) = (ServerId::new("ps-0", 2), ServerId::new("ps-1", 2));
+    let lost = begun(&story, &one, 2);
+    assert_eq!(lost.len(), 12);
+    story.members.not_read(&one, 1, &lost, "input/output error", story.now, &mut story.facts);
+    let seats = &story.members.map().seats;
+    assert!(seats.iter().all(|seat| seat.owner == Some(other.clone()) && seat.origin.number == 2));
+    assert_eq!(story.saved(), [1]);
+}
+
 fn saved(checkpoint: u64, oldest: u64) -> Fact {
     Fact::Saved { checkpoint, ledger: "ledger".into(), oldest }
 }

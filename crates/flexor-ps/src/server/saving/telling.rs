@@ -1,4 +1,5 @@
-//! A place for files that tells that they are being written: whoever waits cannot know how much there is to write.
+//! A place for files that tells that they are being written: whoever waits cannot know how much there is to write. When
+//! nobody waits any more nothing more is written.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -9,15 +10,18 @@ use crate::checkpoint::Storage;
 /// How often it is told.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A place, and whom to tell.
-pub(super) struct Telling<'a, F> {
+/// A place, whom to tell, and whether anybody waits for what is written.
+pub(super) struct Telling<'a, F, W> {
     pub(super) storage: &'a dyn Storage,
     pub(super) tell: F,
+    pub(super) is_wanted: W,
 }
 
-impl<F: Fn() + Send + Sync> Storage for Telling<'_, F> {
+impl<F: Fn() + Send + Sync, W: Fn() -> bool + Send + Sync> Storage for Telling<'_, F, W> {
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        self.storage.put(name, &mut |file| write(&mut Told { file, tell: &self.tell, last: Instant::now() }))
+        let Self { storage, tell, is_wanted } = self;
+        go_on(is_wanted)?;
+        storage.put(name, &mut |file| write(&mut Told { file, tell, is_wanted, last: Instant::now() }))
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -41,15 +45,21 @@ impl<F: Fn() + Send + Sync> Storage for Telling<'_, F> {
     }
 }
 
+fn go_on(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+    if is_wanted() { Ok(()) } else { Err(io::Error::other("nobody waits for it any more")) }
+}
+
 /// A file of which it is told that it grows.
 struct Told<'a> {
     file: &'a mut dyn Write,
     tell: &'a dyn Fn(),
+    is_wanted: &'a dyn Fn() -> bool,
     last: Instant,
 }
 
 impl Write for Told<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        go_on(self.is_wanted)?;
         let written = self.file.write(bytes)?;
         if self.last.elapsed() >= EVERY {
             self.last = Instant::now();
