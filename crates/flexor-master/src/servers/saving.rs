@@ -12,7 +12,8 @@ use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
 use super::{Servers, State};
-use crate::data::DatasetStatus;
+use crate::data::{Data, DatasetStatus};
+use crate::records;
 
 /// How often a checkpoint at the end is tried before it is given up.
 const LAST_TRIES: u32 = 20;
@@ -38,8 +39,6 @@ pub(super) struct Schedule {
     is_last: bool,
     /// All data was accounted for when the last one was begun without being asked for.
     is_end_begun: bool,
-    /// A server has said what lies in the folder, and the job begins with that.
-    is_found: bool,
     /// Why the job cannot begin with what was found.
     refusal: Option<Because>,
     /// What it has begun with, in words, and what was passed over for it.
@@ -65,51 +64,84 @@ pub struct CheckpointStatus {
 
 impl Servers {
     /// A server has looked what lies in the folder. A job that has not begun goes on from there, data and parameters.
-    pub(crate) async fn found(&self, found: wire::CheckpointsFound) {
-        for damaged in &found.damaged {
-            tracing::warn!(damaged, "a checkpoint cannot be read");
-        }
-        {
-            let mut state = self.lock();
-            // One server's word is enough, and data and parameters must go by the same.
-            if !state.members.has_to_look() || state.schedule.is_found {
-                return;
-            }
-            state.schedule.is_found = true;
-            state.schedule.passed_over.clone_from(&found.damaged);
+    pub(crate) fn found(&self, found: &wire::CheckpointsFound) -> Result<(), Because> {
+        if !self.has_to_look() {
+            return Ok(());
         }
         if !found.unusable.is_empty() {
             let advice =
                 "name a folder in spec.flexor.checkpoints.folder that the parameter servers can read and write";
-            return self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+            self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+            return Ok(());
         }
-        let latest = found.latest.map(|number| Checkpoint { number, ledger: found.ledger.as_str().into() });
-        if let Some(checkpoint) = &latest {
-            let number = checkpoint.number;
-            let restored = match &*checkpoint.ledger {
-                // It was made of what another job had learnt.
-                "" => Ok("the checkpoint does not say which data was learnt: all of it is gone through".to_owned()),
-                ledger => self.0.data.restore(ledger).await.map(|_| self.how_far()),
-            };
-            match restored {
-                Ok(how_far) => {
-                    let folder = self.checkpoint_folder().unwrap_or_default();
-                    let told = format!("the job goes on from checkpoint {number} in {folder}: {how_far}");
-                    tracing::info!("{told}");
-                    self.lock().schedule.went_on_from = Some(told);
-                }
-                Err(because) => {
-                    let detail = format!("checkpoint {number} does not fit this job: {because}");
-                    return self.refuse(Because::new(because.reason, detail));
-                }
+        match self.go_on_from(found) {
+            Ok(true) => self.tell_found(found),
+            Ok(false) => {}
+            // Who has found it says it again.
+            Err(because) if because.reason == Reason::JournalFull => return Err(because),
+            Err(because) => {
+                let number = found.latest.unwrap_or_default();
+                let detail = format!("checkpoint {number} does not fit this job: {because}");
+                self.refuse(Because::new(because.reason, detail));
             }
         }
-        let latest = latest.map(|checkpoint| (checkpoint, found.model.as_str()));
-        let decided = self.decide(|members, now, facts| members.found(latest, found.highest, now, facts));
-        if let Err(because) = decided {
-            tracing::warn!(%because, "what lies in the folder for checkpoints could not be written down");
-            self.lock().schedule.is_found = false;
+        Ok(())
+    }
+
+    /// One server's word is enough.
+    fn has_to_look(&self) -> bool {
+        let state = self.lock();
+        state.members.has_to_look() && state.schedule.refusal.is_none()
+    }
+
+    /// Data and parameters go on from what was found, in one record, so that they always go by the same word. Whether
+    /// they do, and no other word came before; or why they cannot.
+    fn go_on_from(&self, found: &wire::CheckpointsFound) -> Result<bool, Because> {
+        let checkpoint = |number| Checkpoint { number, ledger: found.ledger.as_str().into() };
+        let latest = || found.latest.map(|number| (checkpoint(number), found.model.as_str()));
+        // One that was made of what another job had learnt does not say which data that was.
+        let ledger = found.latest.and(Some(found.ledger.as_str()).filter(|ledger| !ledger.is_empty()));
+        ledger.map(Data::check_position).transpose()?;
+        let decided = self.decide_and_write(|members, now, facts| {
+            if !members.has_to_look() {
+                return (Ok(false), Ok(None));
+            }
+            let Some(ledger) = ledger else {
+                members.found(latest(), found.highest, now, facts);
+                let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
+                return (Ok(true), written);
+            };
+            let wound = self.0.data.wind_back(Some(ledger), |data, left_out| {
+                members.found(latest(), found.highest, now, facts);
+                self.0.journal.append(&records::encode_both(facts, data, left_out))
+            });
+            match wound {
+                Ok(written) => (Ok(true), written.map(Some)),
+                Err(because) => (Err(because), Ok(None)),
+            }
+        });
+        decided.flatten()
+    }
+
+    /// Tells what the job has begun with.
+    fn tell_found(&self, found: &wire::CheckpointsFound) {
+        for damaged in &found.damaged {
+            tracing::warn!(damaged, "a checkpoint cannot be read");
         }
+        let went_on_from = found.latest.map(|number| {
+            let how_far = match found.ledger.is_empty() {
+                true => "the checkpoint does not say which data was learnt: all of it is gone through".to_owned(),
+                false => self.how_far(),
+            };
+            let folder = self.checkpoint_folder().unwrap_or_default();
+            format!("the job goes on from checkpoint {number} in {folder}: {how_far}")
+        });
+        if let Some(told) = &went_on_from {
+            tracing::info!("{told}");
+        }
+        let mut state = self.lock();
+        state.schedule.passed_over.clone_from(&found.damaged);
+        state.schedule.went_on_from = went_on_from;
     }
 
     /// How much of the data is done.

@@ -5,16 +5,109 @@ use flexor_engine::shards::{DatasetSpec, Stepping};
 
 use super::*;
 use crate::data::Accounts;
+use crate::faults::{ActiveFaults, DiskError, Faults};
+
+/// Servers of a job that makes checkpoints.
+fn servers(journal: &Arc<Journal>, clock: &Clock, refused: &watch::Sender<Option<JournalError>>) -> Servers {
+    let data = Data::new(Accounts::default(), Arc::clone(journal), clock.clone(), refused.clone());
+    let checkpoints = Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(60), keep: 0 };
+    let wishes = (Settings::default(), Some(checkpoints));
+    Servers::new(PsMembers::default(), wishes, data, Arc::clone(journal), clock.clone(), refused.clone())
+}
 
 /// Servers of a job that trains in steps.
 async fn in_steps(refused: &watch::Sender<Option<JournalError>>) -> Servers {
-    let (journal, clock) = (Arc::new(Journal::in_memory()), Clock::start(crate::faults::Faults::off()));
-    let data = Data::new(Accounts::default(), Arc::clone(&journal), clock.clone(), refused.clone());
+    let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), refused);
     let steps = Stepping { batches: NonZeroU64::MIN, ahead: 0 };
-    data.register(DatasetSpec::new("d", 100, 10).unwrap().with_steps(Some(steps))).await.unwrap();
-    let checkpoints = Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(60), keep: 0 };
-    let wishes = (Settings::default(), Some(checkpoints));
-    Servers::new(PsMembers::default(), wishes, data, journal, clock, refused.clone())
+    servers.0.data.register(DatasetSpec::new("d", 100, 10).unwrap().with_steps(Some(steps))).await.unwrap();
+    servers
+}
+
+/// Servers of a master whose disk may have no room.
+struct OnDisk {
+    servers: Servers,
+    faults: Faults,
+    _folder: tempfile::TempDir,
+}
+
+impl OnDisk {
+    fn new() -> Self {
+        let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::settable());
+        let clock = Clock::start(faults.clone());
+        let recovery = Journal::open(&folder.path().join("state"), &"uid-1".into(), &faults, &clock).unwrap();
+        let journal = Arc::new(recovery.begin(&[]).unwrap());
+        let servers = servers(&journal, &clock, &watch::Sender::new(None));
+        Self { servers, faults, _folder: folder }
+    }
+
+    /// Nothing more is taken: as much waits already as may.
+    fn disk_is_full(&self) {
+        self.faults.set(ActiveFaults { write_error: Some(DiskError::NoSpace), ..ActiveFaults::default() });
+        let something = vec![7; 1 << 20];
+        while self.servers.0.journal.has_room() {
+            self.servers.0.journal.append(&something).unwrap();
+        }
+    }
+
+    async fn disk_has_room(&self) {
+        self.faults.set(ActiveFaults::default());
+        let journal = &self.servers.0.journal;
+        journal.durable(journal.last()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_found_while_the_disk_is_full_is_taken_when_it_has_room() {
+    let full = OnDisk::new();
+    let servers = &full.servers;
+    let data = &servers.0.data;
+    data.register(DatasetSpec::new("d", 100, 10).unwrap()).await.unwrap();
+    let ledger = data.position();
+    let found = wire::CheckpointsFound {
+        latest: Some(3),
+        model: "{}".to_owned(),
+        ledger,
+        highest: 3,
+        damaged: vec!["checkpoint 4 is cut off".to_owned()],
+        ..wire::CheckpointsFound::default()
+    };
+    full.disk_is_full();
+    assert_eq!(servers.found(&found).unwrap_err().reason, Reason::JournalFull, "it is to be said again");
+    let declared = tokio::time::timeout(Duration::from_millis(50), servers.declare("{}")).await;
+    assert!(declared.is_err(), "nothing is refused, and nothing has begun");
+
+    full.disk_has_room().await;
+    servers.found(&found).unwrap();
+    servers.declare("{}").await.unwrap();
+    let state = servers.lock();
+    assert_eq!(state.members.checkpoints().last().map(|latest| latest.number), Some(3));
+    let status = servers.checkpoint_status(&state).unwrap();
+    assert_eq!(
+        status.went_on_from.as_deref(),
+        Some("the job goes on from checkpoint 3 in kept: 0 of 100 records are done")
+    );
+    assert_eq!(status.passed_over, found.damaged);
+}
+
+#[tokio::test]
+async fn the_first_word_of_what_lies_in_the_folder_holds_for_data_and_parameters() {
+    let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
+    servers.0.data.register(DatasetSpec::new("d", 100, 10).unwrap()).await.unwrap();
+    servers.found(&wire::CheckpointsFound::default()).unwrap();
+    let other = wire::CheckpointsFound { latest: Some(1), ledger: "nonsense".to_owned(), ..Default::default() };
+    servers.found(&other).unwrap();
+    servers.declare("{}").await.unwrap();
+    assert!(servers.with_members(|members| members.checkpoints().is_empty()));
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_does_not_fit_is_refused_for_good() {
+    let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
+    let found = wire::CheckpointsFound { latest: Some(1), ledger: "nonsense".to_owned(), ..Default::default() };
+    servers.found(&found).unwrap();
+    servers.found(&wire::CheckpointsFound::default()).unwrap();
+    let refused = servers.declare("{}").await.unwrap_err();
+    assert!(refused.detail.contains("checkpoint 1 does not fit this job"), "{refused}");
 }
 
 #[tokio::test]
