@@ -265,7 +265,7 @@ impl Servers {
     pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Because> {
         // A server may be here before its controller has told of its pod: only a pod that was there can go, or one of a
         // server that is not here.
-        let before = std::mem::replace(&mut self.lock().observed, alive.clone());
+        let before = self.lock().observed.clone();
         self.decide(|members, now, facts| {
             let is_gone = |server: &ServerId| {
                 !alive.contains(&*server.name) && (before.contains(&*server.name) || members.is_away(server))
@@ -276,7 +276,10 @@ impl Servers {
                 members.gone(&server, &because, now, facts);
             }
             members.follow(wanted, now, facts);
-        })
+        })?;
+        // Behind the decision: of a pod that went while nothing could be written down it is known that it was there.
+        self.lock().observed = alive;
+        Ok(())
     }
 
     /// Looks out for what takes too long, and tells what is durable, until the master ends.

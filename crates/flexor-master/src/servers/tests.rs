@@ -90,6 +90,23 @@ async fn what_is_found_while_the_disk_is_full_is_taken_when_it_has_room() {
 }
 
 #[tokio::test]
+async fn a_pod_that_went_while_the_disk_was_full_is_gone_when_it_has_room() {
+    let full = OnDisk::new();
+    let servers = &full.servers;
+    let [zero, one] = ["ps-0", "ps-1"].map(|name| ServerId::new(name, 1));
+    servers.observe(2, &["ps-0", "ps-1"], &[]).unwrap();
+    for server in [&zero, &one] {
+        servers.session_begun(server, "here:1").unwrap();
+    }
+    full.disk_is_full();
+    assert_eq!(servers.observe(1, &["ps-1"], &[]).unwrap_err().reason, Reason::JournalFull);
+    full.disk_has_room().await;
+    servers.observe(1, &["ps-1"], &[]).unwrap();
+    let present: Vec<ServerId> = servers.with_members(|members| members.present().collect());
+    assert_eq!(present, [one], "though its session has not ended");
+}
+
+#[tokio::test]
 async fn the_first_word_of_what_lies_in_the_folder_holds_for_data_and_parameters() {
     let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
     servers.0.data.register(DatasetSpec::new("d", 100, 10).unwrap()).await.unwrap();
