@@ -235,11 +235,13 @@ impl Data {
         Ok((self.settle(decided).await??, lsn))
     }
 
-    /// Whether there is data, and all of it is accounted for.
-    pub(crate) fn is_finished(&self) -> bool {
-        let ledger = self.lock();
-        let mut datasets = ledger.accounts.shards.datasets().peekable();
-        datasets.peek().is_some() && datasets.all(|spec| ledger.accounts.shards.is_finished(&spec.name))
+    /// Where the data stands when there is some and all of it is accounted for. It stands there for good, unless it goes
+    /// back.
+    pub(crate) fn end(&self) -> Option<String> {
+        let Ledger { accounts, .. } = &*self.lock();
+        let mut datasets = accounts.shards.datasets().peekable();
+        let is_finished = datasets.peek().is_some() && datasets.all(|spec| accounts.shards.is_finished(&spec.name));
+        is_finished.then(|| accounts.position())
     }
 
     /// Where the data stands, as a program keeps it in its checkpoint.

@@ -35,9 +35,7 @@ pub struct Checkpoints {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     next: Option<Duration>,
-    /// All data was accounted for when servers were told to write the last one: there is nothing to come.
-    is_last: bool,
-    /// All data was accounted for when the last one was begun without being asked for.
+    /// One that is to have everything was begun without being asked for, and there is none yet.
     is_end_begun: bool,
     /// Why the job cannot begin with what was found.
     refusal: Option<Because>,
@@ -220,17 +218,17 @@ impl Servers {
         let mut tries = 0;
         loop {
             stirred.borrow_and_update();
-            let is_finished = self.0.data.is_finished();
-            if self.0.checkpoints.is_none() || !is_finished {
-                return Ok(is_finished);
+            let Some(end) = self.0.data.end() else { return Ok(false) };
+            if self.0.checkpoints.is_none() {
+                return Ok(true);
             }
-            let (is_last, is_saving, failure) = {
-                let state = self.lock();
-                (state.schedule.is_last, state.members.is_saving(), state.members.unsaved().cloned())
+            let (has_all, is_saving, failure) = {
+                let State { members, .. } = &*self.lock();
+                (has_all(members, &end), members.is_saving(), members.unsaved().cloned())
             };
             match (is_saving, failure) {
                 (true, _) => {}
-                (false, None) if is_last => return Ok(true),
+                (false, _) if has_all => return Ok(true),
                 (false, Some(failure)) if tries >= LAST_TRIES => return Err(failure),
                 (false, failure) => {
                     if tries > 0 && failure.is_some() {
@@ -274,40 +272,31 @@ impl Servers {
         if !is_still {
             return Ok(());
         }
-        let is_last = self.decide(|members, now, facts| {
-            let is_last = self.0.data.is_finished();
+        self.decide(|members, now, facts| {
             // The ledger first: what is applied after this moment and before a server writes is known to be applied.
             let (ledger, steps) = self.0.data.position_and_steps();
             members.write(ledger, steps, now, facts);
-            is_last
-        })?;
-        self.lock().schedule.is_last = is_last;
-        Ok(())
+        })
     }
 
-    /// All is learnt, and nothing that has all of it was begun yet. What cannot be begun is not due: nothing would come of
-    /// it but another look. If it fails, who waits for it tries again.
-    fn is_end_due(&self) -> bool {
+    /// All is learnt, no checkpoint has all of it, and none that will was begun yet. What cannot be begun is not due:
+    /// nothing would come of it but another look. If it fails, who waits for it tries again.
+    pub(super) fn is_end_due(&self) -> bool {
         if self.0.checkpoints.is_none() {
             return false;
         }
         let mut state = self.lock();
-        let is_finished = self.0.data.is_finished();
-        state.schedule.is_end_begun &= is_finished;
-        state.schedule.is_last &= is_finished;
+        let is_missing = self.0.data.end().is_some_and(|end| !has_all(&state.members, &end));
+        state.schedule.is_end_begun &= is_missing;
         let State { members, schedule, .. } = &*state;
         let is_kept = !members.map().seats.is_empty() && members.map().seats.iter().all(|seat| seat.owner.is_some());
-        let is_begun = schedule.is_end_begun || schedule.is_last || members.is_saving();
-        is_finished && !is_begun && is_kept && members.model().is_some()
+        let is_begun = schedule.is_end_begun || members.is_saving();
+        is_missing && !is_begun && is_kept && members.model().is_some()
     }
 
     /// Whether one is begun.
-    fn begin_saving(&self) -> Result<bool, Because> {
-        let is_begun = self.decide(PsMembers::begin_saving)?;
-        if is_begun {
-            self.lock().schedule.is_last = false;
-        }
-        Ok(is_begun)
+    pub(super) fn begin_saving(&self) -> Result<bool, Because> {
+        self.decide(PsMembers::begin_saving)
     }
 
     /// Where checkpoints lie, if some are made.
@@ -328,6 +317,12 @@ impl Servers {
         let (went_on_from, passed_over) = (went_on_from.clone(), passed_over.clone());
         Some(CheckpointStatus { folder, latest, failure, went_on_from, passed_over })
     }
+}
+
+/// Whether the latest checkpoint has everything that was learnt by the end of the data: it was begun when the data stood
+/// there.
+fn has_all(members: &PsMembers, end: &str) -> bool {
+    members.checkpoints().last().is_some_and(|latest| *latest.ledger == *end)
 }
 
 pub(super) fn save_order(order: SaveOrder, known: Option<u64>) -> wire::SaveOrder {

@@ -1,10 +1,10 @@
 use std::num::NonZeroU64;
 
 use flexor_engine::psmembers::Checkpoint;
-use flexor_engine::shards::{DatasetSpec, Stepping};
+use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Stepping};
 
 use super::*;
-use crate::data::Accounts;
+use crate::data::{Accounts, Done};
 use crate::faults::{ActiveFaults, DiskError, Faults};
 
 /// Servers of a job that makes checkpoints.
@@ -145,4 +145,47 @@ async fn a_master_ends_that_cannot_take_the_data_back_with_the_servers() {
     assert!(decided.unwrap_err().detail.contains("contradicts the journal"));
     let refused = refused.borrow().clone();
     assert!(matches!(&refused, Some(error @ JournalError::Contradiction(_)) if error.is_final()), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_last_checkpoint_is_due_until_one_has_everything_and_again_when_that_is_spoiled() {
+    let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
+    let (data, zero, worker) = (&servers.0.data, ServerId::new("ps-0", 1), WorkerId::new("w", 1));
+    data.register(DatasetSpec::new("d", 20, 10).unwrap()).await.unwrap();
+    servers.found(&wire::CheckpointsFound::default()).unwrap();
+    servers.declare("{}").await.unwrap();
+    servers.observe(1, &["ps-0"], &[]).unwrap();
+    servers.session_begun(&zero, "here:1").unwrap();
+    let says = |number, result| servers.save_report(&zero, wire::SaveReport { number, result: Some(result) }).unwrap();
+    let save = |number| {
+        servers.go_on_saving().unwrap();
+        assert!(servers.with_members(|members| members.save_order(&zero).is_some_and(|order| order.number == number)));
+        says(number, wire::save_report::Result::Part("{}".to_owned()));
+        says(number, wire::save_report::Result::Sealed(true));
+    };
+    assert!(servers.begin_saving().unwrap());
+    save(1);
+    assert!(!servers.is_end_due(), "there is data to learn");
+    assert!(!servers.save_at_last().await.unwrap());
+
+    let asked = Asked { dataset: "d".into(), batches: 2, epoch: None, promise: Promise::Forgets };
+    let Leased::Lease(lease) = data.lease(&worker, &asked, Duration::ZERO).await.unwrap() else { panic!() };
+    let done = Done { grant: lease.grant, batches: lease.batches, left_out: 3, step: None };
+    data.acknowledge(&worker, done, false).await.unwrap();
+    assert!(servers.is_end_due());
+    save(2);
+    assert!(!servers.is_end_due());
+    assert!(servers.save_at_last().await.unwrap());
+    // One more than there need be comes to nothing, and nothing is missing for that.
+    assert!(servers.begin_saving().unwrap());
+    servers.go_on_saving().unwrap();
+    says(3, wire::save_report::Result::Failure("no room".to_owned()));
+    assert!(!servers.is_end_due());
+    assert!(servers.save_at_last().await.unwrap());
+
+    let spoiled = wire::BeginReport { unreadable: Some(2), ..wire::BeginReport::default() };
+    servers.begin_report(&zero, &spoiled).unwrap();
+    assert!(servers.is_end_due());
+    save(4);
+    assert!(servers.save_at_last().await.unwrap());
 }
