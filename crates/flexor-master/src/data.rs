@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::shards::{
-    Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Nodes, Order, Settings, Shards, Totals, WorkerId,
+    Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Nodes, Order, Position, Settings, Shards,
+    Totals, WorkerId,
 };
 use flexor_model::{Reason, Round};
 use serde::Serialize;
@@ -234,11 +235,13 @@ impl Data {
         Ok((self.settle(decided).await??, lsn))
     }
 
-    /// Whether there is data, and all of it is accounted for.
-    pub(crate) fn is_finished(&self) -> bool {
-        let ledger = self.lock();
-        let mut datasets = ledger.accounts.shards.datasets().peekable();
-        datasets.peek().is_some() && datasets.all(|spec| ledger.accounts.shards.is_finished(&spec.name))
+    /// Where the data stands when there is some and all of it is accounted for. It stands there for good, unless it goes
+    /// back.
+    pub(crate) fn end(&self) -> Option<String> {
+        let Ledger { accounts, .. } = &*self.lock();
+        let mut datasets = accounts.shards.datasets().peekable();
+        let is_finished = datasets.peek().is_some() && datasets.all(|spec| accounts.shards.is_finished(&spec.name));
+        is_finished.then(|| accounts.position())
     }
 
     /// Where the data stands, as a program keeps it in its checkpoint.
@@ -255,14 +258,18 @@ impl Data {
 
     /// Goes back to where the data stood. How many records are open again.
     pub async fn restore(&self, token: &str) -> Result<u64, Because> {
-        let (position, left_out) = token::decode(token)?;
-        limits::check_position(&position, &left_out)?;
+        let (position, left_out) = read_position(token)?;
         let decided = self.decide(|ledger, now, facts| {
             let rewound = ledger.accounts.shards.restore(position, now, facts)?;
             ledger.accounts.left_out = left_out;
             Ok(rewound)
         })?;
         self.settle(decided).await?
+    }
+
+    /// Whether text from outside is a position that the data can stand at.
+    pub(crate) fn check_position(token: &str) -> Result<(), Because> {
+        read_position(token).map(|_| ())
     }
 
     /// Goes back to where the data stood, together with something else that is written down in the same record.
@@ -486,6 +493,13 @@ impl Accounts {
     fn position(&self) -> String {
         token::encode(self.shards.position(), self.left_out.at_position(&self.shards))
     }
+}
+
+/// A position that comes from outside.
+fn read_position(token: &str) -> Result<(Position, LeftOut), Because> {
+    let (position, left_out) = token::decode(token)?;
+    limits::check_position(&position, &left_out)?;
+    Ok((position, left_out))
 }
 
 /// What is worth a line in the log. Grants and acknowledgements are not: there is no end of them.

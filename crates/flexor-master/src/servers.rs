@@ -265,7 +265,7 @@ impl Servers {
     pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Because> {
         // A server may be here before its controller has told of its pod: only a pod that was there can go, or one of a
         // server that is not here.
-        let before = std::mem::replace(&mut self.lock().observed, alive.clone());
+        let before = self.lock().observed.clone();
         self.decide(|members, now, facts| {
             let is_gone = |server: &ServerId| {
                 !alive.contains(&*server.name) && (before.contains(&*server.name) || members.is_away(server))
@@ -276,7 +276,10 @@ impl Servers {
                 members.gone(&server, &because, now, facts);
             }
             members.follow(wanted, now, facts);
-        })
+        })?;
+        // Behind the decision: of a pod that went while nothing could be written down it is known that it was there.
+        self.lock().observed = alive;
+        Ok(())
     }
 
     /// Looks out for what takes too long, and tells what is durable, until the master ends.
@@ -390,6 +393,18 @@ impl Servers {
 
     /// Decides something and writes it into the journal, before anybody else decides.
     fn decide<T>(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> T) -> Result<T, Because> {
+        self.decide_and_write(|members, now, facts| {
+            let answer = act(members, now, facts);
+            let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
+            (answer, written)
+        })
+    }
+
+    /// The same where what is decided is written in a way of its own; where it then stands, if there was anything.
+    fn decide_and_write<T>(
+        &self,
+        act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
+    ) -> Result<T, Because> {
         let inner = &self.0;
         if !inner.journal.has_room() {
             let detail = "nothing can be written down at present; try again when the disk has room";
@@ -399,15 +414,14 @@ impl Servers {
         let mode = self.mode();
         let mut state = self.lock();
         state.members.set_mode(mode);
-        let answer = act(&mut state.members, inner.clock.now(), &mut facts);
-        if !facts.is_empty() {
-            // What cannot be written down is decided all the same: this master ends, and the next one knows nothing of it.
-            state.lsn = self.append(&state.members, &facts).map_err(|error| {
-                let detail = error.to_string();
-                inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
-                Because::new(Reason::JournalFull, detail)
-            })?;
-        }
+        let (answer, written) = act(&mut state.members, inner.clock.now(), &mut facts);
+        // What cannot be written down is decided all the same: this master ends, and the next one knows nothing of it.
+        let written = written.map_err(|error| {
+            let detail = error.to_string();
+            inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
+            Because::new(Reason::JournalFull, detail)
+        })?;
+        state.lsn = written.unwrap_or(state.lsn);
         drop(state);
         self.stir();
         tell(&facts);

@@ -12,7 +12,8 @@ use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
 use super::{Servers, State};
-use crate::data::DatasetStatus;
+use crate::data::{Data, DatasetStatus};
+use crate::records;
 
 /// How often a checkpoint at the end is tried before it is given up.
 const LAST_TRIES: u32 = 20;
@@ -34,12 +35,8 @@ pub struct Checkpoints {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     next: Option<Duration>,
-    /// All data was accounted for when servers were told to write the last one: there is nothing to come.
-    is_last: bool,
-    /// All data was accounted for when the last one was begun without being asked for.
+    /// One that is to have everything was begun without being asked for, and there is none yet.
     is_end_begun: bool,
-    /// A server has said what lies in the folder, and the job begins with that.
-    is_found: bool,
     /// Why the job cannot begin with what was found.
     refusal: Option<Because>,
     /// What it has begun with, in words, and what was passed over for it.
@@ -65,51 +62,84 @@ pub struct CheckpointStatus {
 
 impl Servers {
     /// A server has looked what lies in the folder. A job that has not begun goes on from there, data and parameters.
-    pub(crate) async fn found(&self, found: wire::CheckpointsFound) {
-        for damaged in &found.damaged {
-            tracing::warn!(damaged, "a checkpoint cannot be read");
-        }
-        {
-            let mut state = self.lock();
-            // One server's word is enough, and data and parameters must go by the same.
-            if !state.members.has_to_look() || state.schedule.is_found {
-                return;
-            }
-            state.schedule.is_found = true;
-            state.schedule.passed_over.clone_from(&found.damaged);
+    pub(crate) fn found(&self, found: &wire::CheckpointsFound) -> Result<(), Because> {
+        if !self.has_to_look() {
+            return Ok(());
         }
         if !found.unusable.is_empty() {
             let advice =
                 "name a folder in spec.flexor.checkpoints.folder that the parameter servers can read and write";
-            return self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+            self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+            return Ok(());
         }
-        let latest = found.latest.map(|number| Checkpoint { number, ledger: found.ledger.as_str().into() });
-        if let Some(checkpoint) = &latest {
-            let number = checkpoint.number;
-            let restored = match &*checkpoint.ledger {
-                // It was made of what another job had learnt.
-                "" => Ok("the checkpoint does not say which data was learnt: all of it is gone through".to_owned()),
-                ledger => self.0.data.restore(ledger).await.map(|_| self.how_far()),
-            };
-            match restored {
-                Ok(how_far) => {
-                    let folder = self.checkpoint_folder().unwrap_or_default();
-                    let told = format!("the job goes on from checkpoint {number} in {folder}: {how_far}");
-                    tracing::info!("{told}");
-                    self.lock().schedule.went_on_from = Some(told);
-                }
-                Err(because) => {
-                    let detail = format!("checkpoint {number} does not fit this job: {because}");
-                    return self.refuse(Because::new(because.reason, detail));
-                }
+        match self.go_on_from(found) {
+            Ok(true) => self.tell_found(found),
+            Ok(false) => {}
+            // Who has found it says it again.
+            Err(because) if because.reason == Reason::JournalFull => return Err(because),
+            Err(because) => {
+                let number = found.latest.unwrap_or_default();
+                let detail = format!("checkpoint {number} does not fit this job: {because}");
+                self.refuse(Because::new(because.reason, detail));
             }
         }
-        let latest = latest.map(|checkpoint| (checkpoint, found.model.as_str()));
-        let decided = self.decide(|members, now, facts| members.found(latest, found.highest, now, facts));
-        if let Err(because) = decided {
-            tracing::warn!(%because, "what lies in the folder for checkpoints could not be written down");
-            self.lock().schedule.is_found = false;
+        Ok(())
+    }
+
+    /// One server's word is enough.
+    fn has_to_look(&self) -> bool {
+        let state = self.lock();
+        state.members.has_to_look() && state.schedule.refusal.is_none()
+    }
+
+    /// Data and parameters go on from what was found, in one record, so that they always go by the same word. Whether
+    /// they do, and no other word came before; or why they cannot.
+    fn go_on_from(&self, found: &wire::CheckpointsFound) -> Result<bool, Because> {
+        let checkpoint = |number| Checkpoint { number, ledger: found.ledger.as_str().into() };
+        let latest = || found.latest.map(|number| (checkpoint(number), found.model.as_str()));
+        // One that was made of what another job had learnt does not say which data that was.
+        let ledger = found.latest.and(Some(found.ledger.as_str()).filter(|ledger| !ledger.is_empty()));
+        ledger.map(Data::check_position).transpose()?;
+        let decided = self.decide_and_write(|members, now, facts| {
+            if !members.has_to_look() {
+                return (Ok(false), Ok(None));
+            }
+            let Some(ledger) = ledger else {
+                members.found(latest(), found.highest, now, facts);
+                let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
+                return (Ok(true), written);
+            };
+            let wound = self.0.data.wind_back(Some(ledger), |data, left_out| {
+                members.found(latest(), found.highest, now, facts);
+                self.0.journal.append(&records::encode_both(facts, data, left_out))
+            });
+            match wound {
+                Ok(written) => (Ok(true), written.map(Some)),
+                Err(because) => (Err(because), Ok(None)),
+            }
+        });
+        decided.flatten()
+    }
+
+    /// Tells what the job has begun with.
+    fn tell_found(&self, found: &wire::CheckpointsFound) {
+        for damaged in &found.damaged {
+            tracing::warn!(damaged, "a checkpoint cannot be read");
         }
+        let went_on_from = found.latest.map(|number| {
+            let how_far = match found.ledger.is_empty() {
+                true => "the checkpoint does not say which data was learnt: all of it is gone through".to_owned(),
+                false => self.how_far(),
+            };
+            let folder = self.checkpoint_folder().unwrap_or_default();
+            format!("the job goes on from checkpoint {number} in {folder}: {how_far}")
+        });
+        if let Some(told) = &went_on_from {
+            tracing::info!("{told}");
+        }
+        let mut state = self.lock();
+        state.schedule.passed_over.clone_from(&found.damaged);
+        state.schedule.went_on_from = went_on_from;
     }
 
     /// How much of the data is done.
@@ -192,17 +222,17 @@ impl Servers {
         let mut tries = 0;
         loop {
             stirred.borrow_and_update();
-            let is_finished = self.0.data.is_finished();
-            if self.0.checkpoints.is_none() || !is_finished {
-                return Ok(is_finished);
+            let Some(end) = self.0.data.end() else { return Ok(false) };
+            if self.0.checkpoints.is_none() {
+                return Ok(true);
             }
-            let (is_last, is_saving, failure) = {
-                let state = self.lock();
-                (state.schedule.is_last, state.members.is_saving(), state.members.unsaved().cloned())
+            let (has_all, is_saving, failure) = {
+                let State { members, .. } = &*self.lock();
+                (has_all(members, &end), members.is_saving(), members.unsaved().cloned())
             };
             match (is_saving, failure) {
                 (true, _) => {}
-                (false, None) if is_last => return Ok(true),
+                (false, _) if has_all => return Ok(true),
                 (false, Some(failure)) if tries >= LAST_TRIES => return Err(failure),
                 (false, failure) => {
                     if tries > 0 && failure.is_some() {
@@ -246,40 +276,31 @@ impl Servers {
         if !is_still {
             return Ok(());
         }
-        let is_last = self.decide(|members, now, facts| {
-            let is_last = self.0.data.is_finished();
+        self.decide(|members, now, facts| {
             // The ledger first: what is applied after this moment and before a server writes is known to be applied.
             let (ledger, steps) = self.0.data.position_and_steps();
             members.write(ledger, steps, now, facts);
-            is_last
-        })?;
-        self.lock().schedule.is_last = is_last;
-        Ok(())
+        })
     }
 
-    /// All is learnt, and nothing that has all of it was begun yet. What cannot be begun is not due: nothing would come of
-    /// it but another look. If it fails, who waits for it tries again.
-    fn is_end_due(&self) -> bool {
+    /// All is learnt, no checkpoint has all of it, and none that will was begun yet. What cannot be begun is not due:
+    /// nothing would come of it but another look. If it fails, who waits for it tries again.
+    pub(super) fn is_end_due(&self) -> bool {
         if self.0.checkpoints.is_none() {
             return false;
         }
         let mut state = self.lock();
-        let is_finished = self.0.data.is_finished();
-        state.schedule.is_end_begun &= is_finished;
-        state.schedule.is_last &= is_finished;
+        let is_missing = self.0.data.end().is_some_and(|end| !has_all(&state.members, &end));
+        state.schedule.is_end_begun &= is_missing;
         let State { members, schedule, .. } = &*state;
         let is_kept = !members.map().seats.is_empty() && members.map().seats.iter().all(|seat| seat.owner.is_some());
-        let is_begun = schedule.is_end_begun || schedule.is_last || members.is_saving();
-        is_finished && !is_begun && is_kept && members.model().is_some()
+        let is_begun = schedule.is_end_begun || members.is_saving();
+        is_missing && !is_begun && is_kept && members.model().is_some()
     }
 
     /// Whether one is begun.
-    fn begin_saving(&self) -> Result<bool, Because> {
-        let is_begun = self.decide(PsMembers::begin_saving)?;
-        if is_begun {
-            self.lock().schedule.is_last = false;
-        }
-        Ok(is_begun)
+    pub(super) fn begin_saving(&self) -> Result<bool, Because> {
+        self.decide(PsMembers::begin_saving)
     }
 
     /// Where checkpoints lie, if some are made.
@@ -300,6 +321,12 @@ impl Servers {
         let (went_on_from, passed_over) = (went_on_from.clone(), passed_over.clone());
         Some(CheckpointStatus { folder, latest, failure, went_on_from, passed_over })
     }
+}
+
+/// Whether the latest checkpoint has everything that was learnt by the end of the data: it was begun when the data stood
+/// there.
+fn has_all(members: &PsMembers, end: &str) -> bool {
+    members.checkpoints().last().is_some_and(|latest| *latest.ledger == *end)
 }
 
 pub(super) fn save_order(order: SaveOrder, known: Option<u64>) -> wire::SaveOrder {

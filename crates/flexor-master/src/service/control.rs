@@ -81,6 +81,7 @@ async fn follow(
     let mut to_tell: Vec<wire::Proposal> = closed.collect();
     let mut last = None;
     let mut released = Vec::new();
+    let mut untaken: Option<wire::Observed> = None;
     let mut servers = job.servers().told();
     let (mut said, listener) = (job.audience().said(), job.audience().listen());
     let mut ticks = tokio::time::interval(LOOK_AGAIN);
@@ -105,7 +106,7 @@ async fn follow(
         listener.heard(words);
         tokio::select! {
             message = observed.next() => match message {
-                Some(Ok(message)) => take_in(&job, message),
+                Some(Ok(message)) => untaken = Some(message),
                 Some(Err(_)) | None => return,
             },
             _ = decided.changed() => {}
@@ -114,48 +115,54 @@ async fn follow(
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }
+        // What cannot be written down now can be when the disk has room again; a controller says only once how it stands.
+        let _ = untaken.take_if(|observed| take_in(&job, observed));
         to_tell = news(&job, &mut told);
     }
 }
 
-fn take_in(job: &Job, observed: wire::Observed) {
-    take_in_servers(job, &observed);
-    take_in_workers(job, &observed);
+/// Takes over how things stand; whether all of it could be written down.
+fn take_in(job: &Job, observed: &wire::Observed) -> bool {
+    let are_servers_taken = take_in_servers(job, observed);
+    let are_workers_taken = take_in_workers(job, observed);
     let alive = |pod: &wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeMap<String, String> =
-        observed.pods.into_iter().filter(alive).map(|pod| (pod.name, pod.uid)).collect();
+        observed.pods.iter().filter(|pod| alive(pod)).map(|pod| (pod.name.clone(), pod.uid.clone())).collect();
     job.observe(&pods);
     let names: BTreeSet<Arc<str>> = pods.keys().map(|name| name.as_str().into()).collect();
     job.with(|store, now, out| {
         store.expect(job.run(), observed.expected, now, out);
         store.announce(job.run(), &names, now, out);
     });
+    are_servers_taken && are_workers_taken
 }
 
 /// Who leases data and is no node of a world is lost with its pod: nobody else says so.
-fn take_in_workers(job: &Job, observed: &wire::Observed) {
+fn take_in_workers(job: &Job, observed: &wire::Observed) -> bool {
     let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
     let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
     let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
-    if !here.is_empty()
-        && let Err(because) = job.data().pods_stand(&here, &over)
-    {
+    let taken = if here.is_empty() { Ok(()) } else { job.data().pods_stand(&here, &over) };
+    if let Err(because) = &taken {
         tracing::warn!(%because, "what ended pods had leased cannot be taken back");
     }
+    taken.is_ok()
 }
 
 /// A server that is being deleted has a while to give away what it keeps, as one that is to leave has.
-fn take_in_servers(job: &Job, observed: &wire::Observed) {
+fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
     if observed.servers.is_empty() && observed.expected_servers.is_none() {
-        return;
+        return true;
     }
     let alive = observed.servers.iter().filter(|pod| matches!(pod.phase.as_str(), "Pending" | "Running"));
     let leaving = alive.clone().filter(|pod| pod.leaving || pod.deleting).map(|pod| pod.name.as_str().into());
     let wanted = Wanted { expected: observed.expected_servers, leaving: leaving.collect() };
     let alive: BTreeSet<String> = alive.map(|pod| pod.name.clone()).collect();
-    if let Err(because) = job.servers().follow(&wanted, alive) {
+    let taken = job.servers().follow(&wanted, alive);
+    if let Err(because) = &taken {
         tracing::warn!(%because, "what the controller wants of the parameter servers cannot be written down");
     }
+    taken.is_ok()
 }
 
 /// What was decided since, as far as a controller has to know it.

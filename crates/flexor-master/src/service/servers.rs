@@ -193,11 +193,7 @@ impl Session {
                 let keeper = ServerId::new(keeper.name, keeper.incarnation);
                 members.unreachable(server, Partition(missing.partition), &keeper, now, facts);
             }),
-            wire::from_server::Message::Found(found) => {
-                let servers = servers.clone();
-                tokio::spawn(async move { servers.found(found).await });
-                Ok(())
-            }
+            wire::from_server::Message::Found(found) => servers.found(&found),
             wire::from_server::Message::Save(report) => servers.save_report(server, report),
             wire::from_server::Message::Begun(report) => servers.begin_report(server, &report),
             wire::from_server::Message::Leaving(_) => servers.leaves(server),

@@ -1,5 +1,6 @@
 //! Parameter servers over real sockets: the map that they and their clients are told.
 
+use std::path::Path;
 use std::time::Duration;
 
 use flexor_master::Checkpoints;
@@ -56,6 +57,24 @@ impl FakeServer {
         }
     }
 
+    /// Writes the checkpoint that it is told to write, and hears that it is known.
+    async fn save(&mut self) -> u64 {
+        let number = loop {
+            if let wire::to_server::Message::Plan(wire::ServerPlan { save: Some(order), .. }) = self.next().await {
+                break order.number;
+            }
+        };
+        for result in [wire::save_report::Result::Part("{}".to_owned()), wire::save_report::Result::Sealed(true)] {
+            let report = wire::SaveReport { number, result: Some(result) };
+            self.reports.send(wire::FromServer { message: Some(Message::Save(report)) }).await.unwrap();
+        }
+        loop {
+            if let wire::to_server::Message::Plan(wire::ServerPlan { save: None, .. }) = self.next().await {
+                return number;
+            }
+        }
+    }
+
     /// Makes every copy that it is told to make, until there is a map like this.
     async fn obey_until(&mut self, is_wanted: impl Fn(&wire::ServerMap) -> bool) -> wire::ServerMap {
         loop {
@@ -74,10 +93,13 @@ impl FakeServer {
     }
 }
 
+fn in_an_hour() -> Checkpoints {
+    Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(3600), keep: 0 }
+}
+
 /// A master whose checkpoints are due in an hour, a server, and a model.
-async fn saving() -> (Serving, FakeServer) {
-    let checkpoints = Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(3600), keep: 0 };
-    let serving = Serving::saving(1, 1, None, None, Some(checkpoints)).await.unwrap();
+async fn saving(state: Option<&Path>) -> (Serving, FakeServer) {
+    let serving = Serving::saving(1, 1, state, None, Some(in_an_hour())).await.unwrap();
     let server = FakeServer::come(&serving, "ps-0", 1).await;
     let found = wire::CheckpointsFound::default();
     server.reports.send(wire::FromServer { message: Some(Message::Found(found)) }).await.unwrap();
@@ -235,11 +257,8 @@ async fn a_server_is_told_what_is_newly_closed_and_all_of_it_when_it_comes_back(
     assert_eq!(unnumbered(server.closed().await), [range(2, 30, Some(0)), range(3, 10, None)]);
 }
 
-#[tokio::test]
-async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_it() {
-    let (serving, mut server) = saving().await;
-    server.obey_until(|map| map.epoch > 0).await;
-    let mut worker = Node::connect(&serving, "w", 1).await;
+async fn learn_all(serving: &Serving) {
+    let mut worker = Node::connect(serving, "w", 1).await;
     let all = wire::Dataset { name: "d".to_owned(), records: 20, batch: 10, epochs: Some(1), ..Default::default() };
     worker.ask(wire::request::Op::Register(all)).await;
     for _ in 0..2 {
@@ -248,22 +267,37 @@ async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_
         let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
         worker.ask(wire::request::Op::Acknowledge(done)).await;
     }
-    let order = loop {
-        if let wire::to_server::Message::Plan(wire::ServerPlan { save: Some(order), .. }) = server.next().await {
-            break order;
-        }
-    };
+}
+
+#[tokio::test]
+async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_it() {
+    let (serving, mut server) = saving(None).await;
+    server.obey_until(|map| map.epoch > 0).await;
+    learn_all(&serving).await;
+    let number = server.save().await;
     let mut client = ServersClient::new(serving.channel().await);
-    let says = async |result| {
-        let report = wire::SaveReport { number: order.number, result: Some(result) };
-        server.reports.send(wire::FromServer { message: Some(Message::Save(report)) }).await.unwrap();
-    };
-    says(wire::save_report::Result::Part("{}".to_owned())).await;
-    says(wire::save_report::Result::Sealed(true)).await;
     let saved = client.save(wire::SaveModel {}).await.unwrap().into_inner();
     assert!(!saved.unfinished);
     let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
-    assert!(status.contains(&format!("\"latest\":{}", order.number)), "and no other is made for who asks: {status}");
+    assert!(status.contains(&format!("\"latest\":{number}")), "and no other is made for who asks: {status}");
+}
+
+#[tokio::test]
+async fn the_last_checkpoint_is_not_made_again_by_the_next_master() {
+    let state = tempfile::tempdir().unwrap();
+    let (before, mut server) = saving(Some(state.path())).await;
+    server.obey_until(|map| map.epoch > 0).await;
+    learn_all(&before).await;
+    let number = server.save().await;
+    drop(before);
+    let after = Serving::saving(1, 1, Some(state.path()), None, Some(in_an_hour())).await.unwrap();
+    let mut again = FakeServer::come(&after, "ps-0", 1).await;
+    again.obey_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
+    let mut client = ServersClient::new(after.channel().await);
+    let saved = tokio::time::timeout(Duration::from_secs(20), client.save(wire::SaveModel {})).await;
+    assert!(!saved.expect("nobody has to write anything").unwrap().into_inner().unfinished);
+    let (_, status) = Serving::http(after.grpc, "GET /api/status HTTP/1.1").await;
+    assert!(status.contains(&format!("\"latest\":{number}")), "{status}");
 }
 
 #[tokio::test]
