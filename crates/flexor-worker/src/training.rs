@@ -10,6 +10,8 @@ mod learner;
 mod other_model;
 mod preparing;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,7 +107,7 @@ impl Place {
 fn advice(why: &ReadError) -> &'static str {
     match why {
         ReadError::Record(_) => "; or leave such records out with --damaged skip",
-        ReadError::Data(_) | ReadError::AllRecords(_) => "",
+        ReadError::Data(_) | ReadError::NoRecords(_) | ReadError::AllRecords(_) => "",
     }
 }
 
@@ -227,17 +229,18 @@ pub enum Told<'a> {
 /// Trains until all data is learnt. `tell` hears how it stands, now and then.
 pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -> Result<Outcome, TrainingError> {
     let options = Options { on_damage: plan.on_damage, ..Options::default() };
-    let dataset = Arc::new(Dataset::open(&plan.data, &options).map_err(ReadError::from)?);
+    let dataset = opened(&plan.data, &options)?;
     // Better to know now that it cannot be read than when everything is learnt.
     let test = match &plan.test_data[..] {
         [] => None,
-        paths => Some(Arc::new(Dataset::open(paths, &options).map_err(ReadError::from)?)),
+        paths => Some(opened(paths, &options)?),
     };
     let schema = schema_of(plan, &dataset)?;
     let features = Features::new(&schema);
     let model = plan.architecture.build(features.inputs())?;
     let scorer = |data: &Arc<Dataset>| Scorer::new(data.clone(), &schema, &plan.architecture, plan.batch);
     if let Some(test) = &test {
+        Schema::of_dataset::<TrainingError>(Some(&schema), test, &named(&plan.test_data))?;
         let tried = scorer(test)?.try_first();
         tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why })?;
     }
@@ -304,6 +307,15 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     Ok(learner.outcome)
 }
 
+/// Data that has records.
+fn opened(data: &[PathBuf], options: &Options) -> Result<Arc<Dataset>, ReadError> {
+    let dataset = Dataset::open(data, options)?;
+    match dataset.first()? {
+        Some(_) => Ok(Arc::new(dataset)),
+        None => Err(ReadError::NoRecords(named(data))),
+    }
+}
+
 fn not_registered(data: String, why: LedgerError) -> TrainingError {
     match why {
         LedgerError::Refused { reason: reason @ Reason::DatasetChanged, detail } => {
@@ -311,12 +323,14 @@ fn not_registered(data: String, why: LedgerError) -> TrainingError {
             let what = detail.split(';').next().unwrap_or_default();
             TrainingError::OtherData { data, what: format!("{reason}: {what}") }
         }
+        // That has nothing to do with the data.
+        why @ LedgerError::Declined(_) => TrainingError::Ledger(why),
         why => TrainingError::Register { data, why },
     }
 }
 
 fn schema_of(plan: &Plan, dataset: &Dataset) -> Result<Schema, TrainingError> {
-    Ok(Schema::of_dataset(plan.schema.as_ref(), dataset, &named(&plan.data))?)
+    Schema::of_dataset(plan.schema.as_ref(), dataset, &named(&plan.data))
 }
 
 /// Data, in a word.

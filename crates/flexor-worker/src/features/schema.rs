@@ -1,12 +1,14 @@
 //! What a record means: chosen with text such as `clicks:numbers=4,fields=10`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use flexor_data::{Dataset, Format};
+use flexor_data::{Dataset, Format, example};
 use thiserror::Error;
 
 use super::columns::Columns;
+use crate::ReadError;
 use crate::described::{Described, DescriptionError, whole};
 
 /// What records are.
@@ -64,6 +66,30 @@ pub enum SchemaError {
         /// The schema.
         schema: Schema,
     },
+    /// The header names other things than the schema has.
+    #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_ref()))]
+    OtherColumns {
+        /// The data.
+        data: String,
+        /// The column.
+        column: String,
+        /// Its place, from 1.
+        place: usize,
+        /// What the schema has there.
+        wanted: String,
+        /// The schema.
+        schema: Schema,
+        /// The schema whose columns these are, where there is one.
+        fits: Option<Schema>,
+    },
+}
+
+/// What to do about columns of another schema.
+fn fitting(fits: Option<&Schema>) -> String {
+    match fits {
+        Some(schema) => format!("its columns are those of --schema {schema}"),
+        None => "choose the schema that fits the file, or name its columns as the schema does".to_owned(),
+    }
 }
 
 const NAMES: &[&str] = &["clicks", "census", "digits"];
@@ -71,13 +97,24 @@ const MOST_COLUMNS: usize = 1000;
 
 impl Schema {
     /// What the records of a dataset mean: as was chosen, or as can be seen.
-    pub(crate) fn of_dataset(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, SchemaError> {
-        let seen = (dataset.format() == Format::Idx).then_some(Self::Digits);
-        Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)
+    pub(crate) fn of_dataset<E>(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, E>
+    where
+        E: From<ReadError> + From<SchemaError>,
+    {
+        let seen = match (chosen, dataset.format()) {
+            (Some(_), _) | (None, Format::Csv | Format::Text) => None,
+            (None, Format::Idx) => Some(Self::Digits),
+            (None, Format::RecordIo) => {
+                let first = dataset.first().map_err(ReadError::from)?;
+                first.and_then(|record| Self::of_example(&record))
+            }
+        };
+        Ok(Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)?)
     }
 
     /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
-    /// names of its own, but not the schema's in another order.
+    /// names of its own, but not the schema's in another order; where a schema says what each column is, it has to have
+    /// these.
     pub fn of_data(chosen: Option<&Self>, columns: Option<&[String]>, data: &str) -> Result<Self, SchemaError> {
         let Some(schema) = chosen else {
             return columns.and_then(Self::of_columns).ok_or_else(|| SchemaError::Unknown(data.to_owned()));
@@ -89,7 +126,7 @@ impl Schema {
             places.filter_map(|(name, found, wanted)| Some((name, found, wanted.filter(|wanted| *wanted != found)?)))
         });
         match elsewhere.into_iter().next() {
-            None => Ok(schema.clone()),
+            None => schema.named_in(columns, data).map(|()| schema.clone()),
             Some((column, found, wanted)) => Err(SchemaError::OtherOrder {
                 data: data.to_owned(),
                 column: column.clone(),
@@ -100,12 +137,55 @@ impl Schema {
         }
     }
 
+    /// Whether a header names what the schema has, where its columns are always the same. What the label is called does
+    /// not matter, nor how words are joined in a name.
+    fn named_in(&self, columns: Option<&[String]>, data: &str) -> Result<(), SchemaError> {
+        let (Self::Census, Some(columns), Some(known)) = (self, columns, Columns::of(self)) else { return Ok(()) };
+        if known.is_record(columns) {
+            return Ok(());
+        }
+        let joined = |name: &str| name.to_lowercase().replace(['-', ' ', '.'], "_");
+        let pairs = columns.iter().zip(known.names()).enumerate().skip(1);
+        match pairs.into_iter().find(|(_, (column, wanted))| joined(column) != **wanted) {
+            None => Ok(()),
+            Some((at, (column, wanted))) => Err(SchemaError::OtherColumns {
+                data: data.to_owned(),
+                column: column.clone(),
+                place: at + 1,
+                wanted: wanted.clone(),
+                schema: self.clone(),
+                fits: Self::of_columns(columns),
+            }),
+        }
+    }
+
     /// The schema of a table with these columns, where they are those of one.
     pub fn of_columns(columns: &[String]) -> Option<Self> {
-        let count = |letter: char| columns.iter().filter(|name| name.starts_with(letter)).count();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        Self::of_tables(&names).find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
+    }
+
+    /// The schema of an example with these features, where they are those of one: in any order, for they have names.
+    fn of_example(record: &[u8]) -> Option<Self> {
+        let features = example::read(record).ok()?;
+        let names: BTreeSet<&str> = features.iter().map(|(name, _)| *name).collect();
+        if names == BTreeSet::from(["image", "label"]) {
+            return Some(Self::Digits);
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        Self::of_tables(&names).find(|schema| {
+            Columns::of(schema).is_some_and(|known| {
+                let known: BTreeSet<&str> = known.names().map(String::as_str).collect();
+                known.into_iter().eq(names.iter().copied())
+            })
+        })
+    }
+
+    /// The schemas that a table with such columns could have.
+    fn of_tables(names: &[&str]) -> impl Iterator<Item = Self> + use<> {
+        let count = |letter: char| names.iter().filter(|name| name.starts_with(letter)).count();
         let (numbers, fields) = (count('n'), count('c'));
-        let candidates = [Self::Census, Self::Clicks { numbers, fields, scale: Scale::default() }];
-        candidates.into_iter().find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
+        [Self::Census, Self::Clicks { numbers, fields, scale: Scale::default() }].into_iter()
     }
 }
 

@@ -1,6 +1,16 @@
+use std::path::PathBuf;
+
 use flexor_data::example::ExampleWriter;
+use flexor_data::generate::census::Census;
+use flexor_data::generate::clicks::Clicks;
+use flexor_data::generate::digits::{self, DigitsFormat};
+use flexor_data::generate::{self, TableFormat};
+use flexor_data::output::Existing;
+use flexor_data::recordio::{Compressor, WriterOptions};
+use flexor_data::{Dataset, Options};
 
 use super::*;
+use crate::training::TrainingError;
 
 fn read(schema: &str, records: &[&str]) -> Result<Batch, BadRecord> {
     let mut features = Features::new(&schema.parse().unwrap());
@@ -109,10 +119,11 @@ fn a_table_is_known_by_its_columns() {
     assert_eq!(of("label,n0,n1,c0"), Some(Schema::Clicks { numbers: 2, fields: 1, scale: Scale::Plain }));
     assert_eq!(of("label,c0,n0"), None);
     assert_eq!(of("label,clicks,name"), None);
-    let census = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
-                  capital_gain,capital_loss,hours_per_week,native_country";
-    assert_eq!(of(census), Some(Schema::Census));
+    assert_eq!(of(CENSUS), Some(Schema::Census));
 }
+
+const CENSUS: &str = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
+                      capital_gain,capital_loss,hours_per_week,native_country";
 
 #[test]
 fn a_click_is_the_same_from_either_kind_of_file() {
@@ -146,4 +157,57 @@ fn columns_may_have_other_names_but_not_another_order() {
     );
     let unknown = Schema::of_data(None, Some(&columns("clicked,price")), "mine.csv").unwrap_err().to_string();
     assert!(unknown.contains("mine.csv") && unknown.contains("clicks:numbers=13,fields=26"), "{unknown}");
+}
+
+#[test]
+fn the_columns_of_a_census_have_to_be_those_of_a_census() {
+    let columns = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let of = |text: &str| Schema::of_data(Some(&Schema::Census), Some(&columns(text)), "people.csv");
+    assert_eq!(of(CENSUS), Ok(Schema::Census));
+    assert_eq!(of(&CENSUS.replace("label", "income").replace('_', "-").replace("age", "Age")), Ok(Schema::Census));
+    let person = "0,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba";
+    assert_eq!(of(person), Ok(Schema::Census), "no header");
+    let told = of("label,n0,n1,n2,n3,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9").unwrap_err().to_string();
+    let place = "people.csv has column n0 in place 2, where schema census has age; ";
+    assert_eq!(told, format!("{place}its columns are those of --schema clicks:numbers=4,fields=10"));
+    let told = of(&CENSUS.replace("race", "shoe_size")).unwrap_err().to_string();
+    assert!(
+        told.ends_with(
+            "where schema census has race; choose the schema that fits the file, or name its columns as the schema does"
+        ),
+        "{told}"
+    );
+}
+
+/// What RecordIO of twenty records that are made up is taken for, with a flaw in it or without.
+fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::Plan, WriterOptions)) -> Result<Schema, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let out: PathBuf = folder.path().join("made.recordio");
+    let plan = generate::Plan { out: out.clone(), records: 20, test_records: 0, existing: Existing::Keep };
+    make(&plan, WriterOptions { compressor: Compressor::None, chunk_limit: 1 << 20 });
+    if let Some(at) = flaw {
+        let mut bytes = std::fs::read(&out).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&out, bytes).unwrap();
+    }
+    let dataset = Dataset::open(&[out], &Options::default()).unwrap();
+    Schema::of_dataset(None, &dataset, "made.recordio").map_err(|error: TrainingError| error.to_string())
+}
+
+#[test]
+fn made_up_records_are_known_by_their_features() {
+    let table = |table: &dyn generate::Table, flaw| {
+        seen_in(flaw, |plan, options| {
+            generate::write_table(table, plan, TableFormat::RecordIo(options), &mut |_| {}).unwrap();
+        })
+    };
+    let clicks = Clicks::new(7);
+    assert_eq!(table(&clicks, None), Ok(Schema::Clicks { numbers: 4, fields: 10, scale: Scale::Plain }));
+    assert_eq!(table(&Census::new(7), None), Ok(Schema::Census));
+    let images = |plan: &generate::Plan, options| {
+        digits::write(1, plan, DigitsFormat::RecordIo(options), &mut |_| {}).unwrap();
+    };
+    assert_eq!(seen_in(None, images), Ok(Schema::Digits));
+    let damaged = table(&clicks, Some(100)).unwrap_err();
+    assert!(damaged.contains("made.recordio: damaged at byte 0, records 0 to 19: checksum mismatch"), "{damaged}");
 }
