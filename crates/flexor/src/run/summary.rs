@@ -12,14 +12,18 @@ use crate::output::on_one_line;
 /// What the names of rows are filled to.
 const NAMES: usize = 16;
 
-/// The summary; the last line about each job says how it ended. Logs are kept in a folder, or gone.
-pub fn text(accounts: &[Account], logs: Option<&Path>) -> String {
+/// The summary; the last line about each job says how it ended. Logs are kept in a folder, or gone; harm was done on
+/// purpose, or not.
+pub fn text(accounts: &[Account], logs: Option<&Path>, harm: Option<&str>) -> String {
     let mut text = String::new();
     for account in accounts {
         text.push_str(&format!("\n{}\n", account.key));
         for (name, told) in rows(account, logs) {
             text.push_str(&wrapping::row(name, NAMES, &told));
         }
+    }
+    if let Some(harm) = harm {
+        text.push_str(&format!("\nchaos\n{}", wrapping::row("acts", NAMES, harm)));
     }
     if !accounts.is_empty() {
         text.push('\n');
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_job_that_went_well_has_a_short_summary() {
-        insta::assert_snapshot!(text(&[account("mnist", Outcome::Succeeded)], None));
+        insta::assert_snapshot!(text(&[account("mnist", Outcome::Succeeded)], None, None));
     }
 
     #[test]
@@ -142,6 +146,7 @@ mod tests {
             ..account("fails", Outcome::Failed)
         };
         let interrupted = Account { records: Some(records(0, 500)), ..account("cut-short", Outcome::Interrupted) };
-        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs"))));
+        let harm = Some("5 of 109 acts were done, 2 missed, 102 were still to come");
+        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs")), harm));
     }
 }
