@@ -10,7 +10,7 @@ use flexor_local::home::Home;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::{UpArgs, background, left_in};
+use super::{UpArgs, background};
 use crate::cli::ClusterArgs;
 use crate::exit::Exit;
 use crate::run::manifests;
@@ -37,13 +37,13 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     // Nothing is started for what is refused.
     let Some(wanted) = wanted.map_or(Some(None), |read| read.map(Some)) else { return Ok(Exit::Failure) };
     let home = super::home(args.cluster.home.as_deref())?;
-    let left = left_in(&home);
+    let left = home.job_names();
     let client = match Client::connect(&home).await {
         Ok(client) => {
             tell_of_other(&client, args).await?;
             client
         }
-        Err(ClientError::NoCluster(_)) => match start(args).await? {
+        Err(ClientError::NoCluster { .. }) => match start(args).await? {
             Started::Up(pid) => {
                 output::text(&format!("a laptop cluster is up in {} (process {pid})\n", shown(&home)))?;
                 if !left.is_empty() {
@@ -98,7 +98,7 @@ async fn await_other(home: &Home) -> anyhow::Result<Client> {
     let begun = tokio::time::Instant::now();
     loop {
         match Client::connect(home).await {
-            Err(ClientError::NoCluster(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
+            Err(ClientError::NoCluster { .. }) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
             other => return Ok(other?),
         }
     }
