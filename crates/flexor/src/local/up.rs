@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use flexor_local::api::{Client, ClientError, Resource};
 use flexor_local::home::Home;
+use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
@@ -108,8 +109,7 @@ async fn await_other(home: &Home) -> anyhow::Result<Client> {
 async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     let about = client.list(Resource::Cluster, None).await?.into_iter().next().unwrap_or_default();
     let status = &about["status"];
-    let home = cells::text(&status["home"]);
-    output::text(&format!("a laptop cluster is up already in {home} (process {})\n", status["process"]))?;
+    output::text(&found(status))?;
     let ClusterArgs { home: _, ephemeral, cpus, limits: _ } = &args.cluster;
     let is_other = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
     if is_other || (*ephemeral && status["ephemeral"] != true) {
@@ -122,6 +122,29 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// That a cluster is up already, and where that does not stay.
+fn found(status: &Value) -> String {
+    let (home, process) = (cells::text(&status["home"]), &status["process"]);
+    let until = if status["background"] == true { "" } else { ": a `flexor run`, which ends when its jobs are over" };
+    format!("a laptop cluster is up already in {home} (process {process}){until}\n")
+}
+
 fn shown(home: &Home) -> std::path::Display<'_> {
     Path::display(home.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_ends_with_its_jobs_says_so() {
+        let status = |background: bool| json!({ "home": "/h", "process": 7, "background": background });
+        assert_eq!(found(&status(true)), "a laptop cluster is up already in /h (process 7)\n");
+        let told =
+            "a laptop cluster is up already in /h (process 7): a `flexor run`, which ends when its jobs are over\n";
+        assert_eq!(found(&status(false)), told);
+    }
 }
