@@ -71,7 +71,7 @@ pub async fn tell_and_drain(
         None if accounts.iter().any(|account| account.outcome == Outcome::Failed) => logs::keep_last(cluster),
         None => None,
     };
-    let summary = summary::text(&accounts, logs.as_deref(), harm.as_deref());
+    let summary = summary::text(&accounts, logs.as_deref(), harm.as_deref(), output::columns());
     // Whoever interrupts it wants to see last what is still to end; whoever waits for it, how it went.
     let told = match ending {
         Ending::Over => {
