@@ -16,7 +16,7 @@ mod sparing;
 mod write_faults;
 
 pub use self::act::{Act, Deed, Seat};
-pub use self::hand::Hand;
+pub use self::hand::{Hand, Tally};
 pub use self::master_faults::MasterFaults;
 pub use self::plan::{Crew, Rate, RateError, plan};
 pub use self::script::{Script, ScriptError};

@@ -103,6 +103,16 @@ impl Home {
         self.0.join("jobs")
     }
 
+    /// The names of the jobs that are here. While nobody runs the cluster, one that was killed has left them.
+    pub fn job_names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.jobs()).into_iter().flatten();
+        let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> =
+            files.filter_map(|file| Some(file.strip_suffix(".json")?.split_once('.')?.1.to_owned())).collect();
+        names.sort();
+        names
+    }
+
     /// The folder of all ConfigMaps, Secrets and PriorityClasses.
     pub fn objects(&self) -> PathBuf {
         self.0.join("objects")

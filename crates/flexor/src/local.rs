@@ -103,16 +103,6 @@ impl ClusterArgs {
     }
 }
 
-/// The names of the jobs that a cluster has left in its folder.
-fn left_in(home: &Home) -> Vec<String> {
-    let entries = std::fs::read_dir(home.jobs()).into_iter().flatten();
-    let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        files.filter_map(|file| Some(file.strip_suffix(".json")?.split_once('.')?.1.to_owned())).collect();
-    names.sort();
-    names
-}
-
 /// The folder of the cluster that is meant.
 fn home(given: Option<&std::path::Path>) -> anyhow::Result<Home> {
     Ok(Home::at(foreground::home(given)?))

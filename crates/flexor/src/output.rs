@@ -1,6 +1,6 @@
 //! Where results go: to standard output, as text or as JSON. What is not a result goes to standard error.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -23,6 +23,13 @@ pub fn text(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("the output could not be written"),
     }
+}
+
+/// How many columns the terminal has that standard output is, where it is one and says so.
+pub fn columns() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Writes what a program has printed to standard output, as it is. Whether somebody still reads.

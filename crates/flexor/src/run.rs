@@ -24,8 +24,8 @@ use flexor_local::home::Home;
 use flexor_local::limits::Wanted;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use self::chaos::Acts;
 pub use self::chaos::ChaosArg;
+use self::chaos::{Acts, Chaos};
 use self::ending::{Ending, Followed};
 use self::history::{History, now};
 use self::report::Report;
@@ -140,8 +140,9 @@ async fn follow(
             _ = termination.wait() => break Ending::Interrupted,
         }
     };
+    let harm = chaos.as_ref().map(Chaos::told);
     drop(chaos);
-    let followed = Followed { history, teller, report };
+    let followed = Followed { history, teller, report, harm };
     let exit = ending::tell_and_drain(ending, &cluster, followed, &mut termination).await;
     served.finish().await;
     driver.abort();

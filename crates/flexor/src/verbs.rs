@@ -70,7 +70,7 @@ pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
     }
     let is_refusal = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Refused(_) | ClientError::Exists(_)) => true,
-        Some(ClientError::NoCluster(_) | ClientError::Lost(_)) => false,
+        Some(ClientError::NoCluster { .. } | ClientError::Lost(_)) => false,
         None => error.is::<Refusal>(),
     };
     Ok(if is_refusal { Exit::Failure } else { Exit::Infrastructure })

@@ -27,8 +27,13 @@ const LARGEST_ANSWER: usize = 256 << 20;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody serves there.
-    #[error("no laptop cluster runs in {}; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home", .0.display())]
-    NoCluster(PathBuf),
+    #[error("no laptop cluster runs in {}{}", home.display(), next_step(left))]
+    NoCluster {
+        /// The folder.
+        home: PathBuf,
+        /// The jobs of one that was killed.
+        left: Vec<String>,
+    },
     /// The cluster says no.
     #[error("{0}")]
     Refused(String),
@@ -96,13 +101,13 @@ impl Client {
     /// No cluster runs there, or it is somebody else's.
     pub async fn connect(home: &Home) -> Result<Self, ClientError> {
         let socket = home.socket();
-        let nobody = |_| ClientError::NoCluster(home.path().to_owned());
+        let nobody = |_| no_cluster(home);
         let reach = Reach::of(&socket).map_err(nobody)?;
         let path = reach.path().display();
         let endpoint = Endpoint::from_shared(format!("unix:{path}")).map_err(|error| lost(&error))?;
         let channel = endpoint.connect().await.map_err(|error| {
             if nobody_is_there(&error) {
-                ClientError::NoCluster(home.path().to_owned())
+                no_cluster(home)
             } else {
                 ClientError::Lost(format!("{}: {}", socket.display(), in_full(&error)))
             }
@@ -219,7 +224,7 @@ impl Client {
     /// Why a call was not answered.
     fn refused(&self, status: Status) -> ClientError {
         // It has ended since it was found.
-        if nobody_is_there(&status) { ClientError::NoCluster(self.home.clone()) } else { refused(status) }
+        if nobody_is_there(&status) { no_cluster(&Home::at(&self.home)) } else { refused(status) }
     }
 }
 
@@ -269,6 +274,23 @@ fn refused(status: Status) -> ClientError {
     }
 }
 
+/// That nobody serves in a folder, and what lies there.
+fn no_cluster(home: &Home) -> ClientError {
+    ClientError::NoCluster { home: home.path().to_owned(), left: home.job_names() }
+}
+
+/// What to do where no cluster runs.
+fn next_step(left: &[String]) -> String {
+    if left.is_empty() {
+        return "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home".to_owned();
+    }
+    let left = left.join(", ");
+    format!(
+        ", but one that was killed has left {left}; `flexor run --resume` or `flexor local up` goes on with them, \
+         `flexor local down` ends them"
+    )
+}
+
 /// Whether the operating system says that nobody listens.
 fn nobody_is_there(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
@@ -291,4 +313,27 @@ fn in_full(error: &(dyn Error + 'static)) -> String {
         next = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_that_was_killed_has_left_is_told_with_how_to_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path());
+        let told = no_cluster(&home).to_string();
+        assert!(
+            told.ends_with("; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home")
+        );
+        std::fs::create_dir(home.jobs()).unwrap();
+        for file in ["default.mnist.json", "default.ctr.json", "other"] {
+            std::fs::write(home.jobs().join(file), "").unwrap();
+        }
+        let told = no_cluster(&home).to_string();
+        let expected = ", but one that was killed has left ctr, mnist; `flexor run --resume` or `flexor local up` goes on \
+                        with them, `flexor local down` ends them";
+        assert!(told.ends_with(expected), "{told}");
+    }
 }

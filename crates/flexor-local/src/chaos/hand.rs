@@ -5,6 +5,8 @@
 //! Whatever is stopped or full goes on and is emptied when the hand is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flexor_engine::Because;
@@ -33,6 +35,26 @@ pub struct Hand {
     spares_servers: bool,
     /// Who was killed or deleted, of each job.
     gone: BTreeMap<JobKey, Vec<Gone>>,
+    tally: Arc<Tally>,
+}
+
+/// How many acts have had their time so far, for whoever looks on.
+#[derive(Debug, Default)]
+pub struct Tally {
+    done: AtomicUsize,
+    missed: AtomicUsize,
+}
+
+impl Tally {
+    /// How many were done.
+    pub fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// How many could not be done when their time had come.
+    pub fn missed(&self) -> usize {
+        self.missed.load(Ordering::Relaxed)
+    }
 }
 
 /// What does not pass by itself.
@@ -64,7 +86,14 @@ impl Hand {
             harm: BTreeMap::new(),
             spares_servers: script.spares_servers(),
             gone: BTreeMap::new(),
+            tally: Arc::default(),
         }
+    }
+
+    /// What is counted of its acts, also when it is gone.
+    #[must_use]
+    pub fn tally(&self) -> Arc<Tally> {
+        self.tally.clone()
     }
 
     /// Does all acts. Giving up this wait undoes what is to be undone.
@@ -108,6 +137,8 @@ impl Hand {
                 (None, begun.map(|()| "for its pods as well".to_owned()).map_err(|error| error.to_string()))
             }
         };
+        let count = if done.is_ok() { &self.tally.done } else { &self.tally.missed };
+        count.fetch_add(1, Ordering::Relaxed);
         let detail = match done {
             Ok(how) => format!("{deed}: {how}"),
             Err(why) => format!("{deed}: missed, {why}"),

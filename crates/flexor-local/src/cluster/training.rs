@@ -89,7 +89,8 @@ fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> V
     let before = before.and_then(|before| before.servers.as_ref()).unwrap_or(&nothing);
     let Some((after, said)) = after.servers.as_ref().zip(said.servers.as_ref()) else { return news };
     for passed_over in after.passed_over.iter().filter(|one| !before.passed_over.contains(one)) {
-        news.push(Because::new(Reason::CheckpointDamaged, passed_over.as_str()));
+        let detail = format!("a checkpoint is passed over: {passed_over}");
+        news.push(Because::new(Reason::CheckpointDamaged, detail));
     }
     if after.went_on_from != before.went_on_from {
         news.push(Because::new(Reason::CheckpointFound, after.went_on_from.as_str()));
@@ -219,5 +220,22 @@ impl State {
             leaving: is_leaving(pod),
         };
         (u32::try_from(held.len()).unwrap_or(u32::MAX), here.into_iter().map(pod).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_is_passed_over_is_told_once() {
+        let servers =
+            wire::ServersStanding { passed_over: vec!["'a.flx' is damaged".to_owned()], ..Default::default() };
+        let said = wire::Standing { servers: Some(servers), ..wire::Standing::default() };
+        let first = Standing::after(None, &said, now());
+        let told = [Because::new(Reason::CheckpointDamaged, "a checkpoint is passed over: 'a.flx' is damaged")];
+        assert_eq!(news(None, &first, &said), told);
+        let again = Standing::after(Some(&first), &said, now());
+        assert_eq!(news(Some(&first), &again, &said), []);
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Checkpoint<'a> {
     fn compare(&self, entry: &FileEntry, mut take: impl FnMut(&[u8])) -> Result<(), CheckpointError> {
         self.check_size(entry)?;
         let damaged = |place: u64| {
-            let why = format!("or in the {CHECKSUM_EVERY} bytes from there; the checksum is another");
+            let why = format!("somewhere in the {CHECKSUM_EVERY} bytes from there it is not what was written");
             CheckpointError::damaged(&self.path(entry), place, why)
         };
         if entry.checksums.len() as u64 != entry.bytes.div_ceil(CHECKSUM_EVERY as u64) {

@@ -7,7 +7,7 @@ use flexor_local::api::Holder;
 use flexor_local::cluster::Cluster;
 use flexor_local::home::{Home, HomeError};
 
-use super::{DownArgs, left_in};
+use super::DownArgs;
 use crate::cli::ClusterArgs;
 use crate::exit::Exit;
 use crate::signals::{self, Termination};
@@ -34,7 +34,7 @@ pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
         output::text(&format!("the laptop cluster in {shown} is down\n"))?;
     }
     // A process that was killed, now or earlier, has left its pods behind.
-    let left = left_in(&home);
+    let left = home.job_names();
     if left.is_empty() {
         if holder.is_none() {
             output::text(&format!("no laptop cluster is up in {shown}\n"))?;

@@ -7,7 +7,7 @@ use flexor_local::home::Home;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{StatusArgs, left_in};
+use super::StatusArgs;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::verbs::{Text, cells, since};
@@ -27,7 +27,7 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Success)
         }
         Ok(Ok(None)) => {
-            let left = left_in(&home);
+            let left = home.job_names();
             match args.output {
                 Format::Text => output::text(&down(&home, &left))?,
                 Format::Json => output::json(&json!({ "up": false, "home": home.path(), "left": left }))?,
@@ -55,11 +55,11 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
 /// What the cluster says of itself; nothing where none is up.
 async fn ask(home: &Home) -> Result<Option<Value>, ClientError> {
     let client = match Client::connect(home).await {
-        Err(ClientError::NoCluster(_)) => return Ok(None),
+        Err(ClientError::NoCluster { .. }) => return Ok(None),
         other => other?,
     };
     match client.list(Resource::Cluster, None).await {
-        Err(ClientError::NoCluster(_)) => Ok(None),
+        Err(ClientError::NoCluster { .. }) => Ok(None),
         told => Ok(told?.into_iter().next()),
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::Context;
 use flexor_local::api::{Client, ClientError, Resource};
 use flexor_local::home::Home;
+use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::{UpArgs, background, left_in};
+use super::{UpArgs, background};
 use crate::cli::ClusterArgs;
 use crate::exit::Exit;
 use crate::run::manifests;
@@ -37,13 +38,13 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     // Nothing is started for what is refused.
     let Some(wanted) = wanted.map_or(Some(None), |read| read.map(Some)) else { return Ok(Exit::Failure) };
     let home = super::home(args.cluster.home.as_deref())?;
-    let left = left_in(&home);
+    let left = home.job_names();
     let client = match Client::connect(&home).await {
         Ok(client) => {
             tell_of_other(&client, args).await?;
             client
         }
-        Err(ClientError::NoCluster(_)) => match start(args).await? {
+        Err(ClientError::NoCluster { .. }) => match start(args).await? {
             Started::Up(pid) => {
                 output::text(&format!("a laptop cluster is up in {} (process {pid})\n", shown(&home)))?;
                 if !left.is_empty() {
@@ -98,7 +99,7 @@ async fn await_other(home: &Home) -> anyhow::Result<Client> {
     let begun = tokio::time::Instant::now();
     loop {
         match Client::connect(home).await {
-            Err(ClientError::NoCluster(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
+            Err(ClientError::NoCluster { .. }) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
             other => return Ok(other?),
         }
     }
@@ -108,8 +109,7 @@ async fn await_other(home: &Home) -> anyhow::Result<Client> {
 async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     let about = client.list(Resource::Cluster, None).await?.into_iter().next().unwrap_or_default();
     let status = &about["status"];
-    let home = cells::text(&status["home"]);
-    output::text(&format!("a laptop cluster is up already in {home} (process {})\n", status["process"]))?;
+    output::text(&found(status))?;
     let ClusterArgs { home: _, ephemeral, cpus, limits: _ } = &args.cluster;
     let is_other = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
     if is_other || (*ephemeral && status["ephemeral"] != true) {
@@ -122,6 +122,29 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// That a cluster is up already, and where that does not stay.
+fn found(status: &Value) -> String {
+    let (home, process) = (cells::text(&status["home"]), &status["process"]);
+    let until = if status["background"] == true { "" } else { ": a `flexor run`, which ends when its jobs are over" };
+    format!("a laptop cluster is up already in {home} (process {process}){until}\n")
+}
+
 fn shown(home: &Home) -> std::path::Display<'_> {
     Path::display(home.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_ends_with_its_jobs_says_so() {
+        let status = |background: bool| json!({ "home": "/h", "process": 7, "background": background });
+        assert_eq!(found(&status(true)), "a laptop cluster is up already in /h (process 7)\n");
+        let told =
+            "a laptop cluster is up already in /h (process 7): a `flexor run`, which ends when its jobs are over\n";
+        assert_eq!(found(&status(false)), told);
+    }
 }

@@ -5,8 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use flexor_local::chaos::{Crew, Hand, Rate, Script};
+use flexor_local::chaos::{Act, Crew, Hand, Rate, Script, Tally};
 use flexor_local::cluster::{Cluster, JobKey, Options};
 use flexor_model::Job;
 use tokio::task::JoinHandle;
@@ -79,7 +81,14 @@ impl Acts {
     /// Begins, and tells what will be done.
     pub fn begin(self, cluster: Cluster) -> anyhow::Result<Chaos> {
         output::text(&self.told())?;
-        Ok(Chaos(tokio::spawn(Hand::new(cluster, &self.script).run())))
+        let hand = Hand::new(cluster, &self.script);
+        let acts = self.script.acts();
+        Ok(Chaos {
+            all: acts.len(),
+            first: acts.first().map(Act::at),
+            tally: hand.tally(),
+            run: tokio::spawn(hand.run()),
+        })
     }
 
     /// The acts that come first, and how many others there are.
@@ -107,12 +116,41 @@ pub fn options(options: Options, acts: Option<&Acts>) -> Options {
 
 /// Acts that are being done. When it is dropped no more are, and what does not pass by itself is undone: to be dropped
 /// before the cluster is drained.
-pub struct Chaos(JoinHandle<()>);
+pub struct Chaos {
+    all: usize,
+    /// When the first was to be done.
+    first: Option<Duration>,
+    tally: Arc<Tally>,
+    run: JoinHandle<()>,
+}
+
+impl Chaos {
+    /// How many acts were done, in a line.
+    pub fn told(&self) -> String {
+        told(self.all, self.first, self.tally.done(), self.tally.missed())
+    }
+}
 
 impl Drop for Chaos {
     fn drop(&mut self) {
-        self.0.abort();
+        self.run.abort();
     }
+}
+
+fn told(all: usize, first: Option<Duration>, done: usize, missed: usize) -> String {
+    let mut told = format!("{done} of {all} acts were done");
+    if missed > 0 {
+        told.push_str(&format!(", {missed} missed"));
+    }
+    let left = all.saturating_sub(done + missed);
+    match first {
+        Some(first) if left == all => {
+            told.push_str(&format!("; the first was to come after {:.1}s", first.as_secs_f64()));
+        }
+        _ if left > 0 => told.push_str(&format!(", {left} were still to come")),
+        _ => {}
+    }
+    told
 }
 
 #[cfg(test)]
@@ -124,6 +162,15 @@ mod tests {
         assert_eq!("7".parse(), Ok(ChaosArg::Seed(7, Rate::default())));
         assert_eq!("7,1.5".parse(), Ok(ChaosArg::Seed(7, "1.5".parse().unwrap())));
         assert_eq!("@a/chaos.json".parse(), Ok(ChaosArg::File("a/chaos.json".into())));
+    }
+
+    #[test]
+    fn how_many_acts_were_done_is_told() {
+        let first = Some(Duration::from_millis(3900));
+        assert_eq!(told(109, first, 0, 0), "0 of 109 acts were done; the first was to come after 3.9s");
+        assert_eq!(told(109, first, 5, 2), "5 of 109 acts were done, 2 missed, 102 were still to come");
+        assert_eq!(told(3, first, 3, 0), "3 of 3 acts were done");
+        assert_eq!(told(0, None, 0, 0), "0 of 0 acts were done");
     }
 
     #[test]

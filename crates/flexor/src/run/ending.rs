@@ -38,6 +38,8 @@ pub struct Followed {
     pub teller: Teller,
     /// Where a report is wanted.
     pub report: Option<Report>,
+    /// How many acts of chaos were done, where there were to be some.
+    pub harm: Option<String>,
 }
 
 /// Tells how it went, and ends all that is left. How the process is to end.
@@ -47,7 +49,7 @@ pub async fn tell_and_drain(
     followed: Followed,
     termination: &mut Termination,
 ) -> anyhow::Result<Exit> {
-    let Followed { mut history, mut teller, report } = followed;
+    let Followed { mut history, mut teller, report, harm } = followed;
     if ending == Ending::Over {
         await_last_word(cluster).await;
     }
@@ -69,7 +71,7 @@ pub async fn tell_and_drain(
         None if accounts.iter().any(|account| account.outcome == Outcome::Failed) => logs::keep_last(cluster),
         None => None,
     };
-    let summary = summary::text(&accounts, logs.as_deref());
+    let summary = summary::text(&accounts, logs.as_deref(), harm.as_deref(), output::columns());
     // Whoever interrupts it wants to see last what is still to end; whoever waits for it, how it went.
     let told = match ending {
         Ending::Over => {

@@ -12,20 +12,29 @@ use crate::output::on_one_line;
 /// What the names of rows are filled to.
 const NAMES: usize = 16;
 
-/// The summary; the last line about each job says how it ended. Logs are kept in a folder, or gone.
-pub fn text(accounts: &[Account], logs: Option<&Path>) -> String {
+/// The summary; the last line about each job says how it ended. Logs are kept in a folder, or gone; harm was done on
+/// purpose, or not; it is read on a terminal of so many columns, or elsewhere.
+pub fn text(accounts: &[Account], logs: Option<&Path>, harm: Option<&str>, columns: Option<usize>) -> String {
+    let widest = wrapping::width_of(columns);
     let mut text = String::new();
     for account in accounts {
         text.push_str(&format!("\n{}\n", account.key));
         for (name, told) in rows(account, logs) {
-            text.push_str(&wrapping::row(name, NAMES, &told));
+            text.push_str(&wrapping::row(name, NAMES, &told, widest));
         }
+    }
+    if let Some(harm) = harm {
+        text.push_str(&format!("\nchaos\n{}", wrapping::row("acts", NAMES, harm, widest)));
     }
     if !accounts.is_empty() {
         text.push('\n');
     }
     for account in accounts {
-        text.push_str(&verdict(account));
+        // Where programs read it, it is one line.
+        text.push_str(&match columns {
+            Some(columns) => wrapping::sentence(&verdict(account), columns),
+            None => verdict(account) + "\n",
+        });
     }
     text
 }
@@ -34,7 +43,7 @@ pub fn text(accounts: &[Account], logs: Option<&Path>) -> String {
 fn verdict(account: &Account) -> String {
     let Account { key, outcome, because, relaunches, .. } = account;
     let because = because.as_ref().map(|because| on_one_line(&format!(": {because}"))).unwrap_or_default();
-    format!("{key}: {outcome:?}{because}; pods started again: {relaunches}\n")
+    format!("{key}: {outcome:?}{because}; pods started again: {relaunches}")
 }
 
 fn rows(account: &Account, logs: Option<&Path>) -> Vec<(&'static str, String)> {
@@ -110,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_job_that_went_well_has_a_short_summary() {
-        insta::assert_snapshot!(text(&[account("mnist", Outcome::Succeeded)], None));
+        insta::assert_snapshot!(text(&[account("mnist", Outcome::Succeeded)], None, None, None));
     }
 
     #[test]
@@ -142,6 +151,7 @@ mod tests {
             ..account("fails", Outcome::Failed)
         };
         let interrupted = Account { records: Some(records(0, 500)), ..account("cut-short", Outcome::Interrupted) };
-        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs"))));
+        let harm = Some("5 of 109 acts were done, 2 missed, 102 were still to come");
+        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs")), harm, None));
     }
 }

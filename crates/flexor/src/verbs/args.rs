@@ -100,7 +100,8 @@ impl Places {
 /// What `flexor get` takes.
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// A kind and names, or KIND/NAME: elasticjobs, scaleplans, trainingjobs, pods, events
+    /// A kind and names, or KIND/NAME: elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, secrets,
+    /// priorityclasses
     #[arg(required = true, value_name = "KIND [NAME]")]
     pub words: Vec<String>,
     /// Only those with such labels: a=b, a!=b, a, !a, a in (b,c), a notin (b,c)

@@ -1,4 +1,4 @@
-//! `flexor migrate`: a plan by which another pod takes the place of one, with other resources.
+//! `flexor migrate`: a plan by which another pod takes the place of one, with other resources or the same.
 //!
 //! What is wrong is told before a plan is made, as far as it can be seen in the job and its pods; the controller judges
 //! the plan again.
@@ -42,11 +42,12 @@ pub async fn run(client: &Client, args: &MigrateArgs) -> anyhow::Result<Exit> {
     let asked = [("cpu", args.cpu), ("memory", args.memory)];
     let asked = asked.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?.to_string().into())));
     let resource: Map<String, Value> = asked.collect();
+    let with = if resource.is_empty() { ", with the same resources" } else { "" };
     let says = json!([{ "name": pod_name, "resource": resource }]);
     let plan = plans::make(client, &job, "migrate", "migratePods", says).await?;
     match args.output {
         Format::Json => output::json(&plan)?,
-        Format::Text => output::text(&format!("pod/{pod_name} migrates by {}\n", apply::full_name(&plan)))?,
+        Format::Text => output::text(&format!("pod/{pod_name} migrates by {}{with}\n", apply::full_name(&plan)))?,
     }
     Ok(Exit::Success)
 }

@@ -62,6 +62,13 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
                 sizes.iter().map(|(role, replicas)| (role.clone(), json!({ "replicas": replicas }))).collect();
             let plan = plans::make(client, &job, "scale", "replicaResourceSpecs", json!(roles)).await?;
             output::text(&format!("{} scaled by {}\n", apply::full_name(&job), apply::full_name(&plan)))?;
+            if gives_up_copies(&job, &sizes) {
+                output::note(
+                    "warning: with one server there is no place for the second copy: if that server is lost, what it \
+                     keeps begins again from the last checkpoint, or from the beginning where there is none; \
+                     --ps 2 makes room for it",
+                );
+            }
         }
     }
     Ok(Exit::Success)
@@ -111,6 +118,12 @@ fn too_many_servers(job: &Value, sizes: &[(String, u32)]) -> Option<u32> {
     containers.iter().any(is_ours).then_some(asked.1)
 }
 
+/// Whether a job that is to keep every parameter twice is to have one server only.
+fn gives_up_copies(job: &Value, sizes: &[(String, u32)]) -> bool {
+    let copies = job["spec"]["flexor"]["psCopies"].as_u64().unwrap_or(1);
+    copies > 1 && sizes.iter().any(|(role, replicas)| role == SERVERS && *replicas == 1)
+}
+
 /// A job as its user wrote it, without what the cluster added.
 fn as_written(job: &Value) -> Value {
     let mut job = job.clone();
@@ -145,6 +158,17 @@ mod tests {
         assert_eq!(too_many_servers(&ours, &asked(1000)), Some(1000));
         assert_eq!(too_many_servers(&job(&json!(["python", "ps.py"])), &asked(1000)), None);
         assert_eq!(too_many_servers(&json!({ "spec": {} }), &asked(1000)), None);
+    }
+
+    #[test]
+    fn one_server_gives_up_the_second_copy() {
+        let job = |copies: u32| json!({ "spec": { "flexor": { "psCopies": copies } } });
+        let asked = |replicas: u32| [("worker".to_owned(), 1), ("ps".to_owned(), replicas)];
+        assert!(gives_up_copies(&job(2), &asked(1)));
+        assert!(!gives_up_copies(&job(2), &asked(2)));
+        assert!(!gives_up_copies(&job(1), &asked(1)));
+        assert!(!gives_up_copies(&json!({ "spec": {} }), &asked(1)));
+        assert!(!gives_up_copies(&job(2), &asked(1)[..1]), "nothing is said of servers");
     }
 
     #[test]

@@ -32,18 +32,28 @@ pub fn of(standing: &Standing, samples: &[Sample]) -> Vec<ServerAccount> {
     let servers = standing.servers.iter().flat_map(|servers| &servers.each);
     let account = |server: &ServerStanding| {
         let average = Average::of(server, samples);
+        let is_known = !spoke_before_training(server, standing);
         ServerAccount {
             name: server.name.clone(),
             partitions: server.partitions,
             copies: server.copies,
-            rows: server.rows,
-            bytes: server.bytes,
+            rows: server.rows.filter(|_| is_known),
+            bytes: server.bytes.filter(|_| is_known),
             pulls_per_second: average.as_ref().and_then(|average| average.per_second(|seen| count(seen.pulls))),
             pushes_per_second: average.as_ref().and_then(|average| average.per_second(|seen| count(seen.pushes))),
             cpus: average.as_ref().and_then(|average| average.per_second(|seen| seen.cpu_seconds)),
         }
     };
     servers.map(account).collect()
+}
+
+/// Whether a server was last heard before training reached it. It speaks about once a second: a short job is over before
+/// it can tell what it keeps.
+fn spoke_before_training(server: &ServerStanding, standing: &Standing) -> bool {
+    let has_trained = standing.records.is_some_and(|records| records.accounted > 0);
+    let has_part = server.partitions > 0 || server.copies > 0;
+    let is_untouched = server.rows == Some(0) && server.pulls.is_none_or(|pulls| pulls == 0);
+    has_trained && has_part && is_untouched
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a pace for people to read")]
@@ -89,7 +99,7 @@ impl<'a> Average<'a> {
 mod tests {
     use std::time::Duration;
 
-    use flexor_local::cluster::ServersStanding;
+    use flexor_local::cluster::{Records, ServersStanding};
 
     use super::*;
 
@@ -121,6 +131,22 @@ mod tests {
         assert_eq!(account.pushes_per_second, None, "it never said");
         let [once] = &of(&samples[2].standing, &samples[..3])[..] else { panic!("one server") };
         assert_eq!((once.pulls_per_second, once.rows), (None, None));
+    }
+
+    #[test]
+    fn what_a_server_keeps_is_unknown_where_it_spoke_only_before_training() {
+        let rows = |rows: u64, pulls: u64, accounted: u64| {
+            let mut server = server(7, pulls, 0.1);
+            (server.partitions, server.rows, server.bytes) = (128, Some(rows), Some(64 * rows));
+            let mut standing = sample(1.0, server).standing;
+            standing.records = Some(Records { accounted, ..Records::default() });
+            let [account] = &of(&standing, &[])[..] else { panic!("one server") };
+            (account.rows, account.bytes)
+        };
+        assert_eq!(rows(0, 0, 20_000), (None, None));
+        assert_eq!(rows(10, 0, 20_000), (Some(10), Some(640)), "copies are sent to it");
+        assert_eq!(rows(0, 3, 20_000), (Some(0), Some(0)), "it was asked, and keeps nothing");
+        assert_eq!(rows(0, 0, 0), (Some(0), Some(0)), "nothing was trained");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use flexor_local::cluster::{Evaluations, Scores, Updates};
 
 use crate::output::on_one_line;
-use crate::run::account::{Account, Pace, ServerAccount};
+use crate::run::account::{Account, Outcome, Pace, ServerAccount};
 
 /// The rows, in the order in which they are printed.
 pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
@@ -24,8 +24,13 @@ pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
         rows.push(("evaluated", evaluated(evaluations)));
     }
     let names = ["servers"].into_iter().chain(std::iter::repeat(""));
-    rows.extend(names.zip(account.servers.iter().map(server)));
+    rows.extend(names.zip(account.servers.iter().map(|one| server(one, never_trained(account)))));
     rows
+}
+
+/// Whether it failed before anything was trained: then there is nothing that its servers could have told.
+fn never_trained(account: &Account) -> bool {
+    account.outcome == Outcome::Failed && account.records.is_none_or(|records| records.accounted == 0)
 }
 
 fn evaluated(of: &Evaluations) -> String {
@@ -66,13 +71,16 @@ fn measures(Scores { loss, auc, accuracy }: Scores) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-fn server(server: &ServerAccount) -> String {
+fn server(server: &ServerAccount, is_idle: bool) -> String {
     let number = |number: Option<f64>, digits: usize| {
         number.map_or_else(|| "unknown".to_owned(), |number| format!("{number:.digits$}"))
     };
     let mut told = format!("{}: {} partitions", server.name, server.partitions);
     if server.copies > 0 {
         told.push_str(&format!(", {} copies", server.copies));
+    }
+    if is_idle {
+        return told;
     }
     let kept = match (server.rows, server.bytes) {
         (Some(rows), Some(bytes)) => format!("{rows} rows in {}", size(bytes)),
@@ -93,7 +101,6 @@ fn size(bytes: u64) -> String {
 mod tests {
     use flexor_local::cluster::Learning;
 
-    use crate::run::account::Outcome;
     use crate::run::summary::tests::account;
 
     use super::*;
@@ -139,6 +146,26 @@ mod tests {
         let text = |account: &Account| rows(account).iter().map(|(name, told)| format!("{name:<10}{told}\n")).collect();
         let texts: [String; 2] = [text(&told), text(&unknown)];
         insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn of_servers_that_never_trained_only_their_parts_are_told() {
+        let idle = ServerAccount {
+            name: "ctr-edljob-ps-0".to_owned(),
+            partitions: 256,
+            copies: 0,
+            rows: Some(0),
+            bytes: Some(0),
+            pulls_per_second: None,
+            pushes_per_second: None,
+            cpus: None,
+        };
+        let servers = |outcome| {
+            let rows = rows(&Account { servers: vec![idle.clone()], ..account("ctr", outcome) });
+            rows.into_iter().find(|(name, _)| *name == "servers").map(|(_, told)| told).unwrap()
+        };
+        assert_eq!(servers(Outcome::Failed), "ctr-edljob-ps-0: 256 partitions");
+        assert!(servers(Outcome::Interrupted).contains("unknown pulls/s"), "it may have trained");
     }
 
     #[test]

@@ -55,9 +55,14 @@ fn where_no_cluster_runs_the_next_step_is_told() {
     let said = watch.wait_for(3).stderr;
     assert!(said.starts_with("error: the laptop cluster does not answer any more: "), "{said}");
     let socket = laptop.home().join("socket");
+    let hint = format!(
+        "error: no laptop cluster runs in {}, but one that was killed has left torch-mnist; `flexor run --resume` or \
+         `flexor local up` goes on with them, `flexor local down` ends them\n",
+        laptop.home().display()
+    );
     eventually("a cluster that is not there", || {
         let ran = laptop.flexor(&["get", "pods"]);
-        (ran.code == 3 && ran.stderr == hint(&laptop.home())).then_some(())
+        (ran.code == 3 && ran.stderr == hint).then_some(())
     });
     assert!(socket.exists());
 }
