@@ -46,24 +46,28 @@ impl PsMembers {
         self.settle(facts);
     }
 
-    /// An owner cannot reach its backup, or says that it does not have a partition.
+    /// An owner cannot reach the backup of partitions, or says that it does not have them. They are in one map.
     pub fn unreachable(
         &mut self,
         owner: &ServerId,
-        partition: Partition,
+        partitions: &[Partition],
         backup: &ServerId,
         now: Duration,
         facts: &mut Vec<Fact>,
     ) {
         self.advance(now);
-        let Some(seat) = self.map.seat(partition).filter(|seat| seat.owner.as_ref() == Some(owner)) else { return };
-        if seat.backup.as_ref() != Some(backup) {
+        let is_so = |seat: &Seat| seat.owner.as_ref() == Some(owner) && seat.backup.as_ref() == Some(backup);
+        let seats = partitions.iter().filter_map(|partition| Some((*partition, self.map.seat(*partition)?)));
+        let seats: Vec<(Partition, Seat)> = seats
+            .filter(|(_, seat)| is_so(seat))
+            .map(|(partition, seat)| (partition, Seat { backup: None, ..seat.clone() }))
+            .collect();
+        if seats.is_empty() {
             return;
         }
         let because =
             Because::new(Reason::CopyUnreachable, format!("{owner} cannot reach {backup}, which keeps a copy"));
-        let seat = Seat { backup: None, ..seat.clone() };
-        self.map_anew(vec![(partition, seat)], because, facts);
+        self.map_anew(seats, because, facts);
         self.settle(facts);
     }
 
@@ -203,8 +207,8 @@ impl PsMembers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Mode;
     use super::super::tests::{Story, server};
+    use super::super::{Mode, Partition};
 
     #[test]
     fn a_master_that_nobody_reaches_gives_nobody_up() {
@@ -222,6 +226,25 @@ mod tests {
             story.waits(60);
             assert_eq!(*story.members.map(), map);
         }
+    }
+
+    #[test]
+    fn all_that_an_owner_cannot_reach_is_in_one_map() {
+        let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+        let map = story.members.map().clone();
+        let (zero, one) = (server("ps-0"), server("ps-1"));
+        let all: Vec<Partition> = map.iter().map(|(partition, _)| partition).collect();
+        story.members.unreachable(&zero, &all, &one, story.now, &mut story.facts);
+        assert_eq!(story.members.map().epoch.0, map.epoch.0 + 1);
+        for (seat, before) in story.members.map().seats.iter().zip(&map.seats) {
+            let is_lost = before.owner.as_ref() == Some(&zero);
+            assert_eq!(seat.backup, if is_lost { None } else { before.backup.clone() }, "others speak for themselves");
+        }
+        let after = story.members.map().clone();
+        story.members.unreachable(&zero, &all, &one, story.now, &mut story.facts);
+        assert_eq!(*story.members.map(), after, "what is said again is no news");
+        story.obey();
+        assert!(story.members.is_redundant());
     }
 
     #[test]

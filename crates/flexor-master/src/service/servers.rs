@@ -191,7 +191,8 @@ impl Session {
             wire::from_server::Message::Unreachable(missing) => servers.report(|members, now, facts| {
                 let keeper = missing.server.unwrap_or_default();
                 let keeper = ServerId::new(keeper.name, keeper.incarnation);
-                members.unreachable(server, Partition(missing.partition), &keeper, now, facts);
+                let partitions: Vec<Partition> = missing.partitions.iter().copied().map(Partition).collect();
+                members.unreachable(server, &partitions, &keeper, now, facts);
             }),
             wire::from_server::Message::Found(found) => servers.found(&found),
             wire::from_server::Message::Save(report) => servers.save_report(server, report),

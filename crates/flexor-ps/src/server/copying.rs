@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
 use tokio::time::Instant;
 
-use super::Server;
 use super::links::{Link, Wait};
 use super::numbers::{CopyNumber, Turn};
 use super::post::{Follower, Post, Standing};
+use super::{Server, ServerName};
 use crate::hosted::Hosted;
 use crate::pace::{Pace, TURN};
 use crate::partition::PartitionCopy;
@@ -46,12 +47,14 @@ impl Server {
             let why = "the partition is not here yet".to_owned();
             return self.report_copy(id, number, master::copy_report::State::Failed, why);
         };
-        let server = super::ServerName::of(to);
+        let server = ServerName::of(to);
         let (copy, standing) = (Some(number), Standing::Arriving);
         post.followers.push(Follower { server, link: link.clone(), copy, order: Some(number), standing });
         if link.is_broken() {
             // It broke before this copy was known to be on it.
-            return self.report_lost_copies(id, post, &link, "the other end is out of reach");
+            let mut lost = Unreachable::default();
+            self.lose_copies(id, post, &link, "the other end is out of reach", &mut lost);
+            return self.report_unreachable(lost);
         }
         let sending =
             Sending { server: self.clone(), hosted: hosted.clone(), link, id, number, turn: post.turn, map: post.map };
@@ -124,34 +127,44 @@ impl Server {
     /// The other end has heard that this server does not own partitions any more, and has left out what it was sent for
     /// them: the master says whether that is so.
     pub(super) fn copies_missed(&self, link: &Arc<Link>, partitions: &[u32]) {
+        let mut lost = Unreachable::default();
         for id in partitions.iter().copied().filter_map(PartitionId::of_number) {
             let mut post = self.0.posts.lock(id);
             for follower in post.followers.iter_mut().filter(|one| Arc::ptr_eq(&one.link, link) && one.is_whole()) {
                 follower.standing = Standing::Missed;
             }
-            self.report_lost_copies(id, &mut post, link, "the other end has heard of another owner");
+            self.lose_copies(id, &mut post, link, "the other end has heard of another owner", &mut lost);
         }
+        self.report_unreachable(lost);
     }
 
     /// Copies over a link that broke are out of reach: the master decides what becomes of them.
     pub(super) fn report_out_of_reach(&self, link: &Arc<Link>, why: &str) {
+        let mut lost = Unreachable::default();
         for id in PartitionId::all() {
             let mut post = self.0.posts.lock(id);
-            self.report_lost_copies(id, &mut post, link, why);
+            self.lose_copies(id, &mut post, link, why, &mut lost);
         }
+        self.report_unreachable(lost);
         link.stir();
     }
 
-    /// The copies of one partition over a link that broke.
-    pub(super) fn report_lost_copies(&self, id: PartitionId, post: &mut Post, link: &Arc<Link>, why: &str) {
+    /// The copies of one partition over a link that broke: those on their way have failed, and whole ones are added to
+    /// what the master is to hear of.
+    pub(super) fn lose_copies(
+        &self,
+        id: PartitionId,
+        post: &mut Post,
+        link: &Arc<Link>,
+        why: &str,
+        unreachable: &mut Unreachable,
+    ) {
         for lost in post.followers.iter().filter(|one| Arc::ptr_eq(&one.link, link)) {
             if let Some(number) = lost.order {
                 self.report_copy(id, number, master::copy_report::State::Failed, why.to_owned());
             }
             if lost.is_whole() {
-                let server = master::Node { name: lost.server.name.clone(), incarnation: lost.server.incarnation };
-                let missing = master::CopyUnreachable { partition: id.number(), server: Some(server) };
-                self.report(master::from_server::Message::Unreachable(missing));
+                unreachable.0.entry(lost.server.clone()).or_default().push(id.number());
             }
         }
         // One that is whole may be what the map calls the backup: it stays until the master says otherwise, and nobody is
@@ -159,11 +172,23 @@ impl Server {
         post.followers.retain(|one| one.is_whole() || !Arc::ptr_eq(&one.link, link));
     }
 
+    /// Tells the master of copies that are out of reach, once for each server.
+    pub(super) fn report_unreachable(&self, Unreachable(lost): Unreachable) {
+        for (ServerName { name, incarnation }, partitions) in lost {
+            let missing = master::CopyUnreachable { partitions, server: Some(master::Node { name, incarnation }) };
+            self.report(master::from_server::Message::Unreachable(missing));
+        }
+    }
+
     fn report_copy(&self, id: PartitionId, number: CopyNumber, state: master::copy_report::State, detail: String) {
         let report = master::CopyReport { partition: id.number(), number: number.0, state: state.into(), detail };
         self.report(master::from_server::Message::Copy(report));
     }
 }
+
+/// Partitions whose copies have everything and are out of reach, by who keeps them.
+#[derive(Default)]
+pub(super) struct Unreachable(BTreeMap<ServerName, Vec<u32>>);
 
 /// A copy on its way.
 struct Sending {

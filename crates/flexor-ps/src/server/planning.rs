@@ -13,6 +13,7 @@ use flexor_wire::master::v1 as master;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use super::copying::Unreachable;
 use super::numbers::{CopyNumber, Origin, Turn};
 use super::post::{Follower, Post, Role, Standing};
 use super::restoring::Beginnings;
@@ -64,7 +65,7 @@ impl Server {
         let orders: BTreeMap<u32, &master::CopyOrder> =
             plan.copies.iter().map(|order| (order.partition, order)).collect();
         self.begin_steps_again(map.rewound);
-        let mut beginnings = Beginnings::default();
+        let (mut beginnings, mut lost) = (Beginnings::default(), Unreachable::default());
         for (id, seat) in PartitionId::all().zip(&map.seats) {
             let server = |place: Option<u32>| map.servers.get(place? as usize);
             let (owner, backup) = (server(seat.owner), server(seat.backup));
@@ -77,7 +78,7 @@ impl Server {
                 map: PsEpoch(map.epoch),
             };
             let frozen_since = self.0.posts.lock(id).frozen_since;
-            self.take_place(hosted, id, &place, orders.get(&id.number()).copied(), &mut beginnings);
+            self.take_place(hosted, id, &place, orders.get(&id.number()).copied(), (&mut beginnings, &mut lost));
             if let Some(since) = frozen_since
                 && self.0.posts.lock(id).frozen_since.is_none()
             {
@@ -85,6 +86,7 @@ impl Server {
             }
             self.settle_waiting(id);
         }
+        self.report_unreachable(lost);
         self.has_begun_again(map.rewound);
         self.begin(hosted, beginnings);
         self.0.epoch.store(map.epoch, Ordering::Release);
@@ -101,7 +103,7 @@ impl Server {
         id: PartitionId,
         place: &Place<'_>,
         order: Option<&master::CopyOrder>,
-        beginnings: &mut Beginnings,
+        (beginnings, lost): (&mut Beginnings, &mut Unreachable),
     ) {
         let is_me = |server: Option<&master::Server>| server.is_some_and(|server| ServerName::of(server) == self.0.me);
         let mut post = self.0.posts.lock(id);
@@ -139,7 +141,7 @@ impl Server {
             self.catch_up(hosted, id);
             return;
         }
-        self.choose_followers(hosted, id, &mut post, place, order);
+        self.choose_followers(hosted, id, &mut post, (place, order), lost);
     }
 
     /// An owner: who follows it, and whether it is frozen.
@@ -148,8 +150,8 @@ impl Server {
         hosted: &Arc<Hosted>,
         id: PartitionId,
         post: &mut Post,
-        place: &Place<'_>,
-        order: Option<&master::CopyOrder>,
+        (place, order): (&Place<'_>, Option<&master::CopyOrder>),
+        unreachable: &mut Unreachable,
     ) {
         let backup = place.backup.map(ServerName::of);
         let ordered = order.and_then(|order| Some((ServerName::of(order.to.as_ref()?), CopyNumber(order.number))));
@@ -182,7 +184,7 @@ impl Server {
         let lost = |one: &&Follower| one.is_whole() && one.is_out_of_reach();
         let lost: Vec<_> = post.followers.iter().filter(lost).map(|one| one.link.clone()).collect();
         for link in lost {
-            self.report_lost_copies(id, post, &link, "the other end is out of reach");
+            self.lose_copies(id, post, &link, "the other end is out of reach", unreachable);
         }
     }
 

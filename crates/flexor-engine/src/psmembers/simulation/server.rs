@@ -141,12 +141,16 @@ impl Simulation {
         }
     }
 
-    /// A server cannot reach one that keeps a copy of what it owns.
+    /// A server cannot reach one that keeps copies of what it owns.
     pub(super) fn lose_backup(&mut self, id: &ServerId) {
-        let partition = Partition(self.dice.roll(u64::from(PARTITIONS)) as u32);
-        let seat = self.servers[id].map.seat(partition).filter(|seat| seat.owner.as_ref() == Some(id));
+        let first = Partition(self.dice.roll(u64::from(PARTITIONS)) as u32);
+        let map = &self.servers[id].map;
+        let seat = map.seat(first).filter(|seat| seat.owner.as_ref() == Some(id));
         let Some(backup) = seat.and_then(|seat| seat.backup.clone()) else { return };
-        self.report(id, |members, now, facts| members.unreachable(id, partition, &backup, now, facts));
+        let is_there = |seat: &Seat| seat.owner.as_ref() == Some(id) && seat.backup.as_ref() == Some(&backup);
+        let lost = map.iter().filter(|(partition, seat)| *partition >= first && is_there(seat));
+        let lost: Vec<Partition> = lost.map(|(partition, _)| partition).collect();
+        self.report(id, |members, now, facts| members.unreachable(id, &lost, &backup, now, facts));
     }
 
     /// A server writes what it was told to. What it could not say is said when it is back.

@@ -19,21 +19,26 @@ fn model() -> ModelSpec {
     }
 }
 
-/// Everything is this server's, and a copy of one partition is to be made.
-fn has_to_copy(server: &Server, id: PartitionId, number: u64) {
-    let named = |name: &str| master::Server {
-        name: name.to_owned(),
-        incarnation: 1,
-        address: "127.0.0.1:1".to_owned(),
-        ..master::Server::default()
-    };
-    let map = master::ServerMap {
+fn named(name: &str) -> master::Server {
+    let (name, address) = (name.to_owned(), "127.0.0.1:1".to_owned());
+    master::Server { name, incarnation: 1, address }
+}
+
+/// Everything is the first server's, with or without copies on the second.
+fn map(backup: Option<u32>) -> master::ServerMap {
+    let seat = master::Seat { owner: Some(0), backup, origin: 1, since: 1, ..master::Seat::default() };
+    master::ServerMap {
         epoch: 1,
-        servers: vec![named("ps-0")],
-        seats: vec![master::Seat { owner: Some(0), origin: 1, since: 1, ..master::Seat::default() }; PARTITIONS],
+        servers: vec![named("ps-0"), named("ps-1")],
+        seats: vec![seat; PARTITIONS],
         model: serde_json::to_string(&model()).unwrap(),
         ..master::ServerMap::default()
-    };
+    }
+}
+
+/// Everything is this server's, and a copy of one partition is to be made.
+fn has_to_copy(server: &Server, id: PartitionId, number: u64) {
+    let map = map(None);
     let order = master::CopyOrder { partition: id.number(), number, to: Some(named("ps-1")), freeze: false };
     server.plan(&master::ServerPlan { map: Some(map), copies: vec![order], ..master::ServerPlan::default() }).unwrap();
 }
@@ -78,4 +83,21 @@ async fn a_copy_is_given_up_when_training_changes_more_than_can_be_sent() {
     assert_eq!(server.0.posts.lock(id).followers.len(), 0, "it is not begun again by the same order");
     has_to_copy(&server, id, 2);
     assert_eq!(server.0.posts.lock(id).followers.len(), 1);
+}
+
+#[tokio::test]
+async fn all_copies_that_are_out_of_reach_are_told_in_one_word() {
+    let (server, mut reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let plan = master::ServerPlan { map: Some(map(Some(1))), ..master::ServerPlan::default() };
+    let all: Vec<u32> = PartitionId::all().map(PartitionId::number).collect();
+    for when in ["when the link breaks", "with every plan as long as the map has them"] {
+        server.plan(&plan).unwrap();
+        let missing = loop {
+            if let master::from_server::Message::Unreachable(missing) = reports.recv().await.unwrap() {
+                break missing;
+            }
+        };
+        assert_eq!(missing.partitions, all, "{when}");
+        assert_eq!(missing.server.map(|server| server.name).as_deref(), Some("ps-1"), "{when}");
+    }
 }
