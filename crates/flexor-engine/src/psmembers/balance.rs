@@ -1,4 +1,4 @@
-//! Who should keep which partition: each server the same number, and as little as possible in other hands than now.
+//! Who should keep which partition: each server the same number, and little in other hands than now.
 //!
 //! A decision about where to go, not about how: [`super::moves`] takes the steps, and asks again after each of them.
 
@@ -25,7 +25,7 @@ pub(super) fn aims(map: &Map, servers: &[ServerId], copies: u32) -> Vec<Aim> {
         // What is a copy when owners are where they should be.
         let copies: Vec<Option<&ServerId>> =
             map.seats.iter().zip(&owners).map(|(seat, owner)| seat.backup_beside(owner)).collect();
-        copies::spread(&copies, &owners, servers)
+        copies::spread(&copies, &owners, servers).into_iter().map(Some).collect()
     } else {
         vec![None; owners.len()]
     };

@@ -132,8 +132,12 @@ impl PsMembers {
     }
 
     /// Forgets moves that cannot be finished, or that nobody wants any more.
+    ///
+    /// A copy that is begun is made even if it would go elsewhere by now, so that a job comes to rest: as what is under way
+    /// counts as done, each that is begun fills a gap or makes the spread more even, and so does each that is given up
+    /// because it is well where it is.
     pub(super) fn roll_back(&mut self) {
-        let aims = self.aims();
+        let (aims, lasting) = (self.aims(), self.lasting());
         let mut stuck = Vec::new();
         let (now, copy_limit) = (self.now, self.settings.copy_limit);
         let (map, present) = (&self.map, &self.present);
@@ -148,7 +152,8 @@ impl PsMembers {
                 stuck.push(*partition);
                 return false;
             }
-            let owns = map.seat(*partition).is_some_and(|seat| seat.owner.as_ref() == Some(&step.from));
+            let (Some(seat), Some(aim)) = (map.seat(*partition), aims.get(partition.0 as usize)) else { return false };
+            let owns = seat.owner.as_ref() == Some(&step.from);
             let is_present = |server: &ServerId| {
                 let here = present.get(&server.name).filter(|here| here.incarnation == server.incarnation);
                 here.is_some_and(|here| here.away_until.is_none())
@@ -156,11 +161,13 @@ impl PsMembers {
             // One that is away may be gone: nothing is given to it before it is back. Nor does anybody wait for what it
             // has begun to send; what has all of it takes over when it does not come back.
             let is_here = is_present(&step.to) && (step.phase != Phase::Copying || is_present(&step.from));
-            let aim = aims.get(partition.0 as usize);
-            let is_wanted = aim.is_some_and(|aim| match step.becomes {
+            let is_wanted = match step.becomes {
                 Becomes::Owner => aim.owner == step.to,
-                Becomes::Backup => aim.backup.as_ref() == Some(&step.to),
-            });
+                Becomes::Backup => {
+                    let is_kept = seat.backup.is_some() && (seat.backup == aim.backup || seat.is_kept_by(&step.to));
+                    lasting.contains(&step.to) && !is_kept
+                }
+            };
             owns && is_here && is_wanted
         });
         for partition in stuck {

@@ -284,6 +284,23 @@ fn a_copy_that_makes_no_progress_is_given_up_and_tried_again() {
 }
 
 #[test]
+fn a_copy_that_is_begun_is_made_though_it_would_go_elsewhere_by_now() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+    story.wants(3, &[]);
+    story.comes("ps-2", 1);
+    let copies = |story: &Story| -> Vec<u64> {
+        let copies = story.members.moves.values().filter(|step| step.becomes == moves::Becomes::Backup);
+        copies.map(|step| step.number).collect()
+    };
+    let begun = copies(&story);
+    story.wants(4, &[]);
+    story.comes("ps-3", 1);
+    assert!(!begun.is_empty() && begun.iter().all(|number| copies(&story).contains(number)));
+    story.obey();
+    assert!(story.members.is_settled() && story.members.is_redundant());
+}
+
+#[test]
 fn a_move_to_a_server_that_dies_rolls_back() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
     story.wants(2, &[]);

@@ -1,4 +1,5 @@
-//! What holds of every map and all servers: spread evenly, with nothing moved that need not be, and at rest on arrival.
+//! What holds of every map and all servers: spread evenly, with hardly anything moved that need not be, and at rest on
+//! arrival.
 
 use flexor_model::PsEpoch;
 use proptest::prelude::*;
@@ -57,24 +58,55 @@ fn step(seat: &mut Seat, aim: &Aim) -> bool {
     *seat != before
 }
 
+/// How many copies are missing, and the sum of the squares of how many each server has, when owners are where they should
+/// be.
+fn unevenness(map: &Map, aims: &[Aim], servers: &[ServerId]) -> (usize, usize) {
+    let copies = map.seats.iter().zip(aims).filter_map(|(seat, aim)| seat.backup_beside(&aim.owner));
+    let mut has: BTreeMap<&ServerId, usize> = servers.iter().map(|server| (server, 0)).collect();
+    copies.for_each(|server| {
+        has.entry(server).and_modify(|count| *count += 1);
+    });
+    (map.seats.len() - has.values().sum::<usize>(), has.values().map(|count| count * count).sum())
+}
+
 /// The fewest copies that have to be made for an even spread, of all that there are.
 fn fewest(map: &Map, aims: &[Aim], servers: &[ServerId]) -> usize {
-    fn try_all(left: &[(Option<&ServerId>, &ServerId)], taken: &mut Vec<ServerId>, servers: &[ServerId]) -> usize {
-        let Some(((copy, owner), left)) = left.split_first() else {
-            return if is_even(taken.iter(), servers) { 0 } else { usize::MAX };
-        };
-        let mut fewest = usize::MAX;
-        for server in servers.iter().filter(|server| server != owner) {
-            taken.push(server.clone());
-            let cost = usize::from(*copy != Some(server));
-            fewest = fewest.min(try_all(left, taken, servers).saturating_add(cost));
-            taken.pop();
+    let most = map.seats.len().div_ceil(servers.len());
+    // The fewest for every way in which the first partitions can be spread.
+    let mut ways = BTreeMap::from([(vec![0_usize; servers.len()], 0_usize)]);
+    for (seat, aim) in map.seats.iter().zip(aims) {
+        let copy = seat.backup_beside(&aim.owner);
+        let mut longer = BTreeMap::new();
+        for (loads, cost) in ways {
+            for (index, server) in servers.iter().enumerate().filter(|(_, server)| **server != aim.owner) {
+                let mut loads = loads.clone();
+                loads[index] += 1;
+                let cost = cost + usize::from(copy != Some(server));
+                if loads[index] <= most {
+                    longer.entry(loads).and_modify(|known: &mut usize| *known = cost.min(*known)).or_insert(cost);
+                }
+            }
         }
-        fewest
+        ways = longer;
     }
-    let places = map.seats.iter().zip(aims);
-    let places: Vec<_> = places.map(|(seat, aim)| (seat.backup_beside(&aim.owner), &aim.owner)).collect();
-    try_all(&places, &mut Vec::new(), servers)
+    let even = ways.into_iter().filter(|(loads, _)| loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 1);
+    even.map(|(_, cost)| cost).min().expect("copies can be spread evenly")
+}
+
+#[test]
+fn few_copies_are_made_that_need_not_be() {
+    let mut dice = Dice(1);
+    let (states, mut more) = (2_000, 0);
+    for _ in 0..states {
+        let (partitions, servers) = (dice.roll(11), here(2 + dice.roll(4) as usize));
+        let seats: Vec<_> = (0..partitions).map(|_| (dice.roll(8) as usize, dice.roll(8) as usize)).collect();
+        let map = map(&seats);
+        let aims = aims(&map, &servers, 2);
+        let (made, fewest) = (copied(&map, &aims).len(), fewest(&map, &aims, &servers));
+        assert!(made <= fewest + 1, "{made} are made where {fewest} would do: {map:?}");
+        more += usize::from(made > fewest);
+    }
+    assert!(more * 100 <= states, "{more} of {states} times one is made that need not be");
 }
 
 proptest! {
@@ -89,13 +121,6 @@ proptest! {
     }
 
     #[test]
-    fn no_more_copies_are_made_than_have_to_be(seats in seats(6), count in 2_usize..5) {
-        let (map, servers) = (map(&seats), here(count));
-        let aims = aims(&map, &servers, 2);
-        prop_assert_eq!(copied(&map, &aims).len(), fewest(&map, &aims, &servers));
-    }
-
-    #[test]
     fn nothing_moves_where_all_is_even(seats in seats(64), count in 2_usize..7) {
         let (mut map, servers) = (map(&seats), here(count));
         let aimed = aims(&map, &servers, 2);
@@ -106,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn each_copy_is_made_once_whatever_arrives_first(seats in seats(64), count in 2_usize..7, seed in any::<u64>()) {
+    fn each_copy_fills_a_gap_or_makes_the_spread_more_even(seats in seats(64), count in 2_usize..7, seed in any::<u64>()) {
         let (mut map, servers, mut dice) = (map(&seats), here(count), Dice(seed));
         let mut owners = aims(&map, &servers, 2);
         // Owners first: who they are to be may change while they move.
@@ -118,15 +143,22 @@ proptest! {
             }
             owners = aims(&map, &servers, 2);
         }
-        let mut left = copied(&map, &owners);
-        while !left.is_empty() {
-            let arrives = left[dice.roll(left.len() as u64) as usize];
+        // Then what is missing, and the others in any order.
+        loop {
             let now = aims(&map, &servers, 2);
+            let left = copied(&map, &now);
+            let is_missing = |index: &usize| map.seats[*index].backup.as_ref().is_none_or(|backup| !servers.contains(backup));
+            let missing: Vec<usize> = left.iter().copied().filter(is_missing).collect();
+            let next = if missing.is_empty() { left } else { missing };
+            if next.is_empty() {
+                break;
+            }
+            let before = unevenness(&map, &now, &servers);
+            let arrives = next[dice.roll(next.len() as u64) as usize];
             step(&mut map.seats[arrives], &now[arrives]);
-            let after = copied(&map, &aims(&map, &servers, 2));
-            prop_assert!(after.len() < left.len() && !after.contains(&arrives), "nothing is made twice");
-            left = after;
+            prop_assert!(unevenness(&map, &now, &servers) < before);
         }
+        prop_assert!(is_even(map.seats.iter().filter_map(|seat| seat.backup.as_ref()), &servers));
     }
 
     #[test]
