@@ -1,18 +1,48 @@
 //! The time, as a machine's owner tells it. An absence of the owner is nobody's fault: one that was stopped, or whose
-//! machine slept, has heard nobody meanwhile, so that whoever is waited for gets that time on top.
+//! machine slept, has heard nobody meanwhile. So a machine's clock stands still for it, and whoever is waited for has as
+//! long as ever.
 
 use std::time::Duration;
 
 /// How far apart two calls may be before the owner counts as having been away. Owners tick at least every second.
 const ABSENCE: Duration = Duration::from_secs(3);
 
-/// Moves a machine's time on; time that runs backwards stands still. How long the owner was away, if it was: everything
-/// that is waited for waits that much longer.
-pub(crate) fn advance(time: &mut Duration, now: Duration) -> Option<Duration> {
-    let before = std::mem::replace(time, now.max(*time));
-    let gap = time.saturating_sub(before);
-    // The first call of all begins the time.
-    (gap > ABSENCE && before > Duration::ZERO).then_some(gap)
+/// The owner's time without its absences. A machine waits by this clock alone: its moments are not the owner's, which
+/// [`Attended::told_at`] gives where one is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attended {
+    /// What the owner told last; nothing before the first call.
+    told: Option<Duration>,
+    /// Never later than that.
+    time: Duration,
+}
+
+impl Attended {
+    /// A clock that begins with the owner's time.
+    pub(crate) fn since(now: Duration) -> Self {
+        Self { told: Some(now), time: now }
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Duration {
+        self.time
+    }
+
+    /// Moves the time on. For an absence it stands still, and so it does when the owner's runs backwards.
+    pub(crate) fn advance(&mut self, now: Duration) {
+        // The first call of all begins the time.
+        let Some(told) = self.told else { return *self = Self::since(now) };
+        let gap = now.saturating_sub(told);
+        if gap <= ABSENCE {
+            self.time += gap;
+        }
+        self.told = Some(told.max(now));
+    }
+
+    /// When it is this time for the owner, if it stays.
+    pub(crate) fn told_at(&self, moment: Duration) -> Duration {
+        self.told.unwrap_or_default().saturating_add(moment.saturating_sub(self.time))
+    }
 }
 
 #[cfg(test)]
@@ -20,14 +50,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leap_forward_is_an_absence_and_one_backwards_is_nothing() {
+    fn the_clock_stands_still_for_a_leap_forward_and_for_one_backwards() {
         let seconds = Duration::from_secs;
-        let mut time = Duration::ZERO;
-        assert_eq!(advance(&mut time, seconds(1_000)), None, "the time begins");
-        assert_eq!(advance(&mut time, seconds(1_003)), None);
-        assert_eq!(advance(&mut time, seconds(900)), None);
-        assert_eq!(time, seconds(1_003));
-        assert_eq!(advance(&mut time, seconds(1_007)), Some(seconds(4)));
-        assert_eq!(time, seconds(1_007));
+        let mut clock = Attended::default();
+        let mut at = |told: u64| {
+            clock.advance(seconds(told));
+            clock.now().as_secs()
+        };
+        assert_eq!(at(1_000), 1_000, "the time begins");
+        assert_eq!(at(1_003), 1_003);
+        assert_eq!(at(900), 1_003);
+        assert_eq!(at(1_004), 1_004, "it goes on where it was");
+        assert_eq!(at(1_008), 1_004, "nobody was there");
+        assert_eq!(at(1_010), 1_006);
+        assert_eq!(clock.told_at(seconds(1_016)), seconds(1_020));
+        assert_eq!(clock.told_at(Duration::MAX), Duration::MAX);
     }
 }

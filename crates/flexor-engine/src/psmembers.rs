@@ -7,6 +7,7 @@
 //! It is *not* for parameters: a partition is a number here, and which keys are in it nobody asks. Nor does it decide
 //! how many servers there are.
 
+#[cfg(test)]
 mod absence;
 mod balance;
 mod fact;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use flexor_model::{PsEpoch, Reason};
 use serde::{Deserialize, Serialize};
 
+use crate::absence::Attended;
 pub use crate::because::Because;
 pub use fact::Fact;
 pub use map::{Map, Origin, Partition, Seat, Source};
@@ -130,7 +132,7 @@ pub struct PsMembers {
     #[serde(skip)]
     came_at: Duration,
     #[serde(skip)]
-    now: Duration,
+    clock: Attended,
 }
 
 impl PsMembers {
@@ -143,7 +145,7 @@ impl PsMembers {
     /// back. `life` is that of the journal: numbers of moves are never used again.
     pub fn resume(mut self, settings: Settings, life: u64, now: Duration) -> Self {
         self.settings = settings;
-        self.now = now;
+        self.clock = Attended::since(now);
         self.recall_answers();
         // The master before this one may have kept more.
         self.forget_old_checkpoints();
@@ -186,7 +188,7 @@ impl PsMembers {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) -> Result<(), Because> {
-        self.advance(now);
+        self.clock.advance(now);
         let known = self.present.get(&server.name).map(|present| present.incarnation);
         if let Some(life) = known.filter(|life| *life > server.incarnation) {
             let detail = format!("{} has begun a later life ({life})", server.name);
@@ -204,7 +206,7 @@ impl PsMembers {
             self.replace_lost(&Because::new(Reason::ServerReplaced, detail), facts);
         }
         if known != Some(server.incarnation) {
-            self.came_at = self.now;
+            self.came_at = self.clock.now();
         }
         self.settle(facts);
         Ok(())
@@ -212,7 +214,7 @@ impl PsMembers {
 
     /// A server was told to end, by whomever: it gives away what it keeps, and ends when it is released.
     pub fn leaves(&mut self, server: &ServerId, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         let present = self.present.get_mut(&server.name);
         if let Some(present) = present.filter(|present| present.incarnation == server.incarnation) {
             present.is_leaving = true;
@@ -222,14 +224,14 @@ impl PsMembers {
 
     /// Takes over what the controller wants.
     pub fn follow(&mut self, wanted: &Wanted, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         self.wanted = wanted.clone();
         self.settle(facts);
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         self.settle(facts);
     }
 
@@ -343,7 +345,7 @@ impl PsMembers {
         }
         let are_all = match self.wanted.expected {
             Some(expected) => servers.len() >= expected as usize,
-            None => self.now >= self.came_at + LAST_TO_COME,
+            None => self.clock.now() >= self.came_at + LAST_TO_COME,
         };
         if !are_all {
             return;

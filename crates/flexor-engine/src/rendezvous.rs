@@ -29,6 +29,7 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
+use crate::absence::Attended;
 pub use crate::because::Because;
 pub use event::Event;
 pub use fact::Fact;
@@ -67,7 +68,7 @@ pub struct Rendezvous {
     #[serde(skip)]
     announced: u32,
     #[serde(skip)]
-    now: Duration,
+    clock: Attended,
     /// Since when there are enough nodes for a round that nevertheless waits.
     #[serde(skip)]
     enough_since: Option<Duration>,
@@ -103,7 +104,7 @@ impl Rendezvous {
             arrivals: 0,
             census: Census::default(),
             announced: 0,
-            now: Duration::ZERO,
+            clock: Attended::default(),
             enough_since: None,
             newcomer_since: None,
             grace_until: Duration::ZERO,
@@ -117,7 +118,7 @@ impl Rendezvous {
     pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
         let until = now + settings.reconnect_grace;
         self.settings = settings;
-        self.now = now;
+        self.clock = Attended::since(now);
         self.census = Census::default();
         self.enough_since = None;
         self.newcomer_since = None;
@@ -134,7 +135,7 @@ impl Rendezvous {
 
     /// Takes in an event and decides.
     pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Fact> {
-        self.advance(now);
+        self.clock.advance(now);
         let mut facts = Vec::new();
         match event {
             Event::Join { id, processes } => self.join(id, processes, &mut facts),
@@ -231,7 +232,7 @@ impl Rendezvous {
             let failed = || Because::new(Reason::ProgramFailed, "a node of the world meets again, all others stand");
             return Some(self.cause.clone().unwrap_or_else(failed));
         }
-        let waited = self.newcomer_since.map(|since| self.now.saturating_sub(since))?;
+        let waited = self.newcomer_since.map(|since| self.clock.now().saturating_sub(since))?;
         let all_here = self.missing_nodes() == 0;
         (all_here || waited >= self.settings.last_call)
             .then(|| self.cause.clone().unwrap_or_else(|| Because::new(Reason::NodeJoined, "a node wants to join")))
@@ -281,9 +282,9 @@ impl Rendezvous {
             self.enough_since.map(|since| since + limit),
             self.newcomer_since.map(|since| since + self.settings.last_call),
         ] {
-            next = [next, since_limit].into_iter().flatten().filter(|moment| *moment > self.now).min();
+            next = [next, since_limit].into_iter().flatten().filter(|moment| *moment > self.clock.now()).min();
         }
-        next
+        next.map(|moment| self.clock.told_at(moment))
     }
 
     fn join(&mut self, id: MemberId, processes: Processes, facts: &mut Vec<Fact>) {
@@ -396,7 +397,7 @@ impl Rendezvous {
                 self.put(id, Place::Joined);
                 self.bring(id, *processes);
                 if *newcomer {
-                    self.newcomer_since.get_or_insert(self.now);
+                    self.newcomer_since.get_or_insert(self.clock.now());
                     self.cause.get_or_insert_with(|| Because::new(Reason::NodeJoined, format!("{id} joined")));
                 }
             }
@@ -479,7 +480,7 @@ impl Rendezvous {
     }
 
     fn put(&mut self, id: &MemberId, place: Place) {
-        let lease_until = self.now + self.settings.silence;
+        let lease_until = self.clock.now() + self.settings.silence;
         self.leases_hold_until = self.leases_hold_until.min(lease_until);
         self.arrivals += 1;
         let since = self.arrivals;

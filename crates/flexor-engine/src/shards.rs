@@ -37,6 +37,7 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
+use crate::absence::Attended;
 pub use crate::because::Because;
 pub use dataset::{DatasetError, DatasetSpec};
 pub use ending::Ending;
@@ -98,7 +99,7 @@ pub struct Shards {
     #[serde(skip)]
     nodes: BTreeSet<Arc<str>>,
     #[serde(skip)]
-    now: Duration,
+    clock: Attended,
     /// No patience ends before this.
     #[serde(skip)]
     check_at: Duration,
@@ -117,7 +118,7 @@ impl Shards {
     /// is in doubt until they do, and the patience with all others begins anew.
     pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
         self.settings = settings;
-        self.now = now;
+        self.clock = Attended::since(now);
         for grant in self.grants.values_mut() {
             let unleased = std::mem::take(&mut grant.unleased);
             unleased.iter().for_each(|batches| grant.leased.insert(batches));
@@ -166,7 +167,7 @@ impl Shards {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) -> Result<u64, Because> {
-        self.advance(now);
+        self.clock.advance(now);
         self.refuse_earlier_life(worker)?;
         if self.has_done(worker, grant) {
             return Ok(0);
@@ -199,7 +200,7 @@ impl Shards {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) -> Result<(), Because> {
-        self.advance(now);
+        self.clock.advance(now);
         self.refuse_earlier_life(worker)?;
         let open = self.held(worker, grant)?.leased.within(batches);
         for batches in open.iter() {
@@ -222,7 +223,7 @@ impl Shards {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) -> Result<Vec<(GrantId, Batches)>, Because> {
-        self.advance(now);
+        self.clock.advance(now);
         self.admit(worker, facts)?;
         self.is_here(worker);
         for (grant, batches) in acknowledged {
@@ -245,7 +246,7 @@ impl Shards {
         for grant in grants {
             let Some(held) = self.grants.get_mut(&grant) else { continue };
             held.in_doubt = false;
-            held.progress_at = self.now;
+            held.progress_at = self.clock.now();
             let mut free = held.leased.clone();
             for batches in keeps.get(&grant).into_iter().flat_map(Ranges::iter) {
                 free.remove(batches);
@@ -266,7 +267,7 @@ impl Shards {
 
     /// Time has passed: what makes no progress is taken back.
     pub fn tick(&mut self, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         self.give_up_the_absent(facts);
         self.take_back_the_stuck(facts);
         self.forget_the_idle();
@@ -378,7 +379,7 @@ impl Shards {
             None => self.greet(worker),
         }
         if let Some(known) = self.workers.get_mut(&worker.name) {
-            known.heard_at = self.now;
+            known.heard_at = self.clock.now();
         }
         Ok(())
     }
@@ -386,7 +387,7 @@ impl Shards {
     fn greet(&mut self, worker: &WorkerId) {
         let mut known = Worker::new(worker.incarnation);
         known.of_node = worker.node().is_some_and(|node| self.nodes.contains(node));
-        known.pace.progress_at = self.now;
+        known.pace.progress_at = self.clock.now();
         self.workers.insert(Arc::clone(&worker.name), known);
     }
 

@@ -15,7 +15,9 @@ pub enum ReadError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// There is nothing to read.
-    #[error("there are no records in {0}, and nothing can be learnt from them; look into it with `flexor data inspect`, and give data that has some")]
+    #[error(
+        "there are no records in {0}, and nothing can be learnt from them; look into it with `flexor data inspect`, and give data that has some"
+    )]
     NoRecords(String),
     /// A record means nothing.
     #[error(transparent)]

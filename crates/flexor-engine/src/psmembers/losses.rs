@@ -29,8 +29,8 @@ enum Alone {
 impl PsMembers {
     /// The session of a server broke.
     pub fn session_lost(&mut self, server: &ServerId, now: Duration) {
-        self.advance(now);
-        let until = self.now + GRACE;
+        self.clock.advance(now);
+        let until = self.clock.now() + GRACE;
         if let Some(present) = self.present_mut(server) {
             present.away_until = Some(until);
         }
@@ -38,7 +38,7 @@ impl PsMembers {
 
     /// A server is gone for good, as the controller says.
     pub fn gone(&mut self, server: &ServerId, because: &Because, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if self.present_mut(server).is_some() {
             self.present.remove(&server.name);
         }
@@ -55,7 +55,7 @@ impl PsMembers {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) {
-        self.advance(now);
+        self.clock.advance(now);
         let is_so = |seat: &Seat| seat.owner.as_ref() == Some(owner) && seat.backup.as_ref() == Some(backup);
         let seats = partitions.iter().filter_map(|partition| Some((*partition, self.map.seat(*partition)?)));
         let seats: Vec<(Partition, Seat)> = seats
@@ -73,7 +73,7 @@ impl PsMembers {
 
     /// Gives up servers that did not come back in time: first where others have the same, later what only they have.
     pub(super) fn give_up_the_absent(&mut self, facts: &mut Vec<Fact>) {
-        let now = self.now;
+        let now = self.clock.now();
         if self.present.values().all(|present| present.away_until.is_some()) {
             // It is the master that nobody reaches, and nobody is there who could take anything over.
             let away = self.present.values_mut().filter_map(|present| present.away_until.as_mut());
@@ -102,7 +102,7 @@ impl PsMembers {
         let here: BTreeSet<ServerId> = self.present().collect();
         self.replace(|server| here.contains(server), Alone::Orphaned, because, facts);
         let orphans = self.map.seats.iter().any(|seat| seat.owner.is_none());
-        self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.now));
+        self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.clock.now()));
     }
 
     /// Takes servers that are not `here` out of the map where somebody who is has the same.
@@ -145,7 +145,7 @@ impl PsMembers {
         let servers = self.usable();
         let Some(since) = self.orphaned_at.filter(|_| !servers.is_empty()) else { return };
         let is_complete = self.wanted.expected.is_none_or(|expected| servers.len() >= expected as usize);
-        if !is_complete && self.now < since + WAIT_FOR_REPLACEMENT {
+        if !is_complete && self.clock.now() < since + WAIT_FOR_REPLACEMENT {
             return;
         }
         self.orphaned_at = None;

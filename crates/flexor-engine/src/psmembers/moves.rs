@@ -62,8 +62,8 @@ pub(super) enum Phase {
 impl PsMembers {
     /// A copy is being made, and something of it has arrived.
     pub fn copying(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration) {
-        self.advance(now);
-        let now = self.now;
+        self.clock.advance(now);
+        let now = self.clock.now();
         if let Some(step) = self.own_move(from, partition, number) {
             step.since = now;
             self.moves_get_on();
@@ -72,8 +72,8 @@ impl PsMembers {
 
     /// The copy has caught up: from now on the owner answers nobody before the copy has the same.
     pub fn synced(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
-        let now = self.now;
+        self.clock.advance(now);
+        let now = self.clock.now();
         if let Some(step) = self.own_move(from, partition, number)
             && step.phase == Phase::Copying
         {
@@ -84,7 +84,7 @@ impl PsMembers {
 
     /// The owner has stopped, and the copy has everything.
     pub fn frozen(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if let Some(step) = self.own_move(from, partition, number)
             && step.phase == Phase::Freezing
         {
@@ -95,7 +95,7 @@ impl PsMembers {
 
     /// The owner cannot make the copy.
     pub fn failed(&mut self, from: &ServerId, partition: Partition, number: u64, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if self.own_move(from, partition, number).is_some() {
             self.give_up(partition);
         }
@@ -128,7 +128,7 @@ impl PsMembers {
 
     fn give_up(&mut self, partition: Partition) {
         self.moves.remove(&partition);
-        self.resting.insert(partition, self.now + REST);
+        self.resting.insert(partition, self.clock.now() + REST);
     }
 
     /// Forgets moves that cannot be finished, or that nobody wants any more.
@@ -139,7 +139,7 @@ impl PsMembers {
     pub(super) fn roll_back(&mut self) {
         let (aims, lasting) = (self.aims(), self.lasting());
         let mut stuck = Vec::new();
-        let (now, copy_limit) = (self.now, self.settings.copy_limit);
+        let (now, copy_limit) = (self.clock.now(), self.settings.copy_limit);
         let (map, present) = (&self.map, &self.present);
         self.moves.retain(|partition, step| {
             let limit = match step.phase {
@@ -171,7 +171,7 @@ impl PsMembers {
             owns && is_here && is_wanted
         });
         for partition in stuck {
-            self.resting.insert(partition, self.now + REST);
+            self.resting.insert(partition, self.clock.now() + REST);
         }
     }
 
@@ -180,7 +180,7 @@ impl PsMembers {
         if self.saving.is_some() {
             return;
         }
-        self.resting.retain(|_, until| *until > self.now);
+        self.resting.retain(|_, until| *until > self.clock.now());
         let aims = self.aims();
         let mut places: Vec<_> = (0..).map(Partition).zip(self.map.seats.iter().zip(&aims)).collect();
         // What is kept once only comes first.
@@ -204,14 +204,14 @@ impl PsMembers {
         for (partition, (from, to, becomes, phase)) in begun {
             self.last_move += 1;
             let number = self.last_move;
-            self.moves.insert(partition, Move { number, from, to, becomes, phase, since: self.now });
+            self.moves.insert(partition, Move { number, from, to, becomes, phase, since: self.clock.now() });
         }
     }
 
     /// Gives up copies with servers that are to leave, where nobody else can keep them and their owner is well. After a
     /// restart of the master it is not known for a while who else there is.
     pub(super) fn let_go(&mut self, facts: &mut Vec<Fact>) {
-        if self.now < self.all_known_at {
+        if self.clock.now() < self.all_known_at {
             return;
         }
         let aims = self.aims();
@@ -235,7 +235,7 @@ impl PsMembers {
 
     /// Takes the next step of every move that is ready for it; those that end give a new map.
     pub(super) fn finish_moves(&mut self, facts: &mut Vec<Fact>) {
-        let now = self.now;
+        let now = self.clock.now();
         let has_all_copies = self.new_owners().all(|step| step.phase != Phase::Copying);
         let has_stopped = self.new_owners().all(|step| step.phase == Phase::Frozen);
         let mut seats = Vec::new();

@@ -58,18 +58,6 @@ enum Phase {
     Sealing { by: ServerId, ledger: Arc<str>, parts: Vec<Arc<str>>, since: Duration },
 }
 
-impl Saving {
-    /// Everybody has that much longer.
-    pub(super) fn wait_longer(&mut self, gap: Duration) {
-        match &mut self.phase {
-            Phase::Stilling { since } | Phase::Sealing { since, .. } => *since = since.saturating_add(gap),
-            Phase::Writing { left, .. } => {
-                left.values_mut().for_each(|heard| *heard = heard.saturating_add(gap));
-            }
-        }
-    }
-}
-
 /// What a server has to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaveOrder {
@@ -94,7 +82,7 @@ impl PsMembers {
     /// What the folder for checkpoints has in it, as a server has found: the latest one that is whole with the model that
     /// it is of, and the highest number that was ever used. A job that has not begun begins with it.
     pub fn found(&mut self, latest: Option<(Checkpoint, &str)>, highest: u64, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if self.has_looked {
             return;
         }
@@ -118,13 +106,13 @@ impl PsMembers {
     /// Begins a checkpoint, if it can be: nothing new is moved from now on. Whether it is begun: one that is on its way
     /// stays the only one.
     pub fn begin_saving(&mut self, now: Duration, facts: &mut Vec<Fact>) -> bool {
-        self.advance(now);
+        self.clock.advance(now);
         let can_be = self.model.is_some() && !self.map.seats.is_empty() && self.unowned() == 0;
         let begins = self.saving.is_none() && can_be;
         if begins {
             let number = self.last_save + 1;
             self.decide(Fact::Saving { checkpoint: number }, facts);
-            self.saving = Some(Saving { number, phase: Phase::Stilling { since: self.now } });
+            self.saving = Some(Saving { number, phase: Phase::Stilling { since: self.clock.now() } });
             self.settle(facts);
         }
         begins
@@ -144,11 +132,11 @@ impl PsMembers {
 
     /// The data stands here, after so many steps where training goes in steps: servers may write.
     pub fn write(&mut self, ledger: impl Into<Arc<str>>, steps: Option<u64>, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if !self.is_still() {
             return;
         }
-        let (map, unheld, now) = (self.map.epoch, self.owners(), self.now);
+        let (map, unheld, now) = (self.map.epoch, self.owners(), self.clock.now());
         if let Some(saving) = &mut self.saving {
             let ledger = ledger.into();
             let left = unheld.iter().map(|server| (server.clone(), now)).collect();
@@ -160,18 +148,18 @@ impl PsMembers {
     /// What is being moved gets on, and a checkpoint waits for it.
     pub(super) fn moves_get_on(&mut self) {
         if let Some(Saving { phase: Phase::Stilling { since }, .. }) = &mut self.saving {
-            *since = self.now;
+            *since = self.clock.now();
         }
     }
 
     /// A server has written some of its part.
     pub fn writing(&mut self, server: &ServerId, number: u64, now: Duration) {
-        self.advance(now);
+        self.clock.advance(now);
         if let Some(Saving { number: own, phase: Phase::Writing { left, .. } }) = &mut self.saving
             && *own == number
             && let Some(heard) = left.get_mut(server)
         {
-            *heard = self.now;
+            *heard = self.clock.now();
         }
     }
 
@@ -184,7 +172,7 @@ impl PsMembers {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) {
-        self.advance(now);
+        self.clock.advance(now);
         if let Some(Saving { number: own, phase }) = &mut self.saving
             && *own == number
             && let Phase::Writing { ledger, left, unheld, parts, .. } = phase
@@ -194,7 +182,7 @@ impl PsMembers {
             parts.push(part.into());
             if left.is_empty() {
                 let (ledger, parts) = (Arc::clone(ledger), std::mem::take(parts));
-                *phase = Phase::Sealing { by: server.clone(), ledger, parts, since: self.now };
+                *phase = Phase::Sealing { by: server.clone(), ledger, parts, since: self.clock.now() };
             }
         }
         self.settle(facts);
@@ -219,7 +207,7 @@ impl PsMembers {
 
     /// The manifest is written: there is a checkpoint.
     pub fn sealed(&mut self, server: &ServerId, number: u64, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if let Some(Saving { number: own, phase: Phase::Sealing { by, ledger, .. } }) = &self.saving
             && *own == number
             && by == server
@@ -234,7 +222,7 @@ impl PsMembers {
 
     /// A server cannot write what it should.
     pub fn not_saved(&mut self, number: u64, because: Because, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         if self.saving.as_ref().is_some_and(|saving| saving.number == number) {
             self.give_up_saving(because);
         }
@@ -251,7 +239,7 @@ impl PsMembers {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) {
-        self.advance(now);
+        self.clock.advance(now);
         let because = Because::new(Reason::CheckpointDamaged, format!("checkpoint {number} cannot be read: {why}"));
         if self.checkpoints.iter().any(|known| known.number == number) {
             self.decide(Fact::Spoiled { checkpoint: number, because: because.clone() }, facts);
@@ -270,7 +258,7 @@ impl PsMembers {
             let is_lost = seats.iter().any(|(_, seat)| seat.owner.is_none());
             self.map_anew(seats, because, facts);
             if is_lost {
-                self.orphaned_at = Some(self.orphaned_at.unwrap_or(self.now));
+                self.orphaned_at = Some(self.orphaned_at.unwrap_or(self.clock.now()));
             }
         }
         self.settle(facts);
@@ -288,7 +276,7 @@ impl PsMembers {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) {
-        self.advance(now);
+        self.clock.advance(now);
         let here = self.usable();
         let place = here.iter().position(|one| one == server).map_or(0, |place| place + 1);
         let next = here.get(place).or(here.first()).unwrap_or(server);
@@ -346,7 +334,7 @@ impl PsMembers {
     pub(super) fn look_after_saving(&mut self) {
         let Some(saving) = &self.saving else { return };
         let changed = || "the servers changed while it was written".to_owned();
-        let is_late = |since: Duration, limit: Duration| self.now >= since + limit;
+        let is_late = |since: Duration, limit: Duration| self.clock.now() >= since + limit;
         let failure = match &saving.phase {
             Phase::Stilling { since } => {
                 is_late(*since, STILL_LIMIT).then(|| "what was being moved took too long".to_owned())

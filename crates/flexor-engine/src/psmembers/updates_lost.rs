@@ -43,11 +43,11 @@ impl PsMembers {
 
     /// Writes down what clients were answered with, if that is due.
     pub fn keep_answers(&mut self, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
-        if !self.versions.unkept || self.now < self.versions.kept_at + KEEP_EVERY {
+        self.clock.advance(now);
+        if !self.versions.unkept || self.clock.now() < self.versions.kept_at + KEEP_EVERY {
             return;
         }
-        (self.versions.unkept, self.versions.kept_at) = (false, self.now);
+        (self.versions.unkept, self.versions.kept_at) = (false, self.clock.now());
         let answered = self.map.iter().filter_map(|(partition, seat)| {
             let origin = seat.origin.number;
             Some((partition, origin, *self.versions.answered.get(&(partition, origin))?))

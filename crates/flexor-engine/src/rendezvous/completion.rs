@@ -48,7 +48,7 @@ impl Rendezvous {
             Verdict::Stands => self.enough_since = None,
             Verdict::Wait { enough: false, .. } => self.enough_since = None,
             Verdict::Wait { enough: true, .. } => {
-                self.enough_since.get_or_insert(self.now);
+                self.enough_since.get_or_insert(self.clock.now());
             }
             Verdict::Complete { size, because } => self.complete(size, because, facts),
         }
@@ -145,7 +145,7 @@ impl Rendezvous {
     }
 
     fn waited_for(&self, limit: Duration) -> bool {
-        self.enough_since.is_some_and(|since| self.now.saturating_sub(since) >= limit)
+        self.enough_since.is_some_and(|since| self.clock.now().saturating_sub(since) >= limit)
     }
 
     fn complete(&mut self, size: u32, because: Because, facts: &mut Vec<Fact>) {

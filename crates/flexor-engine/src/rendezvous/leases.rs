@@ -7,17 +7,16 @@ use flexor_model::Reason;
 
 use super::member::Lease;
 use super::{Because, Fact, MemberId, Place, Rendezvous, ended};
-use crate::absence;
 
 impl Rendezvous {
     pub(super) fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
-        if self.now < self.leases_hold_until {
+        if self.clock.now() < self.leases_hold_until {
             return;
         }
         let mut earliest = Duration::MAX;
         let mut lost = Vec::new();
         for (name, (life, member)) in &self.members {
-            if member.lease_until <= self.now {
+            if member.lease_until <= self.clock.now() {
                 lost.push((MemberId::new(Arc::clone(name), *life), member.lease));
             } else {
                 earliest = earliest.min(member.lease_until);
@@ -45,7 +44,11 @@ impl Rendezvous {
     /// A sidecar that was lost has a moment to come back. When everybody else of the world meets again in that moment,
     /// it was more than a sidecar that was lost, and nobody need wait.
     pub(super) fn drop_whom_all_others_left(&mut self, facts: &mut Vec<Fact>) {
-        if self.cut_off.is_empty() || self.census.joined == 0 || self.now < self.grace_until || self.closed.is_some() {
+        if self.cut_off.is_empty()
+            || self.census.joined == 0
+            || self.clock.now() < self.grace_until
+            || self.closed.is_some()
+        {
             return;
         }
         let is_left = |name: &&Arc<str>| {
@@ -66,7 +69,7 @@ impl Rendezvous {
     }
 
     pub(super) fn hear(&mut self, id: &MemberId) {
-        let until = (self.now + self.settings.silence).max(self.grace_until);
+        let until = (self.clock.now() + self.settings.silence).max(self.grace_until);
         if let Some((life, member)) = self.members.get_mut(&id.name)
             && *life == id.incarnation
         {
@@ -77,7 +80,7 @@ impl Rendezvous {
     }
 
     pub(super) fn shorten_lease(&mut self, id: &MemberId, grace: Duration) {
-        let until = (self.now + grace).max(self.grace_until);
+        let until = (self.clock.now() + grace).max(self.grace_until);
         if let Some((life, member)) = self.members.get_mut(&id.name)
             && *life == id.incarnation
             && until < member.lease_until
@@ -86,20 +89,6 @@ impl Rendezvous {
             member.lease = Lease::ConnectionLost;
             self.cut_off.insert(Arc::clone(&id.name));
             self.leases_hold_until = self.leases_hold_until.min(until);
-        }
-    }
-
-    /// Moves the time on. While the owner was away nobody could be heard.
-    pub(super) fn advance(&mut self, now: Duration) {
-        if let Some(gap) = absence::advance(&mut self.now, now) {
-            for (_, member) in self.members.values_mut() {
-                member.lease_until = member.lease_until.saturating_add(gap);
-            }
-            self.leases_hold_until = self.leases_hold_until.saturating_add(gap);
-            self.grace_until = self.grace_until.saturating_add(gap);
-            for since in [&mut self.enough_since, &mut self.newcomer_since].into_iter().flatten() {
-                *since += gap;
-            }
         }
     }
 }

@@ -317,8 +317,11 @@ fn a_lost_sidecar_has_a_moment_to_come_back() {
 fn an_absence_of_the_master_or_a_leap_of_its_clock_loses_nobody() {
     let mut story = Story::of(2, 3);
     story.join(&["a", "b", "c"]);
+    let left = |story: &Story| story.rendezvous.next_deadline().map(|deadline| deadline.saturating_sub(story.now));
+    let before = left(&story);
     story.now += Duration::from_secs(3600);
     assert_eq!(story.tell(Event::Tick), []);
+    assert_eq!(left(&story), before, "they have as long as ever");
     story.now -= Duration::from_secs(3650);
     assert_eq!(story.tell(Event::Tick), [], "backwards is standing still");
     assert_eq!(story.rendezvous.members().count(), 3);

@@ -46,7 +46,7 @@ impl Shards {
                     leased: Ranges::default(),
                     accounted: Ranges::default(),
                     in_doubt: false,
-                    progress_at: self.now,
+                    progress_at: self.clock.now(),
                 };
                 self.grants.insert(*grant, held);
                 self.last_grant = self.last_grant.max(grant.0);

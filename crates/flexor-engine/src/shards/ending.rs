@@ -26,7 +26,7 @@ impl Shards {
     /// A worker has ended for good, as whoever started it says. What it had not acknowledged is free again; of what its
     /// program failed is under suspicion.
     pub fn ended(&mut self, worker: &WorkerId, ending: Ending, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         self.end(worker, ending, facts);
         // Whoever counts its lives does not come back in this one.
         if worker.incarnation > 0 && !self.ended.contains(worker) {
@@ -41,7 +41,7 @@ impl Shards {
     /// The program of a worker has failed in a round, perhaps because it lost its peers: whose fault it was is known when
     /// the nodes have met again ([`Shards::follow`]).
     pub fn failed(&mut self, worker: &WorkerId, round: Round, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         let is_new = !self.failed.iter().any(|(known, _)| known == worker);
         if is_new && self.knows(worker) {
             self.decide(Fact::Failed { worker: worker.clone(), round }, facts);

@@ -73,7 +73,7 @@ impl Shards {
         now: Duration,
         facts: &mut Vec<Fact>,
     ) -> Result<Leased, Because> {
-        self.advance(now);
+        self.clock.advance(now);
         if !self.datasets.contains_key(&asked.dataset) {
             let detail = format!("there is no dataset {}; register it first", asked.dataset);
             return Err(Because::new(Reason::UnknownDataset, detail));
@@ -97,7 +97,7 @@ impl Shards {
         };
         let lease = self.lease_from(grant, asked.batches.max(1));
         if let (Some(known), Some(_)) = (self.workers.get_mut(&worker.name), &lease) {
-            known.pace.leased(self.now);
+            known.pace.leased(self.clock.now());
         }
         self.watch(grant);
         self.check(facts);
@@ -112,7 +112,7 @@ impl Shards {
             self.stealable.remove(&grant);
         }
         held.leased.insert(batches);
-        held.progress_at = self.now;
+        held.progress_at = self.clock.now();
         Some(Lease { grant, dataset: Arc::clone(&held.dataset), epoch: held.epoch, batches })
     }
 
@@ -190,7 +190,7 @@ impl Shards {
         let name = Arc::clone(&worker.name);
         self.decide(Fact::Granted { grant, worker, dataset, epoch, batches, promise: asked.promise, alone }, facts);
         if let Some(known) = self.workers.get_mut(&name) {
-            known.pace.last_grant = Some((batches.count, self.now));
+            known.pace.last_grant = Some((batches.count, self.clock.now()));
         }
         grant
     }
@@ -202,7 +202,7 @@ impl Shards {
             return least;
         }
         let last = self.workers.get(&worker.name).and_then(|known| known.pace.last_grant);
-        let wanted = last.map_or(least, |(count, at)| match self.now.saturating_sub(at) {
+        let wanted = last.map_or(least, |(count, at)| match self.clock.now().saturating_sub(at) {
             lasted if lasted < TOO_SMALL => count.saturating_mul(2),
             lasted if lasted > TOO_LARGE => count / 2,
             _ => count,

@@ -29,7 +29,7 @@ impl Shards {
     /// Takes over how the nodes stand: workers of nodes that are gone are lost, and where the nodes have met again, of
     /// those whose program failed in a round the first is to blame if it was the program that ended it, and nobody else.
     pub fn follow(&mut self, nodes: &Nodes, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         self.judge(nodes, facts);
         let pending: BTreeSet<WorkerId> = self.failed.iter().map(|(worker, _)| worker.clone()).collect();
         let mut lost = Vec::new();
@@ -54,7 +54,7 @@ impl Shards {
     /// something under the name of one that is over is lost; so is who has no session, and no pod any more. A master that
     /// has just begun hears only of pods that are there, and need not wait for those of before.
     pub fn pods_stand(&mut self, here: &BTreeSet<&str>, over: &BTreeSet<&str>, now: Duration, facts: &mut Vec<Fact>) {
-        self.advance(now);
+        self.clock.advance(now);
         let is_lost = |id: &WorkerId, worker: &Worker| {
             let is_gone = worker.away_until.is_some() && id.node().is_none() && !here.contains(&*id.name);
             over.contains(&*id.name) || is_gone

@@ -11,7 +11,6 @@ use flexor_model::Reason;
 
 use super::grant::{Grant, GrantId};
 use super::{Because, Ending, Fact, Settings, Shards, WorkerId};
-use crate::absence;
 
 const TIMES: u32 = 3;
 /// What a worker has whose session broke. Whoever started it says sooner what has become of it.
@@ -32,25 +31,10 @@ impl Shards {
 
     /// The last session of a worker broke: it has a moment to come back.
     pub fn is_away(&mut self, worker: &WorkerId, now: Duration) {
-        self.advance(now);
-        let until = self.now + AFTER_SESSION;
+        self.clock.advance(now);
+        let until = self.clock.now() + AFTER_SESSION;
         if let Some(known) = self.life_of(worker) {
             known.away_until = Some(until);
-        }
-    }
-
-    /// Moves the time on. While the owner was away nobody could acknowledge anything, or come back.
-    pub(super) fn advance(&mut self, now: Duration) {
-        if let Some(gap) = absence::advance(&mut self.now, now) {
-            for held in self.grants.values_mut() {
-                held.progress_at = held.progress_at.saturating_add(gap);
-            }
-            for worker in self.workers.values_mut() {
-                worker.pace.progress_at = worker.pace.progress_at.saturating_add(gap);
-                worker.pace.busy_since = worker.pace.busy_since.map(|since| since + gap);
-                worker.away_until = worker.away_until.map(|until| until.saturating_add(gap));
-            }
-            self.check_at = self.check_at.saturating_add(gap);
         }
     }
 
@@ -63,7 +47,7 @@ impl Shards {
         batches: u64,
         facts: &mut Vec<Fact>,
     ) {
-        let now = self.now;
+        let now = self.clock.now();
         if let Some(held) = self.grants.get_mut(&grant) {
             held.progress_at = now;
         }
@@ -90,7 +74,8 @@ impl Shards {
 
     /// Those whose session broke and who did not come back are lost.
     pub(super) fn give_up_the_absent(&mut self, facts: &mut Vec<Fact>) {
-        let late = self.workers.iter().filter(|(_, worker)| worker.away_until.is_some_and(|until| until <= self.now));
+        let late =
+            self.workers.iter().filter(|(_, worker)| worker.away_until.is_some_and(|until| until <= self.clock.now()));
         let late: Vec<WorkerId> =
             late.map(|(name, worker)| WorkerId::new(Arc::clone(name), worker.incarnation)).collect();
         for worker in late {
@@ -99,14 +84,14 @@ impl Shards {
     }
 
     pub(super) fn take_back_the_stuck(&mut self, facts: &mut Vec<Fact>) {
-        if self.now < self.check_at {
+        if self.clock.now() < self.check_at {
             return;
         }
         let mut stuck = Vec::new();
         let mut next = Duration::MAX;
         for (grant, held) in &self.grants {
             match self.deadline(held) {
-                Some(deadline) if deadline <= self.now => stuck.push(*grant),
+                Some(deadline) if deadline <= self.clock.now() => stuck.push(*grant),
                 Some(deadline) => next = next.min(deadline),
                 None => {}
             }
@@ -116,7 +101,7 @@ impl Shards {
             let held = &self.grants[&grant];
             let (worker, batches) = (held.worker.clone(), held.leased.count());
             let since = self.workers.get(&worker.name).map_or(held.progress_at, |known| known.pace.progress_at);
-            let waited = self.now.saturating_sub(since.min(held.progress_at));
+            let waited = self.clock.now().saturating_sub(since.min(held.progress_at));
             let detail = format!("{worker} made no progress with lease {grant} for {} s", waited.as_secs());
             self.take_grant(grant, Ending::Lost, 0, &Because::new(Reason::LeaseExpired, detail), facts);
             // It may only be slower than it was: the next time it has longer.
@@ -129,7 +114,7 @@ impl Shards {
     /// Those that hold nothing and have not been heard for long are forgotten when there are many.
     pub(super) fn forget_the_idle(&mut self) {
         if self.workers.len() > MOST_WORKERS {
-            let before = self.now.saturating_sub(IDLE);
+            let before = self.clock.now().saturating_sub(IDLE);
             self.workers.retain(|_, worker| !worker.grants.is_empty() || worker.heard_at >= before);
         }
     }

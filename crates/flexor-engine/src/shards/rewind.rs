@@ -38,7 +38,7 @@ impl Shards {
     /// Goes back to a position: all leases are void, and what was accounted for since then is open again. A dataset that
     /// the position does not know begins anew. Gives how many records that makes open.
     pub fn restore(&mut self, position: Position, now: Duration, facts: &mut Vec<Fact>) -> Result<u64, Because> {
-        self.advance(now);
+        self.clock.advance(now);
         for (name, at) in &position.datasets {
             let known = self.datasets.get(name).map(|dataset| &dataset.spec);
             if let Some(spec) = known.filter(|spec| **spec != at.spec) {

@@ -51,7 +51,8 @@ async fn data_without_records_is_refused() {
 async fn the_header_of_test_data_is_looked_at_too() {
     let names = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
                  capital_gain,capital_loss,hours_per_week,native_country\n";
-    let person = "1,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba\n";
+    let person =
+        "1,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba\n";
     let (_folder, plan) = plan(&[names, person].concat(), &[&names.replace("race", "shoe_size"), person].concat());
     let refused = refusal(&plan).await;
     assert!(refused.contains("test.csv has column shoe_size in place 10, where schema census has race"), "{refused}");

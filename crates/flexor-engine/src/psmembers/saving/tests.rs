@@ -324,7 +324,7 @@ fn what_a_lost_beginning_began_with_is_lost_too() {
 #[test]
 fn what_clients_were_answered_with_is_known_to_the_next_master() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
-    let (members, facts, now) = (&mut story.members, &mut story.facts, story.now + Duration::from_secs(5));
+    let (members, facts, now) = (&mut story.members, &mut story.facts, story.now + Duration::from_secs(3));
     members.answered(Partition(3), 1, 90, facts);
     members.keep_answers(now, facts);
     members.answered(Partition(3), 1, 100, facts);

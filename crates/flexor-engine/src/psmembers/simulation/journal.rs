@@ -121,7 +121,7 @@ fn durable(members: &PsMembers) -> impl PartialEq + fmt::Debug + '_ {
         orphaned_at: _,
         all_known_at: _,
         came_at: _,
-        now: _,
+        clock: _,
     } = members;
     (model, map, checkpoints, last_save, rewound, restorations, lost, kept_answers)
 }
