@@ -5,6 +5,8 @@
 //! refused when it is acknowledged, and nothing follows from that: somebody else does it.
 
 mod session;
+#[cfg(test)]
+mod tests;
 
 use flexor_model::Reason;
 use flexor_ps::dial::Dialer;
@@ -31,6 +33,9 @@ pub enum LedgerError {
     /// The master's address is none.
     #[error("the master's address cannot be used: {0}")]
     Address(String),
+    /// It does not speak with this worker, and says why.
+    #[error("the master refuses this worker: {0}")]
+    Declined(String),
     /// It refuses what was asked, and says why.
     #[error("{reason}: {detail}")]
     Refused {
@@ -158,7 +163,7 @@ impl Ledger {
     async fn ask(&self, op: wire::request::Op) -> Result<wire::reply::Result, LedgerError> {
         let (answer, awaited) = oneshot::channel();
         self.asked.send(Asked { op, answer }).await.map_err(|_| LedgerError::Ended)?;
-        match awaited.await.map_err(|_| LedgerError::Ended)? {
+        match awaited.await.map_err(|_| LedgerError::Ended)?? {
             wire::reply::Result::Refusal(wire::Refusal { reason: word, detail }) => Err(match word.parse() {
                 Ok(reason) => LedgerError::Refused { reason, detail },
                 Err(_) => LedgerError::RefusedOtherwise { word, detail },

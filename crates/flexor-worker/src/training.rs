@@ -311,6 +311,8 @@ fn not_registered(data: String, why: LedgerError) -> TrainingError {
             let what = detail.split(';').next().unwrap_or_default();
             TrainingError::OtherData { data, what: format!("{reason}: {what}") }
         }
+        // That has nothing to do with the data.
+        why @ LedgerError::Declined(_) => TrainingError::Ledger(why),
         why => TrainingError::Register { data, why },
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use flexor_ps::dial::Way;
+use flexor_ps::dial::{Way, is_final};
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 
 use super::{LedgerError, WorkerName};
 
@@ -23,7 +23,7 @@ const COME_BACK: u64 = 1;
 /// Something to be asked.
 pub(super) struct Asked {
     pub(super) op: wire::request::Op,
-    pub(super) answer: oneshot::Sender<wire::reply::Result>,
+    pub(super) answer: oneshot::Sender<Result<wire::reply::Result, LedgerError>>,
 }
 
 pub(super) struct Session {
@@ -57,15 +57,32 @@ impl Session {
                 let (requests, receiver) = mpsc::channel(64);
                 // Whatever is asked of a master comes after what it has to know.
                 let back = self.request(COME_BACK, wire::request::Op::ComeBack(self.come_back()));
-                let said = requests.send(back).await;
-                if said.is_ok()
-                    && let Ok(replies) = client.session(ReceiverStream::new(receiver)).await
-                    && self.talk(requests, replies.into_inner()).await.is_err()
-                {
-                    return;
+                let begun = match requests.send(back).await {
+                    Ok(()) => client.session(ReceiverStream::new(receiver)).await,
+                    Err(_) => Err(Status::unavailable("nobody takes the first word")),
+                };
+                match begun {
+                    Ok(replies) => {
+                        if self.talk(requests, replies.into_inner()).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(status) if is_final(&status) => return self.declined(status.message()).await,
+                    Err(_) => {}
                 }
             }
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Tells everybody who asks, or has asked, that the master will not speak with this worker.
+    async fn declined(mut self, why: &str) {
+        let waiting = std::mem::take(&mut self.open).into_values();
+        for asked in waiting {
+            let _ = asked.answer.send(Err(LedgerError::Declined(why.to_owned())));
+        }
+        while let Some(asked) = self.asked.recv().await {
+            let _ = asked.answer.send(Err(LedgerError::Declined(why.to_owned())));
         }
     }
 
@@ -129,7 +146,7 @@ impl Session {
             _ => {}
         }
         // Who does not wait any more does not want to know.
-        let _ = asked.answer.send(result);
+        let _ = asked.answer.send(Ok(result));
     }
 
     fn come_back(&self) -> wire::ComeBack {
