@@ -57,6 +57,14 @@ pub enum DescriptionError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// The options are such that nothing can come of them.
+    #[error("{name} is refused: {problem}")]
+    Unfit {
+        /// Whose options they are.
+        name: String,
+        /// What is wrong with them, and what would be right.
+        problem: String,
+    },
 }
 
 fn options_of(known: &[&str]) -> String {

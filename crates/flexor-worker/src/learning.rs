@@ -11,6 +11,14 @@ const NAMES: &[&str] = &["sgd", "adagrad", "adam"];
 /// Keras has it.
 pub fn read_optimizer(text: &str) -> Result<Optimizer, DescriptionError> {
     let described = Described::parse(text)?;
+    let optimizer = optimizer_of(&described)?;
+    match optimizer.check() {
+        Ok(()) => Ok(optimizer),
+        Err(problem) => Err(DescriptionError::Unfit { name: described.name.to_owned(), problem: problem.to_string() }),
+    }
+}
+
+fn optimizer_of(described: &Described<'_>) -> Result<Optimizer, DescriptionError> {
     let number = |option, default| described.option(option, default, positive);
     match described.name {
         "sgd" => {
@@ -71,5 +79,9 @@ mod tests {
         assert_eq!(message, "there is no optimizer \"ftrl\"; choose one of sgd, adagrad, adam");
         let message = read_optimizer("adam:learning_rate=-1").unwrap_err().to_string();
         assert_eq!(message, "adam: learning_rate=-1 is refused: write a number that is not negative");
+        let message = read_optimizer("adam:beta1=1").unwrap_err().to_string();
+        assert_eq!(message, "adam is refused: the beta1 is 1; it must be at least 0 and below 1");
+        let message = read_optimizer("sgd:nesterov=true").unwrap_err().to_string();
+        assert_eq!(message, "sgd is refused: nesterov needs a momentum above 0");
     }
 }

@@ -144,7 +144,8 @@ impl Optimizer {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), OptimizerError> {
+    /// Whether its numbers are such that it can take steps.
+    pub fn check(&self) -> Result<(), OptimizerError> {
         const RATE: &str = "it must be finite and not negative";
         const BELOW_1: &str = "it must be at least 0 and below 1";
         let rate = |what, value: f32| match value.is_finite() && value >= 0.0 {
