@@ -94,6 +94,15 @@ impl Columns {
         self.columns.iter().map(|column| &column.name)
     }
 
+    /// Whether a first line is a record, and names nothing: it has a label where a name would stand.
+    pub(super) fn is_record(&self, first_line: &[String]) -> bool {
+        let Some((column, cell)) = self.columns.iter().zip(first_line).next() else { return false };
+        match column.role {
+            Role::Label { no, yes } => column.label(Cell::Text(cell.as_bytes()), no, yes).is_ok(),
+            Role::Count | Role::Measure { .. } | Role::Category { .. } | Role::Unused => false,
+        }
+    }
+
     pub(super) fn inputs(&self) -> Inputs {
         let count = |wanted: fn(&Role) -> bool| self.columns.iter().filter(|column| wanted(&column.role)).count();
         Inputs {

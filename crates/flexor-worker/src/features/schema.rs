@@ -64,6 +64,30 @@ pub enum SchemaError {
         /// The schema.
         schema: Schema,
     },
+    /// The header names other things than the schema has.
+    #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_deref()))]
+    OtherColumns {
+        /// The data.
+        data: String,
+        /// The column.
+        column: String,
+        /// Its place, from 1.
+        place: usize,
+        /// What the schema has there.
+        wanted: String,
+        /// The schema.
+        schema: Schema,
+        /// The schema whose columns these are, where there is one.
+        fits: Option<Box<Schema>>,
+    },
+}
+
+/// What to do about columns of another schema.
+fn fitting(fits: Option<&Schema>) -> String {
+    match fits {
+        Some(schema) => format!("its columns are those of --schema {schema}"),
+        None => "choose the schema that fits the file, or name its columns as the schema does".to_owned(),
+    }
 }
 
 const NAMES: &[&str] = &["clicks", "census", "digits"];
@@ -77,7 +101,8 @@ impl Schema {
     }
 
     /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
-    /// names of its own, but not the schema's in another order.
+    /// names of its own, but not the schema's in another order; where a schema says what each column is, it has to have
+    /// these.
     pub fn of_data(chosen: Option<&Self>, columns: Option<&[String]>, data: &str) -> Result<Self, SchemaError> {
         let Some(schema) = chosen else {
             return columns.and_then(Self::of_columns).ok_or_else(|| SchemaError::Unknown(data.to_owned()));
@@ -89,13 +114,35 @@ impl Schema {
             places.filter_map(|(name, found, wanted)| Some((name, found, wanted.filter(|wanted| *wanted != found)?)))
         });
         match elsewhere.into_iter().next() {
-            None => Ok(schema.clone()),
+            None => schema.named_in(columns, data).map(|()| schema.clone()),
             Some((column, found, wanted)) => Err(SchemaError::OtherOrder {
                 data: data.to_owned(),
                 column: column.clone(),
                 found: found + 1,
                 wanted: wanted + 1,
                 schema: schema.clone(),
+            }),
+        }
+    }
+
+    /// Whether a header names what the schema has, where its columns are always the same. What the label is called does
+    /// not matter, nor how words are joined in a name.
+    fn named_in(&self, columns: Option<&[String]>, data: &str) -> Result<(), SchemaError> {
+        let (Self::Census, Some(columns), Some(known)) = (self, columns, Columns::of(self)) else { return Ok(()) };
+        if known.is_record(columns) {
+            return Ok(());
+        }
+        let joined = |name: &str| name.to_lowercase().replace(['-', ' ', '.'], "_");
+        let pairs = columns.iter().zip(known.names()).enumerate().skip(1);
+        match pairs.into_iter().find(|(_, (column, wanted))| joined(column) != **wanted) {
+            None => Ok(()),
+            Some((at, (column, wanted))) => Err(SchemaError::OtherColumns {
+                data: data.to_owned(),
+                column: column.clone(),
+                place: at + 1,
+                wanted: wanted.clone(),
+                schema: self.clone(),
+                fits: Self::of_columns(columns).map(Box::new),
             }),
         }
     }

@@ -109,10 +109,11 @@ fn a_table_is_known_by_its_columns() {
     assert_eq!(of("label,n0,n1,c0"), Some(Schema::Clicks { numbers: 2, fields: 1, scale: Scale::Plain }));
     assert_eq!(of("label,c0,n0"), None);
     assert_eq!(of("label,clicks,name"), None);
-    let census = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
-                  capital_gain,capital_loss,hours_per_week,native_country";
-    assert_eq!(of(census), Some(Schema::Census));
+    assert_eq!(of(CENSUS), Some(Schema::Census));
 }
+
+const CENSUS: &str = "label,age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,\
+                      capital_gain,capital_loss,hours_per_week,native_country";
 
 #[test]
 fn a_click_is_the_same_from_either_kind_of_file() {
@@ -146,4 +147,24 @@ fn columns_may_have_other_names_but_not_another_order() {
     );
     let unknown = Schema::of_data(None, Some(&columns("clicked,price")), "mine.csv").unwrap_err().to_string();
     assert!(unknown.contains("mine.csv") && unknown.contains("clicks:numbers=13,fields=26"), "{unknown}");
+}
+
+#[test]
+fn the_columns_of_a_census_have_to_be_those_of_a_census() {
+    let columns = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let of = |text: &str| Schema::of_data(Some(&Schema::Census), Some(&columns(text)), "people.csv");
+    assert_eq!(of(CENSUS), Ok(Schema::Census));
+    assert_eq!(of(&CENSUS.replace("label", "income").replace('_', "-").replace("age", "Age")), Ok(Schema::Census));
+    let person = "0,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba";
+    assert_eq!(of(person), Ok(Schema::Census), "no header");
+    let told = of("label,n0,n1,n2,n3,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9").unwrap_err().to_string();
+    let place = "people.csv has column n0 in place 2, where schema census has age; ";
+    assert_eq!(told, format!("{place}its columns are those of --schema clicks:numbers=4,fields=10"));
+    let told = of(&CENSUS.replace("race", "shoe_size")).unwrap_err().to_string();
+    assert!(
+        told.ends_with(
+            "where schema census has race; choose the schema that fits the file, or name its columns as the schema does"
+        ),
+        "{told}"
+    );
 }
