@@ -9,7 +9,8 @@
 //! | RecordIO | text | a line |
 //! | RecordIO | RecordIO | itself, in other chunks, with another compressor or in other files |
 //!
-//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped.
+//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped
+//! and others are left.
 
 mod columns;
 mod files;
@@ -112,7 +113,8 @@ pub enum ConvertError {
 ///
 /// # Errors
 ///
-/// It makes no sense, or something cannot be read or written. Files that were whole by then stay.
+/// It makes no sense, something cannot be read or written, or all records are damaged. Files that were whole by then
+/// stay.
 pub fn convert(
     dataset: &Dataset,
     conversion: &Conversion,
@@ -139,6 +141,11 @@ pub fn convert(
         converted.damaged += progress.damaged;
         told(end);
         next = end;
+    }
+    if converted.records == 0
+        && let Some(damage) = dataset.damage().into_iter().next()
+    {
+        return Err(DataError::NothingLeft(damage).into());
     }
     converted.files = files.finish()?;
     Ok(converted)

@@ -21,6 +21,9 @@ use crate::format::{CsvHeader, Format};
 use crate::recordio::{Chunk, Chunks, FileKey};
 use source::{Failure, Source};
 
+/// How many records are read at once while one is looked for that is not damaged.
+const AT_ONCE: u64 = 1024;
+
 /// How a dataset is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -191,6 +194,30 @@ impl Dataset {
             at += 1;
         }
         Ok(progress)
+    }
+
+    /// The first record that can be had; none where there are no records.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, the first record is damaged and not to be skipped, or all records are damaged.
+    pub fn first(&self) -> Result<Option<Vec<u8>>, DataError> {
+        let mut first = None;
+        let mut next = 0;
+        while first.is_none() && next < self.records {
+            // Mostly it is record 0.
+            let end = if next == 0 { 1 } else { self.records.min(next + AT_ONCE) };
+            self.read(next..end, &mut |record| {
+                if let (None, Content::Whole(bytes)) = (&first, record.content) {
+                    first = Some(bytes.to_vec());
+                }
+            })?;
+            next = end;
+        }
+        match (first, self.damage().into_iter().next()) {
+            (None, Some(damage)) => Err(DataError::NothingLeft(damage)),
+            (first, _) => Ok(first),
+        }
     }
 
     /// Where a record begins in its file, of files of lines.

@@ -66,6 +66,9 @@ pub enum DataError {
     /// A part of a file is damaged.
     #[error("{0}; restore the file, or leave such records out with --damaged skip")]
     Damaged(Damage),
+    /// All that there is is damaged, and to leave it out would leave nothing.
+    #[error("none of the records can be read: {0}; restore the file")]
+    NothingLeft(Damage),
     /// An IDX file that contradicts itself or its other half.
     #[error("{}: {why}", path.display())]
     Idx {

@@ -14,6 +14,12 @@ pub enum ReadError {
     /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// There is nothing to read.
+    #[error(
+        "there are no records in {0}, and nothing can be learnt from it; see what is there with `flexor data inspect`, and \
+         give data that has some"
+    )]
+    NoRecords(String),
     /// A record means nothing.
     #[error(transparent)]
     Record(#[from] BadRecord),

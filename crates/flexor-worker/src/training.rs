@@ -10,6 +10,8 @@ mod learner;
 mod other_model;
 mod preparing;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,7 +107,7 @@ impl Place {
 fn advice(why: &ReadError) -> &'static str {
     match why {
         ReadError::Record(_) => "; or leave such records out with --damaged skip",
-        ReadError::Data(_) | ReadError::AllRecords(_) => "",
+        ReadError::Data(_) | ReadError::NoRecords(_) | ReadError::AllRecords(_) => "",
     }
 }
 
@@ -227,11 +229,11 @@ pub enum Told<'a> {
 /// Trains until all data is learnt. `tell` hears how it stands, now and then.
 pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -> Result<Outcome, TrainingError> {
     let options = Options { on_damage: plan.on_damage, ..Options::default() };
-    let dataset = Arc::new(Dataset::open(&plan.data, &options).map_err(ReadError::from)?);
+    let dataset = opened(&plan.data, &options)?;
     // Better to know now that it cannot be read than when everything is learnt.
     let test = match &plan.test_data[..] {
         [] => None,
-        paths => Some(Arc::new(Dataset::open(paths, &options).map_err(ReadError::from)?)),
+        paths => Some(opened(paths, &options)?),
     };
     let schema = schema_of(plan, &dataset)?;
     let features = Features::new(&schema);
@@ -303,6 +305,15 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         tracing::warn!(%damage, "records are left out");
     }
     Ok(learner.outcome)
+}
+
+/// Data that has records.
+fn opened(data: &[PathBuf], options: &Options) -> Result<Arc<Dataset>, ReadError> {
+    let dataset = Dataset::open(data, options)?;
+    match dataset.first()? {
+        Some(_) => Ok(Arc::new(dataset)),
+        None => Err(ReadError::NoRecords(named(data))),
+    }
 }
 
 fn not_registered(data: String, why: LedgerError) -> TrainingError {

@@ -59,3 +59,24 @@ fn what_makes_no_sense_is_refused_and_writes_nothing() {
     let existing = convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap_err();
     assert!(existing.to_string().contains("is there already"));
 }
+
+#[test]
+fn where_all_records_are_damaged_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.csv"), "x,y\n1,2\n3,4\n").unwrap();
+    convert_to(&path("a.csv"), &path("a.recordio"), RECORD_IO, None).unwrap();
+    let mut bytes = std::fs::read(path("a.recordio")).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(path("a.recordio"), bytes).unwrap();
+    let options = Options { on_damage: crate::OnDamage::Skip, ..Options::default() };
+    let dataset = Dataset::open(&[path("a.recordio")], &options).unwrap();
+    for (target, to) in [(Target::Csv, "b.csv"), (RECORD_IO, "b.recordio")] {
+        let conversion = Conversion { target, to: path(to), records_per_file: None, existing: Existing::Keep };
+        let refused = convert(&dataset, &conversion, &mut |_| {}).unwrap_err().to_string();
+        assert!(refused.starts_with("none of the records can be read: "), "{refused}");
+        assert!(refused.contains("a.recordio: damaged at byte 0, records 0 to 1: checksum mismatch"), "{refused}");
+        assert!(!path(to).exists());
+    }
+}

@@ -193,3 +193,18 @@ fn a_last_row_without_an_end_may_be_whole() {
         Folder::with(&[("a.csv", table)]).open(OnDamage::Fail).unwrap();
     }
 }
+
+#[test]
+fn the_first_record_is_the_first_that_is_not_damaged() {
+    let mut file = record_io(0, 5);
+    let chunk = record_io(0, 2).len();
+    file[25] ^= 1;
+    file[chunk + 25] ^= 1;
+    let folder = Folder::with(&[("a", &file)]);
+    assert!(matches!(folder.open(OnDamage::Fail).unwrap().first(), Err(DataError::Damaged(_))));
+    assert_eq!(folder.open(OnDamage::Skip).unwrap().first().unwrap(), Some(b"r0004".to_vec()));
+    fs::write(folder.path("a"), &file[..2 * chunk]).unwrap();
+    assert!(matches!(folder.open(OnDamage::Skip).unwrap().first(), Err(DataError::NothingLeft(_))));
+    fs::write(folder.path("a"), []).unwrap();
+    assert_eq!(folder.open(OnDamage::Fail).unwrap().first().unwrap(), None);
+}
