@@ -82,7 +82,7 @@ pub enum PredictionError {
 pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
     let dataset = Dataset::open(&plan.data, &Options::default()).map_err(ReadError::from)?;
     let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
-    let schema = Schema::of_dataset(plan.schema.as_ref(), &dataset, &named)?;
+    let schema = Schema::of_dataset::<PredictionError>(plan.schema.as_ref(), &dataset, &named)?;
     let mut scorer = Scorer::new(Arc::new(dataset), &schema, &plan.architecture, plan.batch)?;
     let saved = SavedModel::open(&plan.checkpoints, plan.number.map(CheckpointId), u64::MAX)?;
     check_model(&scorer, &saved)?;

@@ -240,7 +240,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     let model = plan.architecture.build(features.inputs())?;
     let scorer = |data: &Arc<Dataset>| Scorer::new(data.clone(), &schema, &plan.architecture, plan.batch);
     if let Some(test) = &test {
-        Schema::of_dataset(Some(&schema), test, &named(&plan.test_data))?;
+        Schema::of_dataset::<TrainingError>(Some(&schema), test, &named(&plan.test_data))?;
         let tried = scorer(test)?.try_first();
         tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why })?;
     }
@@ -330,7 +330,7 @@ fn not_registered(data: String, why: LedgerError) -> TrainingError {
 }
 
 fn schema_of(plan: &Plan, dataset: &Dataset) -> Result<Schema, TrainingError> {
-    Ok(Schema::of_dataset(plan.schema.as_ref(), dataset, &named(&plan.data))?)
+    Schema::of_dataset(plan.schema.as_ref(), dataset, &named(&plan.data))
 }
 
 /// Data, in a word.

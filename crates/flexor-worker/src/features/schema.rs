@@ -1,12 +1,14 @@
 //! What a record means: chosen with text such as `clicks:numbers=4,fields=10`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use flexor_data::{Dataset, Format};
+use flexor_data::{Dataset, Format, example};
 use thiserror::Error;
 
 use super::columns::Columns;
+use crate::ReadError;
 use crate::described::{Described, DescriptionError, whole};
 
 /// What records are.
@@ -95,9 +97,19 @@ const MOST_COLUMNS: usize = 1000;
 
 impl Schema {
     /// What the records of a dataset mean: as was chosen, or as can be seen.
-    pub(crate) fn of_dataset(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, SchemaError> {
-        let seen = (dataset.format() == Format::Idx).then_some(Self::Digits);
-        Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)
+    pub(crate) fn of_dataset<E>(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, E>
+    where
+        E: From<ReadError> + From<SchemaError>,
+    {
+        let seen = match (chosen, dataset.format()) {
+            (Some(_), _) | (None, Format::Csv | Format::Text) => None,
+            (None, Format::Idx) => Some(Self::Digits),
+            (None, Format::RecordIo) => {
+                let first = dataset.first().map_err(ReadError::from)?;
+                first.and_then(|record| Self::of_example(&record))
+            }
+        };
+        Ok(Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)?)
     }
 
     /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
@@ -149,10 +161,31 @@ impl Schema {
 
     /// The schema of a table with these columns, where they are those of one.
     pub fn of_columns(columns: &[String]) -> Option<Self> {
-        let count = |letter: char| columns.iter().filter(|name| name.starts_with(letter)).count();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        Self::of_tables(&names).find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
+    }
+
+    /// The schema of an example with these features, where they are those of one: in any order, for they have names.
+    fn of_example(record: &[u8]) -> Option<Self> {
+        let features = example::read(record).ok()?;
+        let names: BTreeSet<&str> = features.iter().map(|(name, _)| *name).collect();
+        if names == BTreeSet::from(["image", "label"]) {
+            return Some(Self::Digits);
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        Self::of_tables(&names).find(|schema| {
+            Columns::of(schema).is_some_and(|known| {
+                let known: BTreeSet<&str> = known.names().map(String::as_str).collect();
+                known.into_iter().eq(names.iter().copied())
+            })
+        })
+    }
+
+    /// The schemas that a table with such columns could have.
+    fn of_tables(names: &[&str]) -> impl Iterator<Item = Self> + use<> {
+        let count = |letter: char| names.iter().filter(|name| name.starts_with(letter)).count();
         let (numbers, fields) = (count('n'), count('c'));
-        let candidates = [Self::Census, Self::Clicks { numbers, fields, scale: Scale::default() }];
-        candidates.into_iter().find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
+        [Self::Census, Self::Clicks { numbers, fields, scale: Scale::default() }].into_iter()
     }
 }
 

@@ -1,6 +1,16 @@
+use std::path::PathBuf;
+
 use flexor_data::example::ExampleWriter;
+use flexor_data::generate::census::Census;
+use flexor_data::generate::clicks::Clicks;
+use flexor_data::generate::digits::{self, DigitsFormat};
+use flexor_data::generate::{self, TableFormat};
+use flexor_data::output::Existing;
+use flexor_data::recordio::{Compressor, WriterOptions};
+use flexor_data::{Dataset, Options};
 
 use super::*;
+use crate::training::TrainingError;
 
 fn read(schema: &str, records: &[&str]) -> Result<Batch, BadRecord> {
     let mut features = Features::new(&schema.parse().unwrap());
@@ -167,4 +177,37 @@ fn the_columns_of_a_census_have_to_be_those_of_a_census() {
         ),
         "{told}"
     );
+}
+
+/// What RecordIO of twenty records that are made up is taken for, with a flaw in it or without.
+fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::Plan, WriterOptions)) -> Result<Schema, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let out: PathBuf = folder.path().join("made.recordio");
+    let plan = generate::Plan { out: out.clone(), records: 20, test_records: 0, existing: Existing::Keep };
+    make(&plan, WriterOptions { compressor: Compressor::None, chunk_limit: 1 << 20 });
+    if let Some(at) = flaw {
+        let mut bytes = std::fs::read(&out).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&out, bytes).unwrap();
+    }
+    let dataset = Dataset::open(&[out], &Options::default()).unwrap();
+    Schema::of_dataset(None, &dataset, "made.recordio").map_err(|error: TrainingError| error.to_string())
+}
+
+#[test]
+fn made_up_records_are_known_by_their_features() {
+    let table = |table: &dyn generate::Table, flaw| {
+        seen_in(flaw, |plan, options| {
+            generate::write_table(table, plan, TableFormat::RecordIo(options), &mut |_| {}).unwrap();
+        })
+    };
+    let clicks = Clicks::new(7);
+    assert_eq!(table(&clicks, None), Ok(Schema::Clicks { numbers: 4, fields: 10, scale: Scale::Plain }));
+    assert_eq!(table(&Census::new(7), None), Ok(Schema::Census));
+    let images = |plan: &generate::Plan, options| {
+        digits::write(1, plan, DigitsFormat::RecordIo(options), &mut |_| {}).unwrap();
+    };
+    assert_eq!(seen_in(None, images), Ok(Schema::Digits));
+    let damaged = table(&clicks, Some(100)).unwrap_err();
+    assert!(damaged.contains("made.recordio: damaged at byte 0, records 0 to 19: checksum mismatch"), "{damaged}");
 }
