@@ -9,8 +9,8 @@
 //! | RecordIO | text | a line |
 //! | RecordIO | RecordIO | itself, in other chunks, with another compressor or in other files |
 //!
-//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped and
-//! others are left.
+//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped
+//! and others are left.
 
 mod columns;
 mod files;
@@ -21,12 +21,13 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::dataset::{Content, Dataset, Record};
+use crate::dataset::{Content, Dataset};
 use crate::error::DataError;
 use crate::example::ExampleWriter;
 use crate::format::Format;
 use crate::generate::digits;
 use crate::output::{Existing, OutputError};
+use crate::place::Place;
 use crate::recordio::{WriteError, WriterOptions};
 use columns::{ExampleOfLine, LineOfExample};
 use files::Files;
@@ -98,12 +99,10 @@ pub enum ConvertError {
     #[error("the columns need names, which become those of the features: put a first line with them into the file")]
     NoColumns,
     /// A record does not fit into the other format.
-    #[error("record {record} of {}: {why}", file.display())]
+    #[error("{place}: {why}")]
     Record {
-        /// Its number in the file.
-        record: u64,
-        /// The file.
-        file: PathBuf,
+        /// Where it stands.
+        place: Place,
         /// What is in the way.
         why: String,
     },
@@ -113,7 +112,8 @@ pub enum ConvertError {
 ///
 /// # Errors
 ///
-/// It makes no sense, something cannot be read or written, or no record can be read. Files that were whole by then stay.
+/// It makes no sense, something cannot be read or written, or all records are damaged. Files that were whole by then
+/// stay.
 pub fn convert(
     dataset: &Dataset,
     conversion: &Conversion,
@@ -130,11 +130,19 @@ pub fn convert(
         let progress = dataset.read(next..end, &mut |record| {
             let Content::Whole(bytes) = record.content else { return };
             if failed.is_none() {
-                failed = way.go(record, bytes).and_then(|bytes| files.write(bytes)).err();
+                let written = match way.go(bytes) {
+                    Ok(bytes) => files.write(bytes).map_err(Stopped::Files),
+                    Err(why) => Err(Stopped::Record { number: record.number, why }),
+                };
+                failed = written.err();
             }
         })?;
-        if let Some(error) = failed {
-            return Err(error);
+        match failed {
+            None => {}
+            Some(Stopped::Files(error)) => return Err(error),
+            Some(Stopped::Record { number, why }) => {
+                return Err(ConvertError::Record { place: dataset.place_with_line(number)?, why });
+            }
         }
         converted.records += progress.records;
         converted.damaged += progress.damaged;
@@ -158,6 +166,14 @@ impl Target {
             Self::Text => Format::Text,
         }
     }
+}
+
+/// Why it does not go on.
+enum Stopped {
+    /// The record with this number does not fit.
+    Record { number: u64, why: String },
+    /// A file cannot be written.
+    Files(ConvertError),
 }
 
 /// How one record becomes another.
@@ -189,20 +205,18 @@ impl Way {
         }
     }
 
-    fn go<'a>(&'a mut self, record: Record<'_>, bytes: &'a [u8]) -> Result<&'a [u8], ConvertError> {
-        let refused = |why: String| ConvertError::Record { record: record.in_file, file: record.file.to_owned(), why };
+    /// The other record, or what is in its way.
+    fn go<'a>(&'a mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         match self {
             Self::AsItIs => Ok(bytes),
-            Self::AsLine if bytes.contains(&b'\n') => {
-                Err(refused("has a line break in it and cannot be a line".into()))
-            }
+            Self::AsLine if bytes.contains(&b'\n') => Err("it has a line break in it and cannot be a line".to_owned()),
             Self::AsLine => Ok(bytes),
             Self::Digit(writer) => {
-                let (label, pixels) = bytes.split_first().ok_or_else(|| refused("is empty".into()))?;
+                let (label, pixels) = bytes.split_first().ok_or_else(|| "it is empty".to_owned())?;
                 Ok(digits::example(writer, *label, pixels))
             }
-            Self::Example(example) => example.go(bytes).map_err(refused),
-            Self::Table(table) => table.go(bytes).map_err(refused),
+            Self::Example(example) => example.go(bytes),
+            Self::Table(table) => table.go(bytes),
         }
     }
 }

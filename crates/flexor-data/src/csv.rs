@@ -10,6 +10,12 @@ pub fn fields(record: &[u8]) -> Fields<'_> {
     Fields { left: Some(record) }
 }
 
+/// What is wrong with a row that has not as many fields as its table has columns.
+pub(crate) fn uneven(row: &str, fields: usize, columns: usize) -> String {
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    format!("{row} has {}, and the table {}", counted(fields, "field"), counted(columns, "column"))
+}
+
 /// A field as it has to be written, in quotes where it needs them.
 pub fn field(value: &[u8]) -> Cow<'_, [u8]> {
     if value.iter().all(|byte| !matches!(byte, b',' | b'"' | b'\n' | b'\r')) {

@@ -23,6 +23,9 @@ pub struct Damage {
     pub file: PathBuf,
     /// Where the part begins.
     pub offset: u64,
+    /// The line that begins there, from 1, of a file of lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
     /// Which records of the file cannot be had, counted from its beginning; nothing where nobody knows.
     pub records: Option<Range<u64>>,
     /// What is wrong.
@@ -31,9 +34,11 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, offset, records, flaw } = self;
+        let Self { file, offset, line, records, flaw } = self;
         write!(f, "{}: damaged at byte {offset}", file.display())?;
+        line.map_or(Ok(()), |line| write!(f, ", line {line}"))?;
         match records {
+            Some(records) if records.end == records.start + 1 => write!(f, ", record {}", records.start)?,
             Some(records) => write!(f, ", records {} to {}", records.start, records.end.saturating_sub(1))?,
             None => f.write_str(", everything behind it")?,
         }

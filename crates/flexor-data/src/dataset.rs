@@ -18,6 +18,7 @@ use crate::csv;
 use crate::damage::{Damage, OnDamage};
 use crate::error::DataError;
 use crate::format::{CsvHeader, Format};
+use crate::place::Place;
 use crate::recordio::{Chunk, Chunks, FileKey};
 use source::{Failure, Source};
 
@@ -220,10 +221,38 @@ impl Dataset {
         }
     }
 
-    /// Where a record begins in its file, of files of lines.
-    pub(crate) fn place(&self, number: u64) -> Result<Option<u64>, DataError> {
+    /// Where a record stands, but for its line.
+    ///
+    /// # Errors
+    ///
+    /// There is no such record, or its file cannot be read.
+    pub fn place(&self, number: u64) -> Result<Place, DataError> {
+        let member = self.member(number)?;
+        let record = number - member.first;
+        let offset = member.source.place(record)?;
+        Ok(Place { file: member.source.path().to_owned(), record, offset, line: None })
+    }
+
+    /// Where a record stands. Files of lines are gone through up to it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such record, or its file cannot be read.
+    pub fn place_with_line(&self, number: u64) -> Result<Place, DataError> {
+        let place = self.place(number)?;
+        let line = place.offset.map(|offset| self.line_feeds(number, 0..offset)).transpose()?.map(|before| before + 1);
+        Ok(Place { line, ..place })
+    }
+
+    /// How many lines end in a part of the file with this record.
+    pub(crate) fn line_feeds(&self, number: u64, part: Range<u64>) -> Result<u64, DataError> {
+        self.member(number)?.source.line_feeds(part)
+    }
+
+    fn member(&self, number: u64) -> Result<&Member, DataError> {
         let at = self.files.partition_point(|member| member.first + member.source.records() <= number);
-        self.files.get(at).map_or(Ok(None), |member| member.source.place(number - member.first))
+        let past = DataError::PastTheEnd { range: number..number + 1, records: self.records };
+        self.files.get(at).ok_or(past)
     }
 
     fn read_file(

@@ -147,13 +147,18 @@ impl Ragged {
 
     fn found(self, dataset: &Dataset) -> Result<Vec<Damage>, DataError> {
         let columns = self.columns.unwrap_or_default();
-        let mut found = Vec::with_capacity(self.runs.len());
+        let mut found: Vec<Damage> = Vec::with_capacity(self.runs.len());
         for Run { file, first, in_file, count, fields } in self.runs {
-            let offset = dataset.place(first)?.unwrap_or_default();
+            let offset = dataset.place(first)?.offset.unwrap_or_default();
+            // Lines are counted on from the run before, so that a file is gone through once.
+            let before = found.last().filter(|before| before.file == file);
+            let (from, line) = before.map_or((0, 1), |before| (before.offset, before.line.unwrap_or(1)));
+            let line = line + dataset.line_feeds(first, from..offset)?;
             let last = dataset.files().any(|one| one.path == file && one.records == in_file + count);
             let cut = if last && fields < columns { "; was the file cut?" } else { "" };
-            let flaw = format!("a row has {fields} of {columns} fields{cut}");
-            found.push(Damage { file, offset, records: Some(in_file..in_file + count), flaw });
+            let row = if count == 1 { "the row" } else { "the first row" };
+            let flaw = format!("{}{cut}", csv::uneven(row, fields, columns));
+            found.push(Damage { file, offset, line: Some(line), records: Some(in_file..in_file + count), flaw });
         }
         Ok(found)
     }

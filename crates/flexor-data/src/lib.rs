@@ -20,6 +20,7 @@ mod idx;
 pub mod inspect;
 mod lines;
 pub mod output;
+mod place;
 pub mod read_at;
 pub mod recordio;
 
@@ -28,3 +29,4 @@ pub use dataset::{Content, Dataset, FileInfo, Options, Progress, Record};
 pub use error::DataError;
 pub use format::{CsvHeader, Format};
 pub use idx::{IdxWriter, Part as IdxPart};
+pub use place::Place;

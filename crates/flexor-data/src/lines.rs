@@ -10,5 +10,5 @@ mod index;
 mod tests;
 mod walk;
 
-pub(crate) use index::{Cut, LineIndex};
+pub(crate) use index::{Cut, LineIndex, line_feeds};
 pub(crate) use walk::{Lines, LinesError};

@@ -66,7 +66,9 @@ pub enum Problem {
         value: String,
     },
     /// Too few columns, or too many.
-    #[error("it has {found} columns, and a record has {wanted}: {names}; choose the schema that fits the file")]
+    #[error(
+        "it has {found} columns, and a record has {wanted}: {names}; mend it, or choose the schema that fits the file"
+    )]
     Columns {
         /// How many there are.
         found: usize,

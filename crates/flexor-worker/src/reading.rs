@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use flexor_data::{Content, DataError, Dataset, OnDamage};
+use flexor_data::{Content, DataError, Dataset, OnDamage, Place};
 use thiserror::Error;
 
 use crate::Batch;
-use crate::features::{BadRecord, Features};
+use crate::features::{BadRecord, Features, Problem};
 
 /// Records that cannot be read.
 #[derive(Debug, Error)]
@@ -16,15 +16,26 @@ pub enum ReadError {
     Data(#[from] DataError),
     /// There is nothing to read.
     #[error(
-        "there are no records in {0}, and nothing can be learnt from them; look into it with `flexor data inspect`, and give data that has some"
+        "there are no records in {0}, and nothing can be learnt from it; see what is there with `flexor data inspect`, and \
+         give data that has some"
     )]
     NoRecords(String),
     /// A record means nothing.
-    #[error(transparent)]
-    Record(#[from] BadRecord),
+    #[error("{place}: {problem}")]
+    Record {
+        /// Where it stands.
+        place: Box<Place>,
+        /// What is wrong with it.
+        problem: Problem,
+    },
     /// All records mean nothing, as it seems: to leave them out would leave none.
-    #[error("none of the records means anything that were looked at, from all over the data; {0}")]
-    AllRecords(BadRecord),
+    #[error("none of the records means anything that were looked at, from all over the data; {place}: {problem}")]
+    AllRecords {
+        /// Where the first of them stands.
+        place: Box<Place>,
+        /// What is wrong with it.
+        problem: Problem,
+    },
 }
 
 /// From how many places of the data a record is looked at, to know whether any means something.
@@ -42,11 +53,17 @@ pub(crate) fn read(
     let (damaged, bad) = add(dataset, features, range, batch)?;
     let count = bad.len() as u64;
     match bad.into_iter().next() {
-        Some(first) if dataset.on_damage() == OnDamage::Fail => return Err(first.into()),
-        Some(first) if !features.fit() && !is_any_good(dataset, features, batch)? => {
-            return Err(ReadError::AllRecords(first));
+        Some(BadRecord { record, problem }) if dataset.on_damage() == OnDamage::Fail => {
+            return Err(ReadError::Record { place: Box::new(dataset.place_with_line(record)?), problem });
         }
-        Some(first) => tracing::warn!(records = count, %first, "left out"),
+        Some(BadRecord { record, problem }) if !features.fit() && !is_any_good(dataset, features, batch)? => {
+            return Err(ReadError::AllRecords { place: Box::new(dataset.place_with_line(record)?), problem });
+        }
+        // To know the line costs as much as to read the file up to there, and this may be told of every batch.
+        Some(BadRecord { record, problem }) => {
+            let first = format!("{}: {problem}", dataset.place(record)?);
+            tracing::warn!(records = count, %first, "left out");
+        }
         None => {}
     }
     Ok(damaged + count)
@@ -118,7 +135,10 @@ mod tests {
         let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", OnDamage::Skip);
         let mut batch = Batch::new(features.inputs());
         let refused = read(&dataset, &mut features, 40..50, &mut batch).unwrap_err();
-        assert!(refused.to_string().contains("from all over the data; record 40: column n1 is \"a\""), "{refused}");
+        assert!(
+            refused.to_string().contains("table.csv: record 40, at byte 339, line 42: column n1 is \"a\""),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -127,6 +147,7 @@ mod tests {
         let mut batch = Batch::new(features.inputs());
         assert_eq!(read(&dataset, &mut features, 0..10, &mut batch).unwrap(), 0);
         let refused = read(&dataset, &mut features, 10..20, &mut batch).unwrap_err();
-        assert!(refused.to_string().starts_with("record 15: "), "{refused}");
+        let named = format!("{}: record 15, at byte 139, line 17: ", dataset.files().next().unwrap().path.display());
+        assert!(refused.to_string().starts_with(&named), "{refused}");
     }
 }

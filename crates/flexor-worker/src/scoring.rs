@@ -147,3 +147,23 @@ impl Values<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use flexor_data::Options;
+
+    use super::*;
+
+    #[test]
+    fn a_row_that_cannot_be_scored_is_named_by_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("people.csv");
+        std::fs::write(&path, "label,n0,c0\n1,0.5,a\n1,0.5,a,b\n").unwrap();
+        let dataset = Arc::new(Dataset::open(std::slice::from_ref(&path), &Options::default()).unwrap());
+        let schema = "clicks:numbers=1,fields=1".parse().unwrap();
+        let mut scorer = Scorer::new(dataset, &schema, &"logistic".parse().unwrap(), 8).unwrap();
+        let refused = scorer.try_first().unwrap_err().to_string();
+        let place = format!("{}: record 1, at byte 20, line 3: it has 4 columns, and a record has 3", path.display());
+        assert!(refused.starts_with(&place), "{refused}");
+    }
+}

@@ -106,8 +106,8 @@ impl Place {
 /// What can be done about records that mean nothing, besides mending them.
 fn advice(why: &ReadError) -> &'static str {
     match why {
-        ReadError::Record(_) => "; or leave such records out with --damaged skip",
-        ReadError::Data(_) | ReadError::NoRecords(_) | ReadError::AllRecords(_) => "",
+        ReadError::Record { .. } => "; or leave such records out with --damaged skip",
+        ReadError::Data(_) | ReadError::NoRecords(_) | ReadError::AllRecords { .. } => "",
     }
 }
 
@@ -123,7 +123,7 @@ pub enum TrainingError {
         /// Where it is.
         data: String,
         /// What is wrong with it.
-        why: ReadError,
+        why: Box<ReadError>,
     },
     /// Records cannot be scored.
     #[error(transparent)]
@@ -242,7 +242,7 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
     if let Some(test) = &test {
         Schema::of_dataset::<TrainingError>(Some(&schema), test, &named(&plan.test_data))?;
         let tried = scorer(test)?.try_first();
-        tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why })?;
+        tried.map_err(|why| TrainingError::TestData { data: named(&plan.test_data), why: Box::new(why) })?;
     }
     let spec = model.declaration().with(plan.optimizer, plan.seed);
     let ledger = Ledger::with_dialer(&place.master, place.token.clone(), place.worker.clone(), &place.dialer)?;

@@ -6,6 +6,7 @@ use super::{AT_ONCE, ConvertError};
 use crate::csv;
 use crate::dataset::{Content, Dataset};
 use crate::example::{self, ExampleWriter, Values};
+use crate::place::Place;
 
 /// What all values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +56,7 @@ impl ExampleOfLine {
     pub(super) fn go(&mut self, line: &[u8]) -> Result<&[u8], String> {
         let mut fields = csv::fields(line);
         for (name, kind) in &self.columns {
-            let value = fields.next().ok_or_else(|| format!("has fewer than the {} fields", self.columns.len()))?;
+            let value = fields.next().ok_or_else(|| uneven(line, self.columns.len()))?;
             // What does not parse cannot be: the column has been gone through.
             let text = str::from_utf8(&value).unwrap_or_default();
             match kind {
@@ -65,10 +66,14 @@ impl ExampleOfLine {
             };
         }
         match fields.next() {
-            Some(_) => Err(format!("has more than the {} fields", self.columns.len())),
+            Some(_) => Err(uneven(line, self.columns.len())),
             None => Ok(self.writer.finish()),
         }
     }
+}
+
+fn uneven(line: &[u8], columns: usize) -> String {
+    csv::uneven("the row", csv::fields(line).count(), columns)
 }
 
 /// Makes lines of examples.
@@ -86,11 +91,9 @@ impl LineOfExample {
             dataset.read(next..next + 1, &mut |record| {
                 if let Content::Whole(bytes) = record.content {
                     let names = example::read(bytes).map(|features| names(&features));
-                    first = Some(names.map_err(|error| ConvertError::Record {
-                        record: record.in_file,
-                        file: record.file.to_owned(),
-                        why: error.to_string(),
-                    }));
+                    let (file, record) = (record.file.to_owned(), record.in_file);
+                    let place = Place { file, record, offset: None, line: None };
+                    first = Some(names.map_err(|error| ConvertError::Record { place, why: error.to_string() }));
                 }
             })?;
             next += 1;
@@ -106,14 +109,14 @@ impl LineOfExample {
     pub(super) fn go(&mut self, record: &[u8]) -> Result<&[u8], String> {
         let features = example::read(record).map_err(|error| error.to_string())?;
         if features.len() != self.columns.len() {
-            return Err(format!("has {} features, the first record has {}", features.len(), self.columns.len()));
+            return Err(format!("it has {} features, the first record has {}", features.len(), self.columns.len()));
         }
         self.line.clear();
         for (at, name) in self.columns.iter().enumerate() {
             // Most writers keep the order; it is not promised.
             let is_it = |feature: &&(&str, Values<'_>)| feature.0 == name;
             let found = features.get(at).filter(is_it).or_else(|| features.iter().find(is_it));
-            let (_, values) = found.ok_or_else(|| format!("has no feature {name}, which the first record has"))?;
+            let (_, values) = found.ok_or_else(|| format!("it has no feature {name}, which the first record has"))?;
             let mut number = String::new();
             let value = match values {
                 Values::Bytes(texts) if texts.len() == 1 => csv::field(texts[0]),

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::csv;
 use crate::damage::Damage;
 use crate::data_file::DataFile;
 use crate::error::DataError;
 use crate::format::{CsvHeader, Format};
 use crate::idx::IdxPair;
-use crate::lines::{Cut, LineIndex, Lines, LinesError};
+use crate::lines::{Cut, LineIndex, Lines, LinesError, line_feeds};
 use crate::recordio::{Chunk, Chunks, FileKey, Index, Unread};
 
 /// A file and what is known about its inside.
@@ -99,7 +100,10 @@ impl Source {
             }
             Self::Idx(_) => return Vec::new(),
         };
-        let damage = |offset, records, flaw: String| Damage { file: file.path().to_owned(), offset, records, flaw };
+        let damage = |offset, records, flaw: String| {
+            let file = file.path().to_owned();
+            Damage { file, offset, line: None, records, flaw }
+        };
         let chunks = index.chunks().iter().filter_map(|chunk| {
             let flaw = chunk.flaw.as_ref()?;
             Some(damage(chunk.offset, Some(chunk.records()), flaw.to_string()))
@@ -113,6 +117,12 @@ impl Source {
         let Self::Lines { file, index } = self else { return Ok(None) };
         let place = index.place(&file.again()?, record).map_err(|error| of_lines(file.path(), error))?;
         Ok(Some(place))
+    }
+
+    /// How many lines end between two places of a file of lines.
+    pub(super) fn line_feeds(&self, part: Range<u64>) -> Result<u64, DataError> {
+        let Self::Lines { file, .. } = self else { return Ok(0) };
+        line_feeds(&file.again()?, part).map_err(|error| of_lines(file.path(), error))
     }
 
     /// Hands on a range of records, each with its number in the file.
@@ -157,7 +167,8 @@ fn read_chunks(
         Unread::Flaw(flaw) => {
             file.check(&content)?;
             let (from, until, records) = (error.from, error.lost.end, Some(error.lost));
-            let damage = Damage { file: file.path().to_owned(), offset: error.offset, records, flaw: flaw.to_string() };
+            let (file, flaw) = (file.path().to_owned(), flaw.to_string());
+            let damage = Damage { file, offset: error.offset, line: None, records, flaw };
             Err(Failure::Damaged { from, until, damage })
         }
     }
@@ -168,10 +179,10 @@ fn unless_changed(file: &DataFile, content: &File, error: DataError) -> DataErro
     file.check(content).err().unwrap_or(error)
 }
 
-fn of_cut(file: &DataFile, index: &LineIndex, Cut { offset, fields, columns }: Cut) -> Damage {
+fn of_cut(file: &DataFile, index: &LineIndex, Cut { offset, line, fields, columns }: Cut) -> Damage {
     let records = Some(index.records() - 1..index.records());
-    let flaw = format!("a row has {fields} of {columns} fields; was the file cut?");
-    Damage { file: file.path().to_owned(), offset, records, flaw }
+    let flaw = format!("{}; was the file cut?", csv::uneven("the row", fields, columns));
+    Damage { file: file.path().to_owned(), offset, line: Some(line), records, flaw }
 }
 
 fn of_lines(path: &Path, error: LinesError) -> DataError {

@@ -177,8 +177,8 @@ fn many_threads_read_the_same_data() {
 fn a_table_that_was_cut_is_damaged_where_its_last_row_begins() {
     let folder = Folder::with(&[("a.csv", b"x,y,z\n1,2,3\n4,5,6\n7,8"), ("b.csv", b"x,y,z\n1,2,3\n")]);
     let error = folder.open(OnDamage::Fail).unwrap_err().to_string();
-    let told = "a.csv: damaged at byte 18, records 2 to 2: a row has 2 of 3 fields; was the file cut?; restore the file, or \
-                leave such records out with --damaged skip";
+    let told = "a.csv: damaged at byte 18, line 4, record 2: the row has 2 fields, and the table 3 columns; was the file cut?; \
+                restore the file, or leave such records out with --damaged skip";
     assert!(error.ends_with(told), "{error}");
     let dataset = folder.open(OnDamage::Skip).unwrap();
     assert_eq!(read(&dataset, 0..4).unwrap(), ["1,2,3", "4,5,6", "-", "1,2,3"]);
@@ -207,4 +207,18 @@ fn the_first_record_is_the_first_that_is_not_damaged() {
     assert!(matches!(folder.open(OnDamage::Skip).unwrap().first(), Err(DataError::NothingLeft(_))));
     fs::write(folder.path("a"), []).unwrap();
     assert_eq!(folder.open(OnDamage::Fail).unwrap().first().unwrap(), None);
+}
+
+#[test]
+fn a_record_of_a_table_is_found_by_file_byte_and_line() {
+    // Not every line is a record, and not every record is a line.
+    let folder = Folder::with(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n1,\"two\nlines\"\n\n3,4\n")]);
+    let dataset = folder.open(OnDamage::Fail).unwrap();
+    let place = dataset.place_with_line(2).unwrap();
+    assert_eq!(place.to_string(), format!("{}: record 1, at byte 19, line 5", folder.path("b.csv").display()));
+    assert_eq!(dataset.place(2).unwrap(), Place { line: None, ..place });
+    assert!(matches!(dataset.place(3), Err(DataError::PastTheEnd { records: 3, .. })));
+    let folder = Folder::with(&[("a", &record_io(0, 5))]);
+    let place = folder.open(OnDamage::Fail).unwrap().place_with_line(4).unwrap();
+    assert_eq!(place.to_string(), format!("{}: record 4", folder.path("a").display()));
 }

@@ -31,6 +31,8 @@ pub(crate) struct LineIndex {
 pub(crate) struct Cut {
     /// Where the row begins.
     pub(crate) offset: u64,
+    /// With which line, from 1.
+    pub(crate) line: u64,
     /// How many fields it has.
     pub(crate) fields: usize,
     /// How many the others have: the line with their names, or the first row.
@@ -76,8 +78,13 @@ impl LineIndex {
             Some(header) => csv::fields(header).count(),
             None => fields(0)?,
         };
-        let (fields, offset) = (fields(self.records - 1)?, self.place(source, self.records - 1)?);
-        Ok((fields < columns).then_some(Cut { offset, fields, columns }))
+        let fields = fields(self.records - 1)?;
+        if fields >= columns {
+            return Ok(None);
+        }
+        let offset = self.place(source, self.records - 1)?;
+        let line = 1 + line_feeds(source, 0..offset)?;
+        Ok(Some(Cut { offset, line, fields, columns }))
     }
 
     /// How many records there are.
@@ -129,6 +136,18 @@ impl LineIndex {
             if record < range.end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })
     }
+}
+
+/// How many lines end in a part of a file.
+pub(crate) fn line_feeds(source: &dyn ReadAt, part: Range<u64>) -> Result<u64, LinesError> {
+    let mut piece = vec![0; WHOLE];
+    let mut count = 0;
+    for offset in part.clone().step_by(WHOLE) {
+        let piece = &mut piece[..(part.end - offset).min(WHOLE as u64) as usize];
+        source.read_exact_at(piece, offset)?;
+        count += memchr::memchr_iter(b'\n', piece).count() as u64;
+    }
+    Ok(count)
 }
 
 /// Where the first line begins.

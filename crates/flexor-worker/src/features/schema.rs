@@ -67,7 +67,7 @@ pub enum SchemaError {
         schema: Schema,
     },
     /// The header names other things than the schema has.
-    #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_ref()))]
+    #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_deref()))]
     OtherColumns {
         /// The data.
         data: String,
@@ -80,7 +80,7 @@ pub enum SchemaError {
         /// The schema.
         schema: Schema,
         /// The schema whose columns these are, where there is one.
-        fits: Option<Schema>,
+        fits: Option<Box<Schema>>,
     },
 }
 
@@ -154,7 +154,7 @@ impl Schema {
                 place: at + 1,
                 wanted: wanted.clone(),
                 schema: self.clone(),
-                fits: Self::of_columns(columns),
+                fits: Self::of_columns(columns).map(Box::new),
             }),
         }
     }

@@ -51,7 +51,7 @@ fn a_bad_record_is_named_with_its_column() {
         "record 101: column n0 is \"many\", which is no finite number; mend it, or leave it empty where it is unknown"
     );
     assert_eq!(error(&["2,1,a"]), "record 100: column label is \"2\", which is no label; write one of 0, 1");
-    let uneven = "columns, and a record has 3: label, n0, c0; choose the schema that fits the file";
+    let uneven = "columns, and a record has 3: label, n0, c0; mend it, or choose the schema that fits the file";
     assert_eq!(error(&["1,2"]), format!("record 100: it has 2 {uneven}"));
     assert_eq!(error(&["1,2,a,b,c"]), format!("record 100: it has 5 {uneven}"));
     assert!(error(&["1,inf,a"]).contains("column n0"));
