@@ -238,27 +238,32 @@ impl Servers {
                     if tries > 0 && failure.is_some() {
                         tokio::time::sleep(TRY_AGAIN).await;
                     }
-                    tries += 1;
-                    self.begin_saving()?;
+                    match self.begin_saving()? {
+                        true => tries += 1,
+                        // Nobody keeps the parameters, or not all of them: no attempt, and looking again at once is of no
+                        // use.
+                        false => tokio::time::sleep(super::LOOK_AGAIN).await,
+                    }
                 }
             }
             let _ = tokio::time::timeout(super::LOOK_AGAIN, stirred.changed()).await;
         }
     }
 
-    /// Begins a checkpoint when it is due.
+    /// Begins a checkpoint when it is due: so long after the one before was ended, because nothing is moved while one is
+    /// written. None is when the last one has everything that there is to learn.
     pub(super) fn save_when_due(&self) -> Result<(), Because> {
         let Some(checkpoints) = &self.0.checkpoints else { return Ok(()) };
-        let now = self.0.clock.now();
+        let (now, end) = (self.0.clock.now(), self.0.data.end());
         let is_due = {
             let mut state = self.lock();
-            let is_mapped = state.members.map().epoch.0 > 0;
-            let next = *state.schedule.next.get_or_insert(now + checkpoints.every);
-            let is_due = is_mapped && now >= next;
-            if is_due {
-                state.schedule.next = Some(now + checkpoints.every);
+            let State { members, schedule, .. } = &mut *state;
+            let next = *schedule.next.get_or_insert(now + checkpoints.every);
+            let is_due = members.map().epoch.0 > 0 && now >= next;
+            if is_due || members.is_saving() {
+                schedule.next = Some(now + checkpoints.every);
             }
-            is_due
+            is_due && !end.is_some_and(|end| has_all(members, &end))
         };
         if is_due {
             self.begin_saving()?;

@@ -183,9 +183,48 @@ async fn the_last_checkpoint_is_due_until_one_has_everything_and_again_when_that
     assert!(!servers.is_end_due());
     assert!(servers.save_at_last().await.unwrap());
 
-    let spoiled = wire::BeginReport { unreadable: Some(2), ..wire::BeginReport::default() };
+    let spoiled = wire::BeginReport { unreadable: Some(2), damaged: true, ..wire::BeginReport::default() };
     servers.begin_report(&zero, &spoiled).unwrap();
     assert!(servers.is_end_due());
     save(4);
     assert!(servers.save_at_last().await.unwrap());
+}
+
+/// Somebody keeps everything.
+fn comes(servers: &Servers, server: &ServerId) {
+    let wanted = Wanted { expected: Some(1), ..Wanted::default() };
+    servers
+        .decide(|members, now, facts| {
+            members.found(None, 0, now, facts);
+            members.follow(&wanted, now, facts);
+            members.came(server, "here", now, facts)?;
+            members.declare("model", facts)
+        })
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn waiting_for_somebody_who_can_write_uses_up_no_attempt() {
+    let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
+    servers.0.data.register(DatasetSpec::new("d", 0, 10).unwrap()).await.unwrap();
+    let last = tokio::spawn({
+        let servers = servers.clone();
+        async move { servers.save_at_last().await }
+    });
+    // As long as twenty attempts would take, if they were any.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let server = ServerId::new("ps-0", 1);
+    comes(&servers, &server);
+    for number in [1, 2] {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        while servers.lock().members.save_order(&server).is_none_or(|order| order.number != number) {
+            assert!(!last.is_finished() && tokio::time::Instant::now() < deadline, "attempt {number} is not made");
+            servers.go_on_saving().unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let result = Some(wire::save_report::Result::Failure("the disk is full".to_owned()));
+        servers.save_report(&server, wire::SaveReport { number, result }).unwrap();
+    }
+    last.abort();
 }

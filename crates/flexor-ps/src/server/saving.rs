@@ -10,6 +10,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use flexor_wire::master::v1 as master;
 use flexor_wire::master::v1::save_report::Result as Saved;
@@ -26,6 +27,8 @@ use crate::placement::PartitionId;
 
 /// What training may change of a moment that is held until it is written, in bytes put aside.
 const HELD: usize = 1 << 30;
+/// How often it is said that writing gets on, before it begins.
+const SAY_EVERY: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Takes over where checkpoints lie, and looks which there are.
@@ -69,6 +72,7 @@ impl Server {
             None => {
                 let server = self.clone();
                 tokio::spawn(async move {
+                    server.when_begun(number).await;
                     // The step is told right behind the order, and no further one before the moment is held.
                     if let Some(steps) = steps
                         && server.when_taken(wire::AtStep { steps, rewound }).await.is_err()
@@ -86,6 +90,15 @@ impl Server {
                 let sealed = write_seal(&folder, number, &hosted, seal, keep);
                 report(number, sealed.map(|()| Saved::Sealed(true)))
             }),
+        }
+    }
+
+    /// Waits until everything is here that is to be written: what is still being read from a checkpoint cannot be. Tells
+    /// meanwhile that it gets on.
+    async fn when_begun(&self, number: u64) {
+        let is_here = || PartitionId::all().all(|id| !self.0.posts.lock(id).is_beginning);
+        while tokio::time::timeout(SAY_EVERY, self.until(|| is_here() || !self.wants(number))).await.is_err() {
+            self.report(save_report(number, Saved::Writing(true)));
         }
     }
 

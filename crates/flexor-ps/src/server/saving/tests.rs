@@ -132,3 +132,25 @@ fn a_checkpoint_that_the_storage_does_not_give_is_not_passed_over() {
     let found = look(&folder).unwrap();
     assert_eq!((found.latest, found.damaged.len()), (Some(1), 1), "what is gone is gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_being_read_is_waited_for_before_anything_is_written() {
+    let (server, mut reports) = server();
+    let last = PartitionId::all().last().unwrap();
+    server.0.posts.lock(last).is_beginning = true;
+    server.0.wanted_save.store(7, Ordering::Release);
+    let waiting = tokio::spawn({
+        let server = server.clone();
+        async move { server.when_begun(7).await }
+    });
+    let master::from_server::Message::Save(report) = reports.recv().await.unwrap() else { panic!("another word") };
+    assert_eq!((report.number, report.result), (7, Some(Saved::Writing(true))), "the master goes on waiting");
+    assert!(!waiting.is_finished());
+    server.0.posts.lock(last).is_beginning = false;
+    server.0.changed.notify_waiters();
+    waiting.await.unwrap();
+
+    server.0.posts.lock(last).is_beginning = true;
+    plan(&server, None);
+    server.when_begun(7).await;
+}
