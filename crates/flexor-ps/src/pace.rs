@@ -1,7 +1,7 @@
 //! Work beside training: copies of partitions and checkpoints.
 //!
 //! It shares processors and memory with training and is never urgent enough to halve it. So it rests after each turn,
-//! three times as long as the turn took, as long as clients are being answered; where nobody asks it does not rest at all. A
+//! four times as long as the turn took, as long as clients are being answered; where nobody asks it does not rest at all. A
 //! rest has an upper limit, so that a machine that has no time for anything still gets on.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::hosted::Hosted;
 /// How many bytes are dealt with in a turn.
 pub(crate) const TURN: usize = 512 << 10;
 /// How much longer than a turn the rest after it is.
-const REST: u32 = 3;
+const REST: u32 = 4;
 /// With turns of [`TURN`] that is 50 MB/s at least.
 const LONGEST_REST: Duration = Duration::from_millis(10);
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flexor_data::{Dataset, Options};
+use flexor_data::{CsvHeader, Dataset, Options};
 use flexor_ps::checkpoint::{CheckpointError, CheckpointId, SavedModel};
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -32,6 +32,8 @@ pub struct Plan {
     pub data: Vec<PathBuf>,
     /// What a record means; found out where nothing is said.
     pub schema: Option<Schema>,
+    /// Whether tables begin with the names of their columns.
+    pub csv_header: CsvHeader,
     /// Records at a time.
     pub batch: u32,
 }
@@ -80,7 +82,8 @@ pub enum PredictionError {
 
 /// Predicts all records, and writes a line of CSV for each.
 pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
-    let dataset = Dataset::open(&plan.data, &Options::default()).map_err(ReadError::from)?;
+    let dataset = Dataset::open(&plan.data, &Options { csv_header: plan.csv_header, ..Options::default() })
+        .map_err(ReadError::from)?;
     let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
     let schema = Schema::of_dataset::<PredictionError>(plan.schema.as_ref(), &dataset, &named)?;
     let mut scorer = Scorer::new(Arc::new(dataset), &schema, &plan.architecture, plan.batch)?;

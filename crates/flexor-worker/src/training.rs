@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flexor_data::{Dataset, OnDamage, Options};
+use flexor_data::{CsvHeader, Dataset, OnDamage, Options};
 use flexor_model::Reason;
 use flexor_ps::client::{Client, ClientError};
 use flexor_ps::dial::Dialer;
@@ -58,6 +58,8 @@ pub struct Plan {
     pub test_data: Vec<PathBuf>,
     /// What a record means; found out where nothing is said.
     pub schema: Option<Schema>,
+    /// Whether tables begin with the names of their columns.
+    pub csv_header: CsvHeader,
     /// What becomes of records that cannot be read.
     pub on_damage: OnDamage,
     /// Records of a batch.
@@ -228,7 +230,7 @@ pub enum Told<'a> {
 
 /// Trains until all data is learnt. `tell` hears how it stands, now and then.
 pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -> Result<Outcome, TrainingError> {
-    let options = Options { on_damage: plan.on_damage, ..Options::default() };
+    let options = Options { on_damage: plan.on_damage, csv_header: plan.csv_header, ..Options::default() };
     let dataset = opened(&plan.data, &options)?;
     // Better to know now that it cannot be read than when everything is learnt.
     let test = match &plan.test_data[..] {

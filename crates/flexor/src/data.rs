@@ -116,8 +116,7 @@ impl SourceArgs {
             SourceFormat::Text => flexor_data::Format::Text,
             SourceFormat::Idx => flexor_data::Format::Idx,
         });
-        let csv_header = if self.no_header { CsvHeader::Missing } else { CsvHeader::FirstLine };
-        Options { format, csv_header, ..Options::default() }
+        Options { format, csv_header: header(self.no_header), ..Options::default() }
     }
 }
 
@@ -177,4 +176,9 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 /// A path as it is shown.
 fn shown(path: &Path) -> String {
     output::on_one_line(&path.display().to_string())
+}
+
+/// Whether tables begin with the names of their columns, as `--no-header` says.
+pub(crate) fn header(is_missing: bool) -> CsvHeader {
+    if is_missing { CsvHeader::Missing } else { CsvHeader::FirstLine }
 }

@@ -10,6 +10,7 @@ use flexor_worker::models::Architecture;
 use flexor_worker::predicting::{Plan, Predicted, PredictionError, predict};
 use serde::Serialize;
 
+use crate::data::header;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::worker::measured;
@@ -31,9 +32,12 @@ pub struct PredictArgs {
     #[arg(long, required = true, value_name = "PATH")]
     pub data: Vec<PathBuf>,
     /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
-    /// their logarithm), census or digits; found out for tables with a header and for IDX files
+    /// their logarithm), census or digits; found out for tables with a header, RecordIO with named features and IDX files
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
+    /// The first line of tables is a record and does not name the columns
+    #[arg(long)]
+    pub no_header: bool,
     /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
     /// is whole
     #[arg(long, value_name = "FILE")]
@@ -65,6 +69,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
         number: args.number,
         data: args.data.clone(),
         schema: args.schema.clone(),
+        csv_header: header(args.no_header),
         batch: args.batch,
     };
     let done = checkpoint::choose(&args.checkpoints, args.number, |id| {

@@ -17,7 +17,7 @@ use flexor_worker::training::{
     Evaluated, Evaluations, Outcome, Place, Plan, Standing, Steps, TestResult, Told, TrainingError, train,
 };
 
-use crate::data::Damaged;
+use crate::data::{Damaged, header};
 use crate::exit::Exit;
 use crate::verbs::amount;
 use crate::{logging, master, output, ps, signals};
@@ -35,9 +35,12 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "PATH")]
     pub test_data: Vec<PathBuf>,
     /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
-    /// their logarithm), census or digits; found out for tables with a header and for IDX files
+    /// their logarithm), census or digits; found out for tables with a header, RecordIO with named features and IDX files
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
+    /// The first line of tables is a record and does not name the columns
+    #[arg(long)]
+    pub no_header: bool,
     /// What becomes of damaged records: the worker fails, or they are left out of their batches and counted
     #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
     pub damaged: Damaged,
@@ -106,6 +109,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         data: args.data.clone(),
         test_data: args.test_data.clone(),
         schema: args.schema.clone(),
+        csv_header: header(args.no_header),
         on_damage: args.damaged.into(),
         batch: args.batch,
         epochs: args.epochs,

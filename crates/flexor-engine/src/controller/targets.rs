@@ -43,7 +43,10 @@ impl Draft<'_> {
         for role in servers.filter(|_| job.ps_copies > 1) {
             let before = self.observed.status.targets.get(&role.name).map(|target| target.replicas);
             if self.replicas(role) == 1 && before != Some(1) {
-                let detail = format!("{} is to have 1 replica: what it keeps is gone with it; give it 2", role.name);
+                let detail = format!(
+                    "{} is to have 1 replica: one server has no place for the second copy, and what it keeps is lost with it; give it 2",
+                    role.name
+                );
                 self.tell(Because::new(Reason::NoPlaceForCopy, detail));
             }
         }

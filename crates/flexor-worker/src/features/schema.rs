@@ -66,6 +66,12 @@ pub enum SchemaError {
         /// The schema.
         schema: Schema,
     },
+    /// The first line, which would be taken for a header, is a record.
+    #[error(
+        "the first line of {0} has a label where the name of a column would stand: say --no-header if it is a record, which \
+         would be left out as a header"
+    )]
+    HeaderIsRecord(String),
     /// The header names other things than the schema has.
     #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_deref()))]
     OtherColumns {
@@ -120,6 +126,9 @@ impl Schema {
             return columns.and_then(Self::of_columns).ok_or_else(|| SchemaError::Unknown(data.to_owned()));
         };
         let known = Columns::of(schema).zip(columns);
+        if known.as_ref().is_some_and(|(known, columns)| known.is_record(columns)) {
+            return Err(SchemaError::HeaderIsRecord(data.to_owned()));
+        }
         let elsewhere = known.iter().flat_map(|(known, columns)| {
             let wanted = |name: &String| known.names().position(|known| known == name);
             let places = columns.iter().enumerate().map(move |(found, name)| (name, found, wanted(name)));
@@ -141,9 +150,6 @@ impl Schema {
     /// not matter, nor how words are joined in a name.
     fn named_in(&self, columns: Option<&[String]>, data: &str) -> Result<(), SchemaError> {
         let (Self::Census, Some(columns), Some(known)) = (self, columns, Columns::of(self)) else { return Ok(()) };
-        if known.is_record(columns) {
-            return Ok(());
-        }
         let joined = |name: &str| name.to_lowercase().replace(['-', ' ', '.'], "_");
         let pairs = columns.iter().zip(known.names()).enumerate().skip(1);
         match pairs.into_iter().find(|(_, (column, wanted))| joined(column) != **wanted) {

@@ -17,6 +17,7 @@ fn plan(table: &str, test: &str) -> (tempfile::TempDir, Plan) {
         data,
         test_data,
         schema: None,
+        csv_header: CsvHeader::FirstLine,
         on_damage: OnDamage::Skip,
         batch: 8,
         epochs: 1,

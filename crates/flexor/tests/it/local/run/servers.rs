@@ -123,7 +123,8 @@ fn one_server_has_no_place_for_a_second_copy_which_is_told() {
     let described = place.says(&["describe", "elasticjob", "quickstart"]);
     let line = described.lines().find(|line| line.contains(told)).unwrap_or_else(|| panic!("{described}"));
     assert!(
-        line.contains("Warning") && line.contains("ps is to have 1 replica: what it keeps is gone with it"),
+        line.contains("Warning")
+            && line.contains("ps is to have 1 replica: one server has no place for the second copy"),
         "{line}"
     );
 
