@@ -21,6 +21,8 @@ mod saving;
 mod session;
 mod snapshots;
 mod steps;
+#[cfg(test)]
+mod testing;
 mod work;
 
 use std::fmt;

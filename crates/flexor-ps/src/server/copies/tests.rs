@@ -5,44 +5,27 @@ use flexor_wire::master::v1 as master;
 use super::incoming::MAX_BACKLOG;
 use super::*;
 use crate::partition::Partition;
-use crate::placement::{NameHash, PARTITIONS};
-use crate::server::ServerName;
+use crate::placement::NameHash;
+use crate::server::testing::{self, owned_by};
 use crate::snapshot::{Budget, SnapshotId};
-use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 
 /// `ps-0`, which knows that `ps-1` has everything.
 fn server() -> Server {
-    let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-    hears(&server, 1, master::Seat { owner: Some(1), origin: 1, since: 1, ..master::Seat::default() });
+    let (server, _) = testing::server();
+    hears(&server, 1, owned_by(1));
     server
 }
 
-/// A server hears by this map that every partition is so. 0 is the server itself, 1 is
-/// `ps-1`, of which each beginning of the partitions is another life.
+/// A server hears by this map that every partition is so. Each beginning of the partitions is another life of `ps-1`.
 fn hears(server: &Server, epoch: u64, seat: master::Seat) {
-    let model = ModelSpec {
-        variables: Vec::new(),
-        tables: vec![TableSpec { name: "t".to_owned(), dim: 2, init: Initializer::Zeros }],
-        optimizer: Optimizer::sgd(1.0),
-        seed: 1,
-    };
-    let server_of = |name: &str, incarnation| {
-        let name = name.to_owned();
-        master::Server { name, incarnation, ..master::Server::default() }
-    };
-    let map = master::ServerMap {
-        epoch,
-        servers: vec![server_of("ps-0", 1), server_of("ps-1", seat.origin)],
-        seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model).unwrap(),
-        ..master::ServerMap::default()
-    };
-    server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
+    let mut map = testing::map(epoch, seat);
+    map.servers[1].incarnation = seat.origin;
+    server.plan(&testing::plan(map)).unwrap();
 }
 
 /// An owner has applied a push that is about one key.
 fn applied(server: &Server, key: u64, id: u64, part: wire::AppliedPart) -> wire::from_owner::Message {
-    let rows = wire::RowGradients { table: 0, keys: key.to_le_bytes().to_vec().into(), gradients: vec![0; 8].into() };
+    let rows = wire::RowGradients { table: 0, keys: key.to_le_bytes().to_vec().into(), gradients: vec![0; 4].into() };
     let model = server.0.hosted.get().unwrap().layout().fingerprint().0;
     let push = wire::Push { model, rows: vec![rows], ..wire::Push::default() };
     wire::from_owner::Message::Applied(wire::Applied { id, parts: vec![part], push: Some(push) })

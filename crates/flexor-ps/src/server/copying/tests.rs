@@ -3,44 +3,22 @@
 use flexor_wire::ps::v1::reply::Result as Answer;
 
 use super::*;
-use crate::placement::{NameHash, PARTITIONS};
+use crate::placement::NameHash;
 use crate::server::links::MAX_QUEUE;
-use crate::server::{Reports, ServerName};
-use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
+use crate::server::testing::{model, named, owned_by, plan, server};
+use crate::server::{Reports, testing};
 
 const KEY: u64 = 5;
 
-fn model() -> ModelSpec {
-    ModelSpec {
-        variables: Vec::new(),
-        tables: vec![TableSpec { name: "t".to_owned(), dim: 1, init: Initializer::Zeros }],
-        optimizer: Optimizer::sgd(1.0),
-        seed: 1,
-    }
-}
-
-fn named(name: &str) -> master::Server {
-    let (name, address) = (name.to_owned(), "127.0.0.1:1".to_owned());
-    master::Server { name, incarnation: 1, address }
-}
-
 /// Everything is the first server's, with or without copies on the second.
 fn map(backup: Option<u32>) -> master::ServerMap {
-    let seat = master::Seat { owner: Some(0), backup, origin: 1, since: 1, ..master::Seat::default() };
-    master::ServerMap {
-        epoch: 1,
-        servers: vec![named("ps-0"), named("ps-1")],
-        seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model()).unwrap(),
-        ..master::ServerMap::default()
-    }
+    testing::map(1, master::Seat { backup, ..owned_by(0) })
 }
 
 /// Everything is this server's, and a copy of one partition is to be made.
 fn has_to_copy(server: &Server, id: PartitionId, number: u64) {
-    let map = map(None);
     let order = master::CopyOrder { partition: id.number(), number, to: Some(named("ps-1")), freeze: false };
-    server.plan(&master::ServerPlan { map: Some(map), copies: vec![order], ..master::ServerPlan::default() }).unwrap();
+    server.plan(&master::ServerPlan { copies: vec![order], ..plan(map(None)) }).unwrap();
 }
 
 async fn push(server: &Server, first: u64) -> wire::pushed_part::Outcome {
@@ -68,7 +46,7 @@ fn failures(reports: &mut Reports) -> Vec<u64> {
 /// Nothing here waits for anything, so that the link never comes to sending what it is given.
 #[tokio::test]
 async fn a_copy_is_given_up_when_training_changes_more_than_can_be_sent() {
-    let (server, mut reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, mut reports) = server();
     let id = NameHash::of("t").place(KEY).partition();
     has_to_copy(&server, id, 1);
     let link = server.0.posts.lock(id).followers[0].link.clone();
@@ -87,7 +65,7 @@ async fn a_copy_is_given_up_when_training_changes_more_than_can_be_sent() {
 
 #[tokio::test]
 async fn all_copies_that_are_out_of_reach_are_told_in_one_word() {
-    let (server, mut reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, mut reports) = server();
     let plan = master::ServerPlan { map: Some(map(Some(1))), ..master::ServerPlan::default() };
     let all: Vec<u32> = PartitionId::all().map(PartitionId::number).collect();
     for when in ["when the link breaks", "with every plan as long as the map has them"] {

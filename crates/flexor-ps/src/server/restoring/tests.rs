@@ -9,17 +9,8 @@ use super::*;
 use crate::checkpoint::{Moment, put_manifest, put_part};
 use crate::layout::Layout;
 use crate::placement::PARTITIONS;
-use crate::server::{Reports, ServerName};
-use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
-
-fn model() -> ModelSpec {
-    ModelSpec {
-        variables: Vec::new(),
-        tables: vec![TableSpec { name: "t".to_owned(), dim: 1, init: Initializer::Zeros }],
-        optimizer: Optimizer::sgd(1.0),
-        seed: 1,
-    }
-}
+use crate::server::Reports;
+use crate::server::testing::{map, model, owned_by, plan, server};
 
 /// Writes a checkpoint.
 fn write(folder: &Path, number: u64) {
@@ -32,19 +23,11 @@ fn write(folder: &Path, number: u64) {
 
 /// A server that is told to begin everything with checkpoint 1.
 fn told_to_begin(folder: &Path) -> (Server, Reports) {
-    let (server, reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, reports) = server();
     server.0.has_looked.store(true, Ordering::Release);
-    let seat = master::Seat { owner: Some(0), origin: 2, since: 1, checkpoint: Some(1), ..master::Seat::default() };
-    let map = master::ServerMap {
-        epoch: 1,
-        servers: vec![master::Server { name: "ps-0".to_owned(), incarnation: 1, ..master::Server::default() }],
-        seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model()).unwrap(),
-        ..master::ServerMap::default()
-    };
+    let seat = master::Seat { origin: 2, checkpoint: Some(1), ..owned_by(0) };
     let place = master::CheckpointPlace { folder: folder.display().to_string(), ..master::CheckpointPlace::default() };
-    let plan = master::ServerPlan { map: Some(map), checkpoints: Some(place), ..master::ServerPlan::default() };
-    server.plan(&plan).unwrap();
+    server.plan(&master::ServerPlan { checkpoints: Some(place), ..plan(map(1, seat)) }).unwrap();
     (server, reports)
 }
 

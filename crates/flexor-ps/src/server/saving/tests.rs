@@ -5,35 +5,17 @@ use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
-use crate::placement::PARTITIONS;
-use crate::server::{Reports, ServerName};
-use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
-
-fn model() -> ModelSpec {
-    ModelSpec {
-        variables: Vec::new(),
-        tables: vec![TableSpec { name: "t".to_owned(), dim: 1, init: Initializer::Zeros }],
-        optimizer: Optimizer::sgd(1.0),
-        seed: 1,
-    }
-}
+use crate::server::{Reports, testing};
 
 /// The server owns everything, and is told to write this.
 fn plan(server: &Server, save: Option<u64>) {
-    let seat = master::Seat { owner: Some(0), origin: 1, since: 1, ..master::Seat::default() };
-    let map = master::ServerMap {
-        epoch: 1,
-        servers: vec![master::Server { name: "ps-0".to_owned(), incarnation: 1, ..master::Server::default() }],
-        seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model()).unwrap(),
-        ..master::ServerMap::default()
-    };
     let save = save.map(|number| master::SaveOrder { number, ..master::SaveOrder::default() });
-    server.plan(&master::ServerPlan { map: Some(map), save, ..master::ServerPlan::default() }).unwrap();
+    let plan = testing::plan(testing::map(1, testing::owned_by(0)));
+    server.plan(&master::ServerPlan { save, ..plan }).unwrap();
 }
 
 fn server() -> (Server, Reports) {
-    let (server, reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, reports) = testing::server();
     plan(&server, None);
     (server, reports)
 }

@@ -8,39 +8,20 @@ use futures::FutureExt;
 
 use super::*;
 use crate::placement::{NameHash, PARTITIONS};
-use crate::server::ServerName;
 use crate::server::numbers::{Origin, Turn};
-use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
+use crate::server::testing::{map, model, owned_by, plan, server};
 
 const KEYS: u64 = 4096;
 const LAST: u64 = 300;
 
-fn model() -> ModelSpec {
-    ModelSpec {
-        variables: Vec::new(),
-        tables: vec![TableSpec { name: "t".to_owned(), dim: 1, init: Initializer::Zeros }],
-        optimizer: Optimizer::sgd(1.0),
-        seed: 1,
-    }
-}
-
 /// All partitions begin again by this map, with nothing learnt.
 fn go_back(server: &Server, map: u64) {
-    hears(server, map, map, master::Seat { owner: Some(0), origin: map, since: 1, ..master::Seat::default() });
+    hears(server, map, map, master::Seat { origin: map, ..owned_by(0) });
 }
 
-/// A server hears by this map that every partition is so; 0 is the server itself, 1 is another.
+/// A server hears by this map that every partition is so.
 fn hears(server: &Server, epoch: u64, rewound: u64, seat: master::Seat) {
-    let named = |name: &str| master::Server { name: name.to_owned(), incarnation: 1, ..master::Server::default() };
-    let map = master::ServerMap {
-        epoch,
-        rewound,
-        servers: vec![named("ps-0"), named("ps-1")],
-        seats: vec![seat; PARTITIONS],
-        model: serde_json::to_string(&model()).unwrap(),
-        ..master::ServerMap::default()
-    };
-    server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
+    server.plan(&plan(master::ServerMap { rewound, ..map(epoch, seat) })).unwrap();
 }
 
 fn keys() -> Vec<u8> {
@@ -70,7 +51,7 @@ fn take_first_step(server: &Server, rewound: u64) {
 
 #[test]
 fn nobody_reads_or_changes_what_was_before_all_servers_went_back() {
-    let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, _reports) = server();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ask = |op: wire::request::Op| runtime.block_on(server.answered(wire::Request { id: 1, op: Some(op) }));
     go_back(&server, 1);
@@ -117,7 +98,7 @@ fn nobody_reads_or_changes_what_was_before_all_servers_went_back() {
 
 #[test]
 fn who_asks_for_a_step_of_before_all_went_back_is_told_so_at_once() {
-    let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, _reports) = server();
     go_back(&server, 7);
     let answer = |rewound, steps| {
         let request = wire::Request { id: 1, op: Some(pull(rewound, steps)) };
@@ -131,7 +112,7 @@ fn who_asks_for_a_step_of_before_all_went_back_is_told_so_at_once() {
 
 /// Copies of all partitions, with the gradients of the first step, which they have not taken.
 fn copies() -> Vec<Partition> {
-    let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
+    let (server, _reports) = server();
     go_back(&server, 1);
     let request = wire::Request { id: 1, op: Some(push(1)) };
     let pushed = server.answered(request).now_or_never().expect("there is nobody to wait for");
@@ -145,9 +126,8 @@ fn nobody_reads_what_has_just_come_before_it_has_taken_the_steps_that_it_missed(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let all_keys: Vec<PartitionId> = (0..KEYS).map(|key| NameHash::of("t").place(key).partition()).collect();
     for round in 0..100 {
-        let (server, _reports) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-        let away = master::Seat { owner: Some(1), origin: 1, since: 1, ..master::Seat::default() };
-        hears(&server, 1, 1, away);
+        let (server, _reports) = server();
+        hears(&server, 1, 1, owned_by(1));
         for copy in copies() {
             server.0.posts.lock(copy.id()).turn = Turn::beginning(Origin(1));
             server.0.hosted.get().unwrap().install(copy);
@@ -157,7 +137,7 @@ fn nobody_reads_what_has_just_come_before_it_has_taken_the_steps_that_it_missed(
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 at_once.wait();
-                hears(&server, 2, 1, master::Seat { owner: Some(0), since: 2, ..away });
+                hears(&server, 2, 1, master::Seat { since: 2, ..owned_by(0) });
             });
             at_once.wait();
             let begun = Instant::now();
