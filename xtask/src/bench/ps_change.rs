@@ -96,7 +96,7 @@ async fn play(program: &Path, rows: u64) -> Result<Played> {
         noticed.push((change, change.happen(&mut fleet, &load).await?));
     }
     let freeze = fleet.longest_freeze();
-    finish_data(fleet.master()).await?;
+    finish_data(fleet.master(), "first").await?;
     let (mut fleet, stopped) = stop_the_world::change(program, fleet, &load, folder.path()).await?;
     for change in READINGS {
         noticed.push((change, change.happen(&mut fleet, &load).await?));
@@ -119,15 +119,15 @@ fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>
     ])
 }
 
-/// Registers a dataset of one record and goes through it: a master makes a checkpoint that somebody asks for when all
-/// data is learnt.
-async fn finish_data(master: &str) -> Result<()> {
+/// Registers a dataset of one record and goes through it: a master makes a checkpoint when all data is learnt, if the
+/// latest is not of the same data.
+async fn finish_data(master: &str, dataset: &str) -> Result<()> {
     let worker = WorkerName { name: "load".to_owned(), incarnation: 1 };
     let ledger = Ledger::open(master, None, worker)?;
-    let name = "nothing".to_owned();
-    let dataset = wire::Dataset { name, records: 1, batch: 1, epochs: Some(1), ..wire::Dataset::default() };
-    ledger.register(dataset).await?;
-    let lease = ledger.lease("nothing", 1).await?.context("there is one record to learn")?;
+    let name = dataset.to_owned();
+    let spec = wire::Dataset { name, records: 1, batch: 1, epochs: Some(1), ..wire::Dataset::default() };
+    ledger.register(spec).await?;
+    let lease = ledger.lease(dataset, 1).await?.context("there is one record to learn")?;
     ledger.acknowledge(lease.held.context("a lease has something")?, true).await?;
     Ok(())
 }

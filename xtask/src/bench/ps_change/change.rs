@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use super::finish_data;
 use super::load::{Calls, Load};
 use crate::bench::fleet::Fleet;
 
@@ -64,6 +65,7 @@ impl Change {
             Self::Replace => fleet.replace("ps-1", "ps-3").await?,
             Self::Remove => fleet.let_leave("ps-2").await?,
             Self::Checkpoint => {
+                finish_data(fleet.master(), "second").await?;
                 ensure!(Load::connect(fleet.master()).await?.save().await?, "there is data that nobody has learnt");
                 return Ok(());
             }
