@@ -363,13 +363,17 @@ impl Job {
 
     /// What there is to tell.
     pub fn status(&self) -> JobStatus {
-        let runs = self.with(|store, _, _| store.status());
+        let mut runs = self.with(|store, _, _| store.status());
         let journal = match (&*self.0.journal.health().borrow(), self.0.journal.is_durable()) {
             (Health::Writable, true) => "durable".to_owned(),
             (Health::Writable, false) => "memory".to_owned(),
             (Health::Full { error, .. } | Health::Ended(error), _) => error.to_string(),
         };
         let (datasets, servers) = (self.0.data.status(), self.0.servers.status());
+        if servers.is_some() {
+            // Who trains with parameter servers meets nowhere, and waits for nobody.
+            runs.retain(|run| run.round.is_some() || !run.members.is_empty() || run.closed);
+        }
         let learning = self.with_reports(|reports| reports.learning.status());
         let (job, generation) = (self.0.name.clone(), self.0.generation.0);
         let evaluations = self.0.evaluations.status();

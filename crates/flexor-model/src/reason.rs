@@ -200,7 +200,8 @@ reasons! {
     PodDeadlineExceeded: Warning,
     /// The node's program failed by itself. This is counted.
     ProgramError: Warning,
-    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails.
+    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails. A
+    /// program says so of itself with exit code 78.
     CannotRun: Error,
     /// The node failed more often than it may and is not started again; the job goes on without it as long as it can.
     RetriesExhausted: Error,
@@ -232,6 +233,8 @@ reasons! {
     CheckpointFailed: Warning,
     /// A checkpoint cannot be read; the one before it is used.
     CheckpointDamaged: Warning,
+    /// A server does not get at a checkpoint, of which nothing else is known to be wrong; it is read again.
+    CheckpointUnread: Warning,
     /// An owner cannot reach the server that keeps a copy of its partition; another copy will be made.
     CopyUnreachable: Warning,
     /// Nobody has registered a dataset of this name.

@@ -40,12 +40,23 @@ pub enum BlockError {
 
 /// Writes a block behind other bytes.
 pub(crate) fn put(out: &mut Vec<u8>, kind: u32, bytes: &[u8]) {
+    put_with(out, |out| {
+        out.extend_from_slice(bytes);
+        kind
+    });
+}
+
+/// Writes a block behind other bytes, whose bytes are written in place; what does that says which kind they are.
+pub(crate) fn put_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> u32) {
+    let start = out.len();
+    out.extend([0; HEAD_BYTES]);
+    let kind = write(out);
+    let (head, bytes) = out[start..].split_at_mut(HEAD_BYTES);
     debug_assert!(bytes.len() <= MAX_BLOCK, "a block of {} bytes could not be read", bytes.len());
-    let head = [(bytes.len() as u32).to_le_bytes(), kind.to_le_bytes()].concat();
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head), bytes);
-    out.extend(head);
-    out.extend(checksum.to_le_bytes());
-    out.extend_from_slice(bytes);
+    head[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    head[4..8].copy_from_slice(&kind.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head[..8]), bytes);
+    head[8..].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// How many bytes the block has that begins with these, with its head.

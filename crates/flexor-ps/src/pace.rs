@@ -8,23 +8,20 @@ use std::time::Duration;
 
 use crate::hosted::Hosted;
 
-/// How many bytes are dealt with in a turn.
-pub(crate) const TURN: usize = 512 << 10;
 /// How much longer than a turn the rest after it is.
 const REST: u32 = 4;
-/// With turns of [`TURN`] that is 50 MB/s at least.
-const LONGEST_REST: Duration = Duration::from_millis(10);
 
 /// How somebody takes turns with training.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// How many requests were answered when it last looked.
     answered: u64,
+    longest_rest: Duration,
 }
 
 impl Pace {
-    pub(crate) fn new(hosted: &Hosted) -> Self {
-        Self { answered: hosted.answered() }
+    pub(crate) fn new(hosted: &Hosted, longest_rest: Duration) -> Self {
+        Self { answered: hosted.answered(), longest_rest }
     }
 
     /// How long to rest after a turn that took this long.
@@ -32,7 +29,7 @@ impl Pace {
         let before = std::mem::replace(&mut self.answered, hosted.answered());
         match before == self.answered {
             true => Duration::ZERO,
-            false => (took * REST).min(LONGEST_REST),
+            false => (took * REST).min(self.longest_rest),
         }
     }
 }
@@ -46,14 +43,15 @@ mod tests {
     fn it_rests_only_while_somebody_trains() {
         let layout = layout(optimizers()[0]);
         let hosted = Hosted::new(layout.clone());
-        let mut pace = Pace::new(&hosted);
+        let longest = Duration::from_millis(10);
+        let mut pace = Pace::new(&hosted, longest);
         let (short, long) = (Duration::from_millis(1), Duration::from_secs(1));
         assert_eq!(pace.rest_after(long, &hosted), Duration::ZERO);
         Gradients::of_batch(&layout, 1).push(&hosted);
         assert_eq!(pace.rest_after(short, &hosted), short * REST);
         assert_eq!(pace.rest_after(short, &hosted), Duration::ZERO);
         Gradients::of_batch(&layout, 1).push(&hosted);
-        assert_eq!(pace.rest_after(long, &hosted), LONGEST_REST);
+        assert_eq!(pace.rest_after(long, &hosted), longest);
         // Of a model without tables nothing but variables is pulled.
         hosted.count_pull(0);
         assert_eq!(pace.rest_after(short, &hosted), short * REST);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::batch::BatchId;
-use crate::block::{self, Block, BlockError};
+use crate::block::{self, Block, BlockError, HEAD_BYTES};
 use crate::layout::{SliceId, TableId};
 use crate::little_endian::{Reader, put_floats, put_longs, put_u32, put_u64, put_words};
 use crate::partition::History;
@@ -20,6 +20,9 @@ const ROWS: u32 = 3;
 const WAITING_ROWS: u32 = 4;
 const WAITING_SLICE: u32 = 5;
 const END: u32 = 6;
+
+/// No piece has more bytes before its values.
+const FIELDS: usize = 40;
 
 /// A piece of a partition.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +88,7 @@ pub enum PieceError {
 impl Piece {
     /// As bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(self.size());
         self.put(&mut out);
         out
     }
@@ -109,10 +112,22 @@ impl Piece {
         read(block).map(Self).ok_or(malformed)
     }
 
+    /// About how many bytes it takes.
+    fn size(&self) -> usize {
+        let values = match &self.0 {
+            Part::Slice { values, .. } => size_of_val(values.as_slice()),
+            Part::Rows { words, .. } => size_of_val(words.as_slice()),
+            Part::WaitingRows { keys, gradients, .. } => {
+                size_of_val(keys.as_slice()) + size_of_val(gradients.as_slice())
+            }
+            Part::WaitingSlice { gradient, .. } => size_of_val(gradient.as_slice()),
+            Part::Head(_) | Part::End(_) => 0,
+        };
+        HEAD_BYTES + FIELDS + values
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let mut bytes = Vec::new();
-        let kind = write(&self.0, &mut bytes);
-        block::put(out, kind, &bytes);
+        block::put_with(out, |out| write(&self.0, out));
     }
 }
 

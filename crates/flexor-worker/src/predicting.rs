@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flexor_data::{CsvHeader, Dataset, Options};
+use flexor_data::{CsvHeader, Dataset, OnDamage, Options};
 use flexor_ps::checkpoint::{CheckpointError, CheckpointId, SavedModel};
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -16,7 +16,7 @@ use crate::kernels::{probability, softmax};
 use crate::metrics::{Metrics, highest};
 use crate::models::{Architecture, Task, UnfitInputs};
 use crate::reading::ReadError;
-use crate::scoring::{Scorer, ScoringError, Values};
+use crate::scoring::{Scored, Scorer, ScoringError, Values};
 use crate::training::TestResult;
 
 /// What is predicted, and with what.
@@ -34,6 +34,8 @@ pub struct Plan {
     pub schema: Option<Schema>,
     /// Whether tables begin with the names of their columns.
     pub csv_header: CsvHeader,
+    /// What becomes of damaged records, and of those that mean nothing.
+    pub on_damage: OnDamage,
     /// Records at a time.
     pub batch: u32,
 }
@@ -45,6 +47,8 @@ pub struct Predicted {
     pub checkpoint: u64,
     /// How well the predictions fit the labels of the data.
     pub fit: TestResult,
+    /// How many records were left out.
+    pub damaged: u64,
 }
 
 /// Why nothing can be predicted.
@@ -82,8 +86,9 @@ pub enum PredictionError {
 
 /// Predicts all records, and writes a line of CSV for each.
 pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
-    let dataset = Dataset::open(&plan.data, &Options { csv_header: plan.csv_header, ..Options::default() })
-        .map_err(ReadError::from)?;
+    let Plan { csv_header, on_damage, .. } = *plan;
+    let options = Options { csv_header, on_damage, ..Options::default() };
+    let dataset = Dataset::open(&plan.data, &options).map_err(ReadError::from)?;
     let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
     let schema = Schema::of_dataset::<PredictionError>(plan.schema.as_ref(), &dataset, &named)?;
     let mut scorer = Scorer::new(Arc::new(dataset), &schema, &plan.architecture, plan.batch)?;
@@ -93,23 +98,21 @@ pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, Pred
     let task = scorer.task();
     writeln!(out, "{}", heading(task))?;
     let mut board = Metrics::new(task);
-    let mut number = 0_u64;
     let mut written = Ok(());
     let permits = Semaphore::new(1);
-    let give = |scores: &[f32], labels: &[u32]| {
+    let give = |Scored { records, scores, labels }: Scored<'_>| {
         board.add(scores, labels);
-        for (scores, label) in scores.chunks_exact(task.scores()).zip(labels) {
+        for ((number, scores), label) in records.iter().zip(scores.chunks_exact(task.scores())).zip(labels) {
             if written.is_ok() {
-                written = line(out, task, number, *label, scores);
+                written = line(out, task, *number, *label, scores);
             }
-            number += 1;
         }
     };
-    scorer.score(&mut Values::Saved(&saved), &permits, give).await?;
+    let damaged = scorer.score(&mut Values::Saved(&saved), &permits, give).await?;
     written?;
     out.flush()?;
     let fit = TestResult { records: board.records(), loss: board.loss(), auc: board.auc(), accuracy: board.accuracy() };
-    Ok(Predicted { checkpoint: saved.id().0, fit })
+    Ok(Predicted { checkpoint: saved.id().0, fit, damaged })
 }
 
 fn check_model(scorer: &Scorer, saved: &SavedModel) -> Result<(), PredictionError> {

@@ -42,16 +42,16 @@ pub enum ReadError {
 const PLACES: u64 = 64;
 
 /// Reads records into a batch. Those that lie in a damaged part of a file, and those that mean nothing, are left out where
-/// that is not an error; how many they are. Where no record means anything, the schema is wrong and not the data.
+/// that is not an error; which they are, in order. Where no record means anything, the schema is wrong and not the data.
 pub(crate) fn read(
     dataset: &Dataset,
     features: &mut Features,
     range: Range<u64>,
     batch: &mut Batch,
-) -> Result<u64, ReadError> {
+) -> Result<Vec<u64>, ReadError> {
     batch.clear();
-    let (damaged, bad) = add(dataset, features, range, batch)?;
-    let count = bad.len() as u64;
+    let (left_out, bad) = add(dataset, features, range, batch)?;
+    let count = bad.len();
     match bad.into_iter().next() {
         Some(BadRecord { record, problem }) if dataset.on_damage() == OnDamage::Fail => {
             return Err(ReadError::Record { place: Box::new(dataset.place_with_line(record)?), problem });
@@ -66,23 +66,27 @@ pub(crate) fn read(
         }
         None => {}
     }
-    Ok(damaged + count)
+    Ok(left_out)
 }
 
-/// Adds records to a batch; how many lie in a damaged part, and those that mean nothing.
+/// Adds records to a batch; the numbers of those that are not in it, and what is wrong with those that mean nothing.
 fn add(
     dataset: &Dataset,
     features: &mut Features,
     range: Range<u64>,
     batch: &mut Batch,
-) -> Result<(u64, Vec<BadRecord>), DataError> {
-    let mut bad: Vec<BadRecord> = Vec::new();
-    let read = dataset.read(range, &mut |record| {
-        if let Content::Whole(bytes) = record.content {
-            bad.extend(features.add(record.number, bytes, batch).err());
+) -> Result<(Vec<u64>, Vec<BadRecord>), DataError> {
+    let (mut left_out, mut bad): (Vec<u64>, Vec<BadRecord>) = (Vec::new(), Vec::new());
+    dataset.read(range, &mut |record| {
+        let added = match record.content {
+            Content::Whole(bytes) => features.add(record.number, bytes, batch).map_err(|wrong| bad.push(wrong)),
+            Content::Damaged => Err(()),
+        };
+        if added.is_err() {
+            left_out.push(record.number);
         }
     })?;
-    Ok((read.damaged, bad))
+    Ok((left_out, bad))
 }
 
 /// Whether a record means something of some from all over the data: a stretch of bad ones may be longer than a batch, and
@@ -125,7 +129,9 @@ mod tests {
         let mut batch = Batch::new(features.inputs());
         for (range, left_out) in [(0..10, 10), (10..20, 10), (85..95, 5), (90..100, 0), (20..21, 1)] {
             let good = range.end - range.start - left_out;
-            assert_eq!(read(&dataset, &mut features, range.clone(), &mut batch).unwrap(), left_out, "{range:?}");
+            let numbers: Vec<u64> = range.clone().filter(|number| *number < 90).collect();
+            assert_eq!(numbers.len() as u64, left_out, "{range:?}");
+            assert_eq!(read(&dataset, &mut features, range.clone(), &mut batch).unwrap(), numbers, "{range:?}");
             assert_eq!(batch.len() as u64, good, "{range:?}");
         }
     }
@@ -145,7 +151,7 @@ mod tests {
     fn a_bad_record_is_an_error_where_none_may_be_left_out() {
         let (_folder, dataset, mut features) = table(15..16, CLICKS, OnDamage::Fail);
         let mut batch = Batch::new(features.inputs());
-        assert_eq!(read(&dataset, &mut features, 0..10, &mut batch).unwrap(), 0);
+        assert_eq!(read(&dataset, &mut features, 0..10, &mut batch).unwrap(), [0; 0]);
         let refused = read(&dataset, &mut features, 10..20, &mut batch).unwrap_err();
         let named = format!("{}: record 15, at byte 139, line 17: ", dataset.files().next().unwrap().path.display());
         assert!(refused.to_string().starts_with(&named), "{refused}");

@@ -45,6 +45,16 @@ pub enum ScoringError {
     Saved(#[from] PullError),
 }
 
+/// Some records that were scored.
+pub(crate) struct Scored<'a> {
+    /// Their numbers in the data: those that were left out are missing.
+    pub(crate) records: &'a [u64],
+    /// What the model says of each.
+    pub(crate) scores: &'a [f32],
+    /// Their labels.
+    pub(crate) labels: &'a [u32],
+}
+
 /// Goes through records with a model.
 pub(crate) struct Scorer {
     dataset: Arc<Dataset>,
@@ -85,19 +95,20 @@ impl Scorer {
         self.model.declaration()
     }
 
-    /// Scores all records; `give` gets the scores and the labels of some at a time. Who computes holds a permit.
+    /// Scores all records, and gives some at a time; how many were left out. Who computes holds a permit.
     pub(crate) async fn score(
         &mut self,
         values: &mut Values<'_>,
         permits: &Semaphore,
-        mut give: impl FnMut(&[f32], &[u32]),
-    ) -> Result<(), ScoringError> {
+        mut give: impl FnMut(Scored<'_>),
+    ) -> Result<u64, ScoringError> {
         let end = self.dataset.len();
-        let mut variables = Vec::new();
+        let (mut variables, mut all_left_out) = (Vec::new(), 0);
         for first in (0..end).step_by(self.size as usize) {
             let (dataset, features, batch) = (&self.dataset, &mut self.features, &mut self.batch);
             let range = first..(first + self.size).min(end);
-            tokio::task::block_in_place(|| read(dataset, features, range, batch))?;
+            let left_out = tokio::task::block_in_place(|| read(dataset, features, range.clone(), batch))?;
+            all_left_out += left_out.len() as u64;
             if self.batch.is_empty() {
                 continue;
             }
@@ -108,9 +119,10 @@ impl Scorer {
             // It is never closed.
             let _permit = permits.acquire().await.ok();
             let scores = tokio::task::block_in_place(|| self.model.scores(step));
-            give(scores, self.batch.labels());
+            let records: Vec<u64> = range.filter(|record| left_out.binary_search(record).is_err()).collect();
+            give(Scored { records: &records, scores, labels: self.batch.labels() });
         }
-        Ok(())
+        Ok(all_left_out)
     }
 }
 

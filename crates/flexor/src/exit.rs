@@ -9,6 +9,7 @@ Exit codes:
   1    failure: a job failed, or an input was refused or could not be read
   2    wrong usage
   3    infrastructure: a network or a cluster failed, or the output could not be written
+  78   flexor worker: what it was given cannot be trained, and trying again would change nothing
   130  interrupted";
 
 /// An input that is refused or cannot be read, which says nothing against what the command needs.
@@ -32,6 +33,8 @@ pub enum Exit {
     Usage,
     /// Something that the command needs failed: a network, a cluster, the place where its output goes.
     Infrastructure,
+    /// What a worker was given cannot be trained: whoever started it need not try again.
+    Hopeless,
     /// Ctrl-C ended it before it was done.
     Interrupted,
 }
@@ -53,6 +56,7 @@ impl Exit {
             Self::Failure => 1,
             Self::Usage => 2,
             Self::Infrastructure => 3,
+            Self::Hopeless => 78,
             Self::Interrupted => 130,
         }
     }

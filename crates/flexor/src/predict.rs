@@ -10,7 +10,7 @@ use flexor_worker::models::Architecture;
 use flexor_worker::predicting::{Plan, Predicted, PredictionError, predict};
 use serde::Serialize;
 
-use crate::data::header;
+use crate::data::{Damaged, header};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::worker::measured;
@@ -38,6 +38,9 @@ pub struct PredictArgs {
     /// The first line of tables is a record and does not name the columns
     #[arg(long)]
     pub no_header: bool,
+    /// What becomes of damaged records: nothing is predicted, or they have no line and are counted
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    pub damaged: Damaged,
     /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
     /// is whole
     #[arg(long, value_name = "FILE")]
@@ -58,6 +61,7 @@ struct Told {
     loss: Option<f64>,
     auc: Option<f64>,
     accuracy: Option<f64>,
+    damaged: u64,
 }
 
 /// Predicts.
@@ -70,6 +74,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
         data: args.data.clone(),
         schema: args.schema.clone(),
         csv_header: header(args.no_header),
+        on_damage: args.damaged.into(),
         batch: args.batch,
     };
     let done = checkpoint::choose(&args.checkpoints, args.number, |id| {
@@ -107,15 +112,16 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
 fn told(predicted: &Predicted, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Json => {
-            let Predicted { checkpoint, fit } = *predicted;
+            let Predicted { checkpoint, fit, damaged } = *predicted;
             let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
-            let told = Told { checkpoint, records, loss, auc, accuracy };
+            let told = Told { checkpoint, records, loss, auc, accuracy, damaged };
             Ok(format!("{}\n", serde_json::to_string_pretty(&told)?))
         }
         Format::Text => Ok(format!("{}\n", line(predicted))),
     }
 }
 
-fn line(Predicted { checkpoint, fit }: &Predicted) -> String {
-    format!("checkpoint {checkpoint}: {} records{}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
+fn line(Predicted { checkpoint, fit, damaged }: &Predicted) -> String {
+    let left_out = if *damaged > 0 { format!(", {damaged} more damaged and left out") } else { String::new() };
+    format!("checkpoint {checkpoint}: {} records{}{left_out}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
 }

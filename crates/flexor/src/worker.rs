@@ -9,6 +9,7 @@ use flexor_model::{Quantity, env};
 use flexor_ps::dial::Dialer;
 use flexor_ps::push::NonFinite;
 use flexor_ps::spec::Optimizer;
+use flexor_worker::ReadError;
 use flexor_worker::features::Schema;
 use flexor_worker::ledger::WorkerName;
 use flexor_worker::models::Architecture;
@@ -143,17 +144,20 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What cannot be mended by trying again is the job's, everything else the world's.
+/// Whether trying again may help: what was given is the same then, and so is the model that the job has; files may come
+/// and be mended.
 fn exit_of(error: &TrainingError) -> Exit {
     match error {
+        TrainingError::Inputs(_)
+        | TrainingError::Schema(_)
+        | TrainingError::OtherData { .. }
+        | TrainingError::OtherModel { .. }
+        | TrainingError::Read(ReadError::AllRecords { .. }) => Exit::Hopeless,
+        TrainingError::TestData { why, .. } if matches!(**why, ReadError::AllRecords { .. }) => Exit::Hopeless,
         TrainingError::Read(_)
         | TrainingError::TestData { .. }
         | TrainingError::Scoring(_)
-        | TrainingError::Inputs(_)
-        | TrainingError::Schema(_)
-        | TrainingError::OtherData { .. }
         | TrainingError::Register { .. }
-        | TrainingError::OtherModel { .. }
         | TrainingError::Servers(_) => Exit::Failure,
         TrainingError::Ledger(_) => Exit::Infrastructure,
     }

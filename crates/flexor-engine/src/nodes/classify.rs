@@ -103,6 +103,8 @@ fn of_the_program(observed: &Observed) -> Option<(ExitKind, String)> {
         (0, _) => ExitKind::Succeeded,
         (137 | 143, _) => ExitKind::Killed,
         (14 | 201 | 202, _) => ExitKind::Hardware,
+        // EX_CONFIG of sysexits.h.
+        (78, _) => ExitKind::CannotRun,
         (_, _) => ExitKind::ProgramError,
     };
     let said = container_reason.filter(|word| !matches!(*word, "Error" | "Completed"));

@@ -48,7 +48,7 @@ pub enum ExitKind {
     DeadlineExceeded,
     /// The program failed.
     ProgramError,
-    /// Nothing of the pod can run as its template has it.
+    /// Nothing of the pod can run as its template has it, or the program says so of itself.
     CannotRun,
 }
 

@@ -245,6 +245,11 @@ fn what_can_never_run_is_not_tried_again() {
     let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&observed);
     assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
     assert!(last.because.detail.contains("no command"), "{}", last.because);
+
+    let told = Observed { error: Some("no such column".to_owned()), ..exit(78) };
+    let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&told);
+    assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
+    assert!(last.because.detail.contains("exit code 78; no such column"), "{}", last.because);
 }
 
 #[test]

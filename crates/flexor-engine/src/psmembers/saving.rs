@@ -299,7 +299,7 @@ impl PsMembers {
         let seats: Vec<(Partition, Seat)> = seats.collect();
         if !seats.is_empty() {
             let detail = format!("checkpoint {number} cannot be read by {server}, and is read again: {why}");
-            self.map_anew(seats, Because::new(Reason::CheckpointDamaged, detail), facts);
+            self.map_anew(seats, Because::new(Reason::CheckpointUnread, detail), facts);
         }
         self.settle(facts);
     }

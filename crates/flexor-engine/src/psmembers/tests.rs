@@ -86,7 +86,7 @@ impl Story {
         self.members.map().seats.iter().filter(owns).count()
     }
 
-    fn reasons(&self) -> Vec<Reason> {
+    pub(super) fn reasons(&self) -> Vec<Reason> {
         let reason = |fact: &Fact| match fact {
             Fact::Mapped { because, .. } | Fact::Rewound { because, .. } | Fact::Spoiled { because, .. } => {
                 Some(because.reason)

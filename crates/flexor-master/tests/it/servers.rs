@@ -228,6 +228,8 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), is_heard).await.expect("the master hears it");
+    let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
+    assert!(status.contains("\"runs\":[]"), "who trains with servers waits for nobody: {status}");
     for _ in 0..ASKED {
         assert_eq!(server.steps_taken().await.steps[0].batches.len() as u64, IN_STEP, "and all is told in the end");
     }

@@ -9,8 +9,8 @@ use super::storage::Storage;
 
 /// How the name of a file ends that is not whole yet.
 const HALF: &str = ".half";
-/// Checkpoints are written in few large pieces.
-const BUFFER: usize = 256 << 10;
+/// Small writes are gathered. What is larger is not copied once more on its way: most of a checkpoint is.
+const BUFFER: usize = 16 << 10;
 /// After so many bytes they go to the disk. All of them at the end would keep it busy for long, and everybody waiting who
 /// writes a little and needs it to be there: the journal of a master on the same disk.
 const SYNC_EVERY: usize = 32 << 20;

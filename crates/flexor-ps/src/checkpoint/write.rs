@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,18 @@ use super::table_file::TableFileWriter;
 use super::whose::refuse_later;
 use super::{CheckpointError, CheckpointId};
 use crate::hosted::Hosted;
-use crate::pace::{Pace, TURN};
+use crate::pace::Pace;
 use crate::partition::PartitionCopy;
 use crate::piece::Part as PiecePart;
 use crate::placement::PartitionId;
 use crate::snapshot::{Budget, SnapshotLost};
 use crate::spec::ModelSpec;
+
+/// How many bytes are written in a turn. A partition is written in one or a few: what training changes of it until it is
+/// written has to be put aside first, so that many short turns would cost training more than few long ones.
+const TURN: usize = 4 << 20;
+/// With turns of [`TURN`] that is 100 MB/s at least.
+const LONGEST_REST: Duration = Duration::from_millis(40);
 
 /// What a server has written, for the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,7 +181,7 @@ impl<'a> Copies<'a> {
         };
         // Taken from the end.
         let (begun, to_begin) = (begun.into_iter().rev().collect(), to_begin.into_iter().rev().collect());
-        let (pace, turn) = (Pace::new(hosted), (Instant::now(), 0));
+        let (pace, turn) = (Pace::new(hosted, LONGEST_REST), (Instant::now(), 0));
         Self { hosted, begun, to_begin, versions: Vec::new(), pace, turn }
     }
 

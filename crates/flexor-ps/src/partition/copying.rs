@@ -127,12 +127,13 @@ impl Partition {
         let table = &self.tables[number as usize];
         let rows = self.snapshots.rows(copy.snapshot, number)?;
         let end = table.pages().pages_of(rows);
-        let (mut count, mut words, mut page) = (0, Vec::new(), first);
+        let of_row = table.shape().words();
+        let left = rows.saturating_sub(table.pages().first_row(first)) as usize * of_row;
+        let room = left.min(PIECE / size_of::<u32>() + table.pages().rows_on(first, rows) * of_row);
+        let (mut count, mut words, mut page) = (0, Vec::with_capacity(room), first);
         while page < end && (page == first || size_of_val(words.as_slice()) < PIECE) {
             let on_it = table.pages().rows_on(page, rows);
-            words.extend_from_slice(
-                &self.snapshots.page(copy.snapshot, number, table, page)?[..on_it * table.shape().words()],
-            );
+            words.extend_from_slice(&self.snapshots.page(copy.snapshot, number, table, page)?[..on_it * of_row]);
             count += on_it as u32;
             page += 1;
         }

@@ -15,6 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flexor_model::PsEpoch;
 use flexor_wire::master::v1 as master;
@@ -26,13 +27,17 @@ use super::numbers::{CopyNumber, Turn};
 use super::post::{Follower, Post, Standing};
 use super::{Server, ServerName};
 use crate::hosted::Hosted;
-use crate::pace::{Pace, TURN};
+use crate::pace::Pace;
 use crate::partition::PartitionCopy;
 use crate::placement::PartitionId;
 use crate::snapshot::Budget;
 
 /// What training may change of a partition while it is copied, in bytes put aside: over it the copy begins again.
 const BUDGET: usize = 256 << 20;
+/// How many bytes are sent in a turn. What is forwarded to the copy meanwhile waits behind them.
+const TURN: usize = 512 << 10;
+/// With turns of [`TURN`] that is 50 MB/s at least.
+const LONGEST_REST: Duration = Duration::from_millis(10);
 
 impl Server {
     /// Begins a copy, with the post in hand.
@@ -213,7 +218,7 @@ impl Sending {
     }
 
     async fn send(&self, copy: &mut PartitionCopy) -> Result<(), String> {
-        let mut pace = Pace::new(&self.hosted);
+        let mut pace = Pace::new(&self.hosted, LONGEST_REST);
         loop {
             let _turn = self.link.turn().await;
             let began = Instant::now();

@@ -87,7 +87,7 @@ impl Pages {
     }
 
     /// The first row of a page.
-    pub(super) fn first_row(&self, page: u32) -> RowNumber {
+    pub(crate) fn first_row(&self, page: u32) -> RowNumber {
         page << self.shift
     }
 

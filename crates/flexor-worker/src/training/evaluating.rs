@@ -152,7 +152,7 @@ pub(super) async fn measure(
     permits: &Semaphore,
 ) -> Result<TestResult, ScoringError> {
     let mut board = Metrics::new(scorer.task());
-    scorer.score(values, permits, |scores, labels| board.add(scores, labels)).await?;
+    scorer.score(values, permits, |scored| board.add(scored.scores, scored.labels)).await?;
     Ok(TestResult { records: board.records(), loss: board.loss(), auc: board.auc(), accuracy: board.accuracy() })
 }
 

@@ -105,7 +105,8 @@ impl Reading {
     ) -> Result<Option<Prepared>, TrainingError> {
         let (dataset, features) = (self.dataset.clone(), &mut self.features);
         let batch = &mut self.batch;
-        let left_out = tokio::task::block_in_place(|| read(&dataset, features, of.first..of.first + of.count, batch))?;
+        let range = of.first..of.first + of.count;
+        let left_out = tokio::task::block_in_place(|| read(&dataset, features, range, batch))?.len() as u64;
         let mut lookup = Lookup::default();
         self.looker.look_up(&self.batch, &mut lookup);
         let mut rows = Vec::new();

@@ -213,6 +213,7 @@ fn one_that_a_server_does_not_get_at_is_read_by_another() {
         assert_eq!(lost.len(), 6);
         story.members.not_read(&again, 1, &lost, "input/output error", story.now, &mut story.facts);
         assert_eq!(story.saved(), [1], "nothing is wrong with it");
+        assert_eq!(story.reasons().last(), Some(&Reason::CheckpointUnread));
         let wanted = Origin { number: 3, source: Source::Checkpoint(1) };
         let seats = |story: &Story| -> Vec<Seat> {
             lost.iter().map(|(id, _)| story.members.map().seat(*id).unwrap().clone()).collect()

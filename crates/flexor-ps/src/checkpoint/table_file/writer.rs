@@ -13,6 +13,8 @@ use crate::spec::ModelSpec;
 pub(in crate::checkpoint) struct TableFileWriter<W> {
     to: Summing<W>,
     extents: Vec<Extent>,
+    /// A piece as bytes, in memory that is used again.
+    piece: Vec<u8>,
 }
 
 impl<W: Write> TableFileWriter<W> {
@@ -22,7 +24,7 @@ impl<W: Write> TableFileWriter<W> {
         let mut bytes = Vec::new();
         block::put(&mut bytes, TABLES, &serde_json::to_vec(&Tables::of(model))?);
         to.write_all(&bytes)?;
-        Ok(Self { to, extents: Vec::new() })
+        Ok(Self { to, extents: Vec::new(), piece: Vec::new() })
     }
 
     /// The pieces that follow are of this partition.
@@ -31,7 +33,9 @@ impl<W: Write> TableFileWriter<W> {
     }
 
     pub(in crate::checkpoint) fn add(&mut self, piece: &Piece) -> io::Result<()> {
-        self.to.write_all(&piece.to_bytes())?;
+        self.piece.clear();
+        piece.put(&mut self.piece);
+        self.to.write_all(&self.piece)?;
         if let Some(extent) = self.extents.last_mut() {
             extent.bytes = self.to.bytes() - extent.offset;
         }

@@ -106,6 +106,20 @@ fn what_is_predicted_from_the_last_checkpoint_is_what_the_model_said() {
     let head: Ran = shell.output().unwrap().into();
     assert_eq!((head.stdout.lines().last(), head.stderr.as_str()), (Some("0"), ""), "{}", head.stdout);
 
+    // A record that means nothing has no line, by choice, and all others keep their numbers.
+    let records = fs::read_to_string(place.folder.path().join("quickstart-test.csv")).unwrap();
+    let mut broken: Vec<&str> = records.lines().collect();
+    broken[8] = "what,is,this";
+    fs::write(place.folder.path().join("broken.csv"), broken.join("\n")).unwrap();
+    let words_broken = ["predict", "--model=deepfm", "--checkpoints=checkpoints", "--data=broken.csv", "--out=-"];
+    let refused = predict(&place, &words_broken);
+    assert!(refused.code == 1 && refused.stderr.contains("broken.csv: record 7, "), "{}", refused.stderr);
+    let skipped = predict(&place, &[&words_broken[..], &["--damaged=skip"]].concat());
+    assert_eq!(skipped.code, 0, "{}", skipped.stderr);
+    assert!(skipped.stderr.contains(", 1 more damaged and left out"), "{}", skipped.stderr);
+    let without: Vec<&str> = predicted.lines().filter(|line| !line.starts_with("7,")).collect();
+    assert_eq!(skipped.stdout.lines().collect::<Vec<_>>(), without);
+
     // A model of another shape is refused, and what was written stays.
     let other = ["predict", "--model=deepfm:dim=4", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
     let refused = predict(&place, &[&other[..], &["--out=predicted.csv"]].concat());
