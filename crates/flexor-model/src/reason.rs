@@ -200,8 +200,10 @@ reasons! {
     PodDeadlineExceeded: Warning,
     /// The node's program failed by itself. This is counted.
     ProgramError: Warning,
-    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails. A
-    /// program says so of itself with exit code 78.
+    /// The program refused what it was given, and says that trying again would change nothing (exit code 78). It is not
+    /// started again; the job fails if it cannot do without the node.
+    ProgramRefused: Error,
+    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails.
     CannotRun: Error,
     /// The node failed more often than it may and is not started again; the job goes on without it as long as it can.
     RetriesExhausted: Error,

@@ -198,6 +198,11 @@ impl CheckpointError {
         move |error| Self::Storage { doing, file, error }
     }
 
+    /// Whoever was at it panicked.
+    pub(crate) fn panicked(doing: &'static str, file: &str) -> Self {
+        Self::storage(doing, file)(io::Error::other("the server failed at it by itself; its log says where"))
+    }
+
     pub(crate) fn part(id: CheckpointId, error: serde_json::Error) -> Self {
         Self::Part { id, error }
     }

@@ -61,7 +61,7 @@ pub enum ClientError {
     /// The job trains another model.
     #[error("{0}")]
     Declined(String),
-    /// A server will not take it, and nothing was changed there.
+    /// A server will not take it; other partitions may have taken their parts.
     #[error("a parameter server refuses it: {0}")]
     Refused(String),
     /// A server has said something that makes no sense.

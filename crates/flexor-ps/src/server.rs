@@ -5,8 +5,10 @@
 //! ([`copying`] and [`links`] send, [`copies`] takes in). Values and how they are updated are [`crate::hosted`]'s.
 //!
 //! Locks are taken in this order, and never the other way round: `planned`, `steps`, what is on its way to a partition
-//! ([`copies`]), the partition's post, then the partition itself or a link. What is read without a lock (`reached`,
-//! `rewound`, `epoch`) is there so that nobody has to take an earlier one.
+//! ([`copies`]), the partition's post, the map of links, then the partition itself, the layout or a link. Nothing else is
+//! taken under the others (`checkpoints`, `saved`, what a message to a copy leaves out, what is known of the checkpoints'
+//! folder). What is read without a lock (`reached`, `rewound`, `epoch`, `wanted_save`) is there so that nobody has to take
+//! an earlier one.
 
 mod copies;
 mod copying;

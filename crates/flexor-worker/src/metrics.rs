@@ -1,21 +1,14 @@
-//! How good a model is, and how fast it learns: loss, accuracy, AUC, steps and records per second.
-//!
-//! Metrics are added up record by record and merged across workers; what several of them report together is what one
-//! would have reported of all records. They travel as serde values.
+//! How good a model is: loss, accuracy and AUC, added up record by record.
 
 mod auc;
-mod pace;
-
-use serde::{Deserialize, Serialize};
 
 pub use auc::Auc;
-pub use pace::{Pace, Rates};
 
 use crate::kernels::{cross_entropy_of, log_loss_of};
 use crate::models::Task;
 
 /// What is known of the records that were scored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Metrics {
     records: u64,
     loss: f64,
@@ -60,16 +53,6 @@ impl Metrics {
         self.records += labels.len() as u64;
     }
 
-    /// Takes in what another worker has found out about other records.
-    pub fn merge(&mut self, other: &Self) {
-        self.records += other.records;
-        self.loss += other.loss;
-        self.correct += other.correct;
-        if let (Some(auc), Some(other)) = (&mut self.auc, &other.auc) {
-            auc.merge(other);
-        }
-    }
-
     /// How many records were scored.
     pub fn records(&self) -> u64 {
         self.records
@@ -108,16 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn two_workers_report_what_one_would() {
+    fn how_records_come_makes_no_difference() {
         let (scores, labels) = ([0.5, -1.0, 2.0, 0.25, -0.5, 3.0], [1, 0, 0, 1, 1, 1]);
-        let mut one = Metrics::new(Task::YesNo);
+        let (mut one, mut two) = (Metrics::new(Task::YesNo), Metrics::new(Task::YesNo));
         one.add(&scores, &labels);
-        let (mut left, mut right) = (Metrics::new(Task::YesNo), Metrics::new(Task::YesNo));
-        left.add(&scores[..2], &labels[..2]);
-        right.add(&scores[2..], &labels[2..]);
-        left.merge(&right);
-        assert_eq!((left.records(), left.accuracy(), left.auc()), (one.records(), one.accuracy(), one.auc()));
-        assert!((left.loss().unwrap() - one.loss().unwrap()).abs() < 1e-12);
+        two.add(&scores[..2], &labels[..2]);
+        two.add(&scores[2..], &labels[2..]);
+        assert_eq!(two, one);
         assert_eq!(one.accuracy(), Some(4.0 / 6.0));
     }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flexor_data::{CsvHeader, Dataset, OnDamage, Options};
+use flexor_data::{CsvHeader, Damage, Dataset, OnDamage, Options};
 use flexor_ps::checkpoint::{CheckpointError, CheckpointId, SavedModel};
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -41,14 +41,16 @@ pub struct Plan {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Predicted {
     /// The checkpoint.
     pub checkpoint: u64,
     /// How well the predictions fit the labels of the data.
     pub fit: TestResult,
     /// How many records were left out.
-    pub damaged: u64,
+    pub left_out: u64,
+    /// The parts of files that are damaged.
+    pub damage: Vec<Damage>,
 }
 
 /// Why nothing can be predicted.
@@ -88,10 +90,10 @@ pub enum PredictionError {
 pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
     let Plan { csv_header, on_damage, .. } = *plan;
     let options = Options { csv_header, on_damage, ..Options::default() };
-    let dataset = Dataset::open(&plan.data, &options).map_err(ReadError::from)?;
+    let dataset = Arc::new(Dataset::open(&plan.data, &options).map_err(ReadError::from)?);
     let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
     let schema = Schema::of_dataset::<PredictionError>(plan.schema.as_ref(), &dataset, &named)?;
-    let mut scorer = Scorer::new(Arc::new(dataset), &schema, &plan.architecture, plan.batch)?;
+    let mut scorer = Scorer::new(Arc::clone(&dataset), &schema, &plan.architecture, plan.batch)?;
     let saved = SavedModel::open(&plan.checkpoints, plan.number.map(CheckpointId), u64::MAX)?;
     check_model(&scorer, &saved)?;
 
@@ -108,11 +110,11 @@ pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, Pred
             }
         }
     };
-    let damaged = scorer.score(&mut Values::Saved(&saved), &permits, give).await?;
+    let left_out = scorer.score(&mut Values::Saved(&saved), &permits, give).await?;
     written?;
     out.flush()?;
     let fit = TestResult { records: board.records(), loss: board.loss(), auc: board.auc(), accuracy: board.accuracy() };
-    Ok(Predicted { checkpoint: saved.id().0, fit, damaged })
+    Ok(Predicted { checkpoint: saved.id().0, fit, left_out, damage: dataset.damage() })
 }
 
 fn check_model(scorer: &Scorer, saved: &SavedModel) -> Result<(), PredictionError> {

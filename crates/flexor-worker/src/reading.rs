@@ -53,11 +53,11 @@ pub(crate) fn read(
     let (left_out, bad) = add(dataset, features, range, batch)?;
     let count = bad.len();
     match bad.into_iter().next() {
-        Some(BadRecord { record, problem }) if dataset.on_damage() == OnDamage::Fail => {
-            return Err(ReadError::Record { place: Box::new(dataset.place_with_line(record)?), problem });
-        }
         Some(BadRecord { record, problem }) if !features.fit() && !is_any_good(dataset, features, batch)? => {
             return Err(ReadError::AllRecords { place: Box::new(dataset.place_with_line(record)?), problem });
+        }
+        Some(BadRecord { record, problem }) if dataset.on_damage() == OnDamage::Fail => {
+            return Err(ReadError::Record { place: Box::new(dataset.place_with_line(record)?), problem });
         }
         // To know the line costs as much as to read the file up to there, and this may be told of every batch.
         Some(BadRecord { record, problem }) => {
@@ -138,13 +138,16 @@ mod tests {
 
     #[test]
     fn a_schema_by_which_no_record_means_anything_is_refused_at_once() {
-        let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", OnDamage::Skip);
-        let mut batch = Batch::new(features.inputs());
-        let refused = read(&dataset, &mut features, 40..50, &mut batch).unwrap_err();
-        assert!(
-            refused.to_string().contains("table.csv: record 40, at byte 339, line 42: column n1 is \"a\""),
-            "{refused}"
-        );
+        for on_damage in [OnDamage::Skip, OnDamage::Fail] {
+            let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", on_damage);
+            let mut batch = Batch::new(features.inputs());
+            let refused = read(&dataset, &mut features, 40..50, &mut batch).unwrap_err();
+            assert!(matches!(refused, ReadError::AllRecords { .. }), "{refused}");
+            assert!(
+                refused.to_string().contains("table.csv: record 40, at byte 339, line 42: column n1 is \"a\""),
+                "{refused}"
+            );
+        }
     }
 
     #[test]

@@ -286,11 +286,6 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         // A server that is lost takes everybody back where training goes in steps, even now.
         let mut is_done = learner.pusher.save().await?;
         if is_done {
-            if let Some(evaluating) = evaluating.take()
-                && let Some(evaluated) = evaluating.finish().await
-            {
-                tell(Told::Evaluated(&evaluated));
-            }
             if let Some(test) = &test {
                 let measured = measure(&mut scorer(test)?, &mut Values::Servers(&mut learner.pusher), &permits).await?;
                 ledger.report(telling::test(&measured)).await?;
@@ -302,6 +297,11 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
             break;
         }
         tracing::warn!("everybody has gone back after the last batch, and learns what was learnt since again");
+    }
+    if let Some(evaluating) = evaluating
+        && let Some(evaluated) = evaluating.finish().await
+    {
+        tell(Told::Evaluated(&evaluated));
     }
     for damage in dataset.damage() {
         tracing::warn!(%damage, "records are left out");

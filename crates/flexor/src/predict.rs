@@ -14,7 +14,7 @@ use crate::data::{Damaged, header};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::worker::measured;
-use crate::{checkpoint, signals};
+use crate::{checkpoint, logging, signals};
 
 /// What `flexor predict` takes.
 #[derive(Debug, Args)]
@@ -38,7 +38,8 @@ pub struct PredictArgs {
     /// The first line of tables is a record and does not name the columns
     #[arg(long)]
     pub no_header: bool,
-    /// What becomes of damaged records: nothing is predicted, or they have no line and are counted
+    /// What becomes of damaged records, and of those that mean nothing: it fails at the first, or they have no line, are
+    /// named and counted
     #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
     pub damaged: Damaged,
     /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
@@ -61,12 +62,14 @@ struct Told {
     loss: Option<f64>,
     auc: Option<f64>,
     accuracy: Option<f64>,
-    damaged: u64,
+    left_out: u64,
 }
 
 /// Predicts.
 pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
     signals::leave_no_halves()?;
+    // Records that are left out are named there.
+    logging::start_for_run();
     let plan = Plan {
         architecture: args.model.clone(),
         checkpoints: args.checkpoints.clone(),
@@ -98,6 +101,7 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     if args.out == Path::new("-") {
         let predicted = runtime.block_on(predict(plan, &mut BufWriter::new(io::stdout().lock())))?;
+        name_damage(&predicted);
         // The predictions are what is wanted there; how well they fit goes beside them.
         output::note(told(&predicted, args.output)?.trim_end());
         return Ok(());
@@ -105,23 +109,28 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
     let mut file = Output::create(&args.out, Existing::Replace)?;
     let predicted = runtime.block_on(predict(plan, &mut file))?;
     file.commit()?;
+    name_damage(&predicted);
     output::text(&told(&predicted, args.output)?)
+}
+
+fn name_damage(predicted: &Predicted) {
+    predicted.damage.iter().for_each(|damage| output::note(&format!("warning: {damage}")));
 }
 
 /// How well the predictions fit.
 fn told(predicted: &Predicted, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Json => {
-            let Predicted { checkpoint, fit, damaged } = *predicted;
+            let Predicted { checkpoint, fit, left_out, .. } = *predicted;
             let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
-            let told = Told { checkpoint, records, loss, auc, accuracy, damaged };
+            let told = Told { checkpoint, records, loss, auc, accuracy, left_out };
             Ok(format!("{}\n", serde_json::to_string_pretty(&told)?))
         }
         Format::Text => Ok(format!("{}\n", line(predicted))),
     }
 }
 
-fn line(Predicted { checkpoint, fit, damaged }: &Predicted) -> String {
-    let left_out = if *damaged > 0 { format!(", {damaged} more damaged and left out") } else { String::new() };
+fn line(Predicted { checkpoint, fit, left_out, .. }: &Predicted) -> String {
+    let left_out = if *left_out > 0 { format!(", {left_out} more left out") } else { String::new() };
     format!("checkpoint {checkpoint}: {} records{}{left_out}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
 }

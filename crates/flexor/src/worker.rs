@@ -138,25 +138,30 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
             }
             Err(error) => {
                 output::note(&format!("error: {error}"));
-                Ok(exit_of(&error))
+                Ok(exit_of(&error, args.schema.is_some()))
             }
         },
     }
 }
 
-/// Whether trying again may help: what was given is the same then, and so is the model that the job has; files may come
-/// and be mended.
-fn exit_of(error: &TrainingError) -> Exit {
+/// Whether trying again may help. The model that the job has stays what it is, and so does a schema that was given; what
+/// was found out from files may be another when they are whole.
+fn exit_of(error: &TrainingError, schema_was_given: bool) -> Exit {
+    let is_schema_wrong = match error {
+        TrainingError::Inputs(_) | TrainingError::Schema(_) => true,
+        TrainingError::Read(why) => matches!(why, ReadError::AllRecords { .. }),
+        TrainingError::TestData { why, .. } => matches!(**why, ReadError::AllRecords { .. }),
+        _ => false,
+    };
     match error {
-        TrainingError::Inputs(_)
-        | TrainingError::Schema(_)
-        | TrainingError::OtherData { .. }
-        | TrainingError::OtherModel { .. }
-        | TrainingError::Read(ReadError::AllRecords { .. }) => Exit::Hopeless,
-        TrainingError::TestData { why, .. } if matches!(**why, ReadError::AllRecords { .. }) => Exit::Hopeless,
+        TrainingError::OtherModel { .. } => Exit::Hopeless,
+        _ if is_schema_wrong && schema_was_given => Exit::Hopeless,
         TrainingError::Read(_)
         | TrainingError::TestData { .. }
         | TrainingError::Scoring(_)
+        | TrainingError::Inputs(_)
+        | TrainingError::Schema(_)
+        | TrainingError::OtherData { .. }
         | TrainingError::Register { .. }
         | TrainingError::Servers(_) => Exit::Failure,
         TrainingError::Ledger(_) => Exit::Infrastructure,

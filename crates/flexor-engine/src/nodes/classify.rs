@@ -17,7 +17,8 @@ pub fn classify(observed: &Observed) -> Exit {
         .or_else(|| of_the_program(observed))
         .unwrap_or((ExitKind::Deleted, "the pod is gone and nobody saw how it ended".to_owned()));
     let program_is_to_blame =
-        matches!(kind, ExitKind::ProgramError | ExitKind::Hardware | ExitKind::OutOfMemory | ExitKind::CannotRun);
+        matches!(kind, ExitKind::ProgramError | ExitKind::ProgramRefused | ExitKind::Hardware | ExitKind::OutOfMemory)
+            || kind == ExitKind::CannotRun;
     // Whoever takes a place says for whom; it is no word of the program then.
     let is_explained = program_is_to_blame || kind == ExitKind::Preempted;
     let detail = match &observed.error {
@@ -104,7 +105,7 @@ fn of_the_program(observed: &Observed) -> Option<(ExitKind, String)> {
         (137 | 143, _) => ExitKind::Killed,
         (14 | 201 | 202, _) => ExitKind::Hardware,
         // EX_CONFIG of sysexits.h.
-        (78, _) => ExitKind::CannotRun,
+        (78, _) => ExitKind::ProgramRefused,
         (_, _) => ExitKind::ProgramError,
     };
     let said = container_reason.filter(|word| !matches!(*word, "Error" | "Completed"));

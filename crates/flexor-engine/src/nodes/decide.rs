@@ -79,7 +79,14 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
             };
             relaunch(exit, rules.back_off.wait(short_runs.max(1)), memory, detail)
         }
-        Cost::Retry => failed_for_good(exit, rules),
+        Cost::Retry => {
+            let why = match rules.limit {
+                0 => "no retries are allowed".to_owned(),
+                limit => format!("all retries are used up, {limit} of {limit}"),
+            };
+            failed_for_good(exit, rules, Reason::RetriesExhausted, &why)
+        }
+        Cost::TheNode => failed_for_good(exit, rules, exit.kind.reason(), "trying again would change nothing"),
         Cost::TheJob => {
             let because = Because::new(exit.kind.reason(), exit.detail.clone());
             Decision::Final(Final { outcome: Outcome::JobFailed, because })
@@ -97,17 +104,17 @@ fn relaunch(exit: &Exit, after: Duration, memory: Option<Quantity>, detail: Stri
     Decision::Relaunch(Relaunch { counted, after, memory, because: Because::new(exit.kind.reason(), detail) })
 }
 
-fn failed_for_good(exit: &Exit, rules: &Rules) -> Decision {
-    let cause = match rules.limit {
-        0 => format!("{exit}; no retries are allowed"),
-        limit => format!("{exit}; all retries are used up, {limit} of {limit}"),
+/// The job fails with a node that it cannot do without; else it goes on, and `reason` says why the node is left out.
+fn failed_for_good(exit: &Exit, rules: &Rules, reason: Reason, why: &str) -> Decision {
+    let (outcome, reason) = match rules.critical {
+        true => (Outcome::JobFailed, Reason::CriticalNodeFailed),
+        false => (Outcome::NodeFailed, reason),
     };
-    let (outcome, because) = if rules.critical {
-        (Outcome::JobFailed, Because::new(Reason::CriticalNodeFailed, cause))
-    } else {
-        (Outcome::NodeFailed, Because::new(Reason::RetriesExhausted, cause))
+    let cause = match reason == exit.kind.reason() {
+        true => format!("{}; {why}", exit.detail),
+        false => format!("{exit}; {why}"),
     };
-    Decision::Final(Final { outcome, because })
+    Decision::Final(Final { outcome, because: Because::new(reason, cause) })
 }
 
 /// Twice the memory that was not enough, without a ceiling: what the cluster cannot give stays pending and says so.

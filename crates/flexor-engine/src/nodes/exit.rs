@@ -48,7 +48,9 @@ pub enum ExitKind {
     DeadlineExceeded,
     /// The program failed.
     ProgramError,
-    /// Nothing of the pod can run as its template has it, or the program says so of itself.
+    /// The program refused what it was given, and says that trying again would change nothing.
+    ProgramRefused,
+    /// Nothing of the pod can run as its template has it.
     CannotRun,
 }
 
@@ -61,6 +63,8 @@ pub enum Cost {
     Free,
     /// A relaunch that is counted against the limit.
     Retry,
+    /// The node: trying again would change nothing.
+    TheNode,
     /// The job: trying again would change nothing.
     TheJob,
 }
@@ -83,6 +87,7 @@ impl ExitKind {
         Self::Hung,
         Self::DeadlineExceeded,
         Self::ProgramError,
+        Self::ProgramRefused,
         Self::CannotRun,
     ];
 
@@ -103,6 +108,7 @@ impl ExitKind {
             Self::OutOfMemory | Self::Hardware | Self::Hung | Self::DeadlineExceeded | Self::ProgramError => {
                 Cost::Retry
             }
+            Self::ProgramRefused => Cost::TheNode,
             Self::CannotRun => Cost::TheJob,
         }
     }
@@ -125,6 +131,7 @@ impl ExitKind {
             Self::Hung => Reason::ProgramHung,
             Self::DeadlineExceeded => Reason::PodDeadlineExceeded,
             Self::ProgramError => Reason::ProgramError,
+            Self::ProgramRefused => Reason::ProgramRefused,
             Self::CannotRun => Reason::CannotRun,
         }
     }

@@ -88,6 +88,9 @@ proptest! {
                 Decision::Final(last) => match last.outcome {
                     Outcome::Succeeded | Outcome::Removed => prop_assert_eq!(exit.kind.cost(), Cost::Nothing),
                     Outcome::JobFailed if exit.kind.cost() == Cost::TheJob => {}
+                    Outcome::NodeFailed | Outcome::JobFailed if exit.kind.cost() == Cost::TheNode => {
+                        prop_assert_eq!(last.outcome == Outcome::JobFailed, rules.critical);
+                    }
                     Outcome::NodeFailed | Outcome::JobFailed => {
                         prop_assert_eq!(last.outcome == Outcome::JobFailed, rules.critical);
                         prop_assert_eq!(history.counted, rules.limit, "it fails only with all retries used up");

@@ -120,6 +120,7 @@ fn every_end_has_its_kind() {
         (exit(134), ExitKind::ProgramError),
         (exit(139), ExitKind::ProgramError),
         (exit(77), ExitKind::ProgramError),
+        (exit(78), ExitKind::ProgramRefused),
         (signal(11), ExitKind::ProgramError),
         (exit(137), ExitKind::Killed),
         (exit(143), ExitKind::Killed),
@@ -236,6 +237,17 @@ fn a_limit_of_0_means_no_retry_but_losses_are_still_made_good() {
 }
 
 #[test]
+fn a_program_that_says_so_is_not_tried_again() {
+    let told = Observed { error: Some("no such column".to_owned()), ..exit(78) };
+    let said = "exit code 78; no such column; trying again would change nothing";
+    let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&told);
+    assert_eq!((last.outcome, last.because.to_string()), (Outcome::NodeFailed, format!("ProgramRefused: {said}")));
+    let last = Story::of(&role(RoleKind::Chief), Strategy::ParameterServer).is_over(&told);
+    let critical = format!("CriticalNodeFailed: ProgramRefused: {said}");
+    assert_eq!((last.outcome, last.because.to_string()), (Outcome::JobFailed, critical));
+}
+
+#[test]
 fn what_can_never_run_is_not_tried_again() {
     let observed = Observed {
         container_reason: Some("CreateContainerError".to_owned()),
@@ -245,11 +257,6 @@ fn what_can_never_run_is_not_tried_again() {
     let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&observed);
     assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
     assert!(last.because.detail.contains("no command"), "{}", last.because);
-
-    let told = Observed { error: Some("no such column".to_owned()), ..exit(78) };
-    let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&told);
-    assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
-    assert!(last.because.detail.contains("exit code 78; no such column"), "{}", last.because);
 }
 
 #[test]

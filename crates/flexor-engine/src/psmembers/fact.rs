@@ -43,7 +43,7 @@ pub enum Fact {
         checkpoint: u64,
         /// Where the data stood when it was begun.
         ledger: Arc<str>,
-        /// The oldest that is kept beside it: servers delete those before.
+        /// The oldest that the master goes by beside it. Servers may keep older ones.
         #[serde(default)]
         oldest: u64,
     },

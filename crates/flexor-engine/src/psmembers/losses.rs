@@ -115,7 +115,12 @@ impl PsMembers {
             let caught_up = || self.caught_up(partition).filter(|server| here(server) && self.knows(server));
             let after = match owner {
                 Some(owner) => Seat { owner: Some(owner), backup, ..seat.clone() },
-                None => Seat { owner: backup.or_else(caught_up), backup: None, ..seat.clone() },
+                None => {
+                    // Of two that have everything, the one that is here: the other may never come back.
+                    let heirs: Vec<ServerId> = backup.into_iter().chain(caught_up()).collect();
+                    let owner = heirs.iter().find(|heir| self.is_here(heir)).or(heirs.first()).cloned();
+                    Seat { owner, backup: None, ..seat.clone() }
+                }
             };
             let is_decided = match alone {
                 Alone::Orphaned => true,

@@ -367,7 +367,7 @@ impl PsMembers {
         self.checkpoints.retain(|known| known.number >= oldest);
     }
 
-    /// Forgets all but the last ones, as servers do.
+    /// Forgets all but the last ones. Servers keep as many that differ, and delete those that are the same as a later one.
     pub(super) fn forget_old_checkpoints(&mut self) {
         let keep = self.settings.keep.unwrap_or(0);
         if keep > 0 && self.checkpoints.len() > keep {

@@ -328,6 +328,28 @@ fn what_has_caught_up_takes_over_from_an_owner_that_dies() {
 }
 
 #[test]
+fn what_has_caught_up_takes_over_before_a_backup_that_is_away() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
+    story.comes("ps-2", 1);
+    story.wants(2, &["ps-0"]);
+    let orders = story.members.orders(&server("ps-0"));
+    let to_it: Vec<Partition> = orders.iter().filter(|one| one.to == server("ps-2")).map(|one| one.partition).collect();
+    assert!(!to_it.is_empty());
+    for order in orders {
+        story.members.synced(&server("ps-0"), order.partition, order.number, story.now, &mut story.facts);
+    }
+    story.members.session_lost(&server("ps-1"), story.now);
+    story.members.session_lost(&server("ps-0"), story.now);
+    story.waits(10);
+    let seats = || to_it.iter().map(|id| story.members.map().seat(*id).unwrap());
+    assert!(
+        seats().all(|seat| seat.owner == Some(server("ps-2")) && seat.origin.number == 1),
+        "{:#?}",
+        story.members.map()
+    );
+}
+
+#[test]
 fn a_server_has_a_while_to_come_back() {
     let mut story = Story::begin(2, Mode::Async, &["ps-0", "ps-1"]);
     let epoch = story.members.map().epoch;

@@ -22,10 +22,12 @@ use crate::placement::PartitionId;
 use crate::snapshot::{Budget, SnapshotLost};
 use crate::spec::ModelSpec;
 
-/// How many bytes are written in a turn. A partition is written in one or a few: what training changes of it until it is
-/// written has to be put aside first, so that many short turns would cost training more than few long ones.
+/// After so many bytes it rests, when the partition is written that it has begun: what training changes of a partition until
+/// that is written has to be put aside first.
 const TURN: usize = 4 << 20;
-/// With turns of [`TURN`] that is 100 MB/s at least.
+/// In a partition that is this much larger it rests nevertheless.
+const LONG_TURN: usize = 16 << 20;
+/// A turn that was long for want of a disk or a processor makes for no longer rest.
 const LONGEST_REST: Duration = Duration::from_millis(40);
 
 /// What a server has written, for the manifest.
@@ -229,6 +231,7 @@ impl<'a> Copies<'a> {
             written?;
             let (partition, version) = (copy.partition(), copy.version());
             self.versions.push(PartitionVersion { partition, version });
+            self.rest_after(TURN);
         }
         Ok(writer.finish()?)
     }
@@ -242,14 +245,14 @@ impl<'a> Copies<'a> {
         let id = copy.partition();
         writer.begin(id);
         loop {
-            if self.turn.1 >= TURN {
-                thread::sleep(self.pace.rest_after(self.turn.0.elapsed(), self.hosted));
-                self.turn = (Instant::now(), 0);
-            }
+            self.rest_after(LONG_TURN);
             let piece = self.hosted.with(id, |partition| partition.next_piece(copy));
             let Some(piece) = piece.map_err(|_| Interrupted::Snapshot(SnapshotLost::Unknown))?? else { return Ok(()) };
             match piece.0 {
-                PiecePart::Slice { slice, values, .. } => slices.push(SliceValues { slice, values }),
+                PiecePart::Slice { slice, values, .. } => {
+                    self.turn.1 += size_of_val(values.as_slice());
+                    slices.push(SliceValues { slice, values });
+                }
                 PiecePart::WaitingRows { .. } | PiecePart::WaitingSlice { .. } => {}
                 PiecePart::Rows { ref words, .. } => {
                     self.turn.1 += size_of_val(words.as_slice());
@@ -257,6 +260,14 @@ impl<'a> Copies<'a> {
                 }
                 PiecePart::Head(_) | PiecePart::End(_) => writer.add(&piece)?,
             }
+        }
+    }
+
+    /// Lets training go first for a while, if so many bytes were written since it last did.
+    fn rest_after(&mut self, bytes: usize) {
+        if self.turn.1 >= bytes {
+            thread::sleep(self.pace.rest_after(self.turn.0.elapsed(), self.hosted));
+            self.turn = (Instant::now(), 0);
         }
     }
 

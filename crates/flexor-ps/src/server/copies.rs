@@ -295,10 +295,15 @@ fn catch_up(
             let pushed = hosted.with(id, |partition| partition.take_over(push, message.in_step, based_on)).flatten();
             pushed.map_err(|turned| turned.to_string())
         };
-        match now.filter(|now| Arc::ptr_eq(now.message, message)) {
+        let taken = match now.filter(|now| Arc::ptr_eq(now.message, message)) {
             Some(now) => take_over(now.push),
             None => message.push.with(|push| take_over(&hosted.check(push).map_err(|error| error.to_string())?)),
-        }?;
+        };
+        if let Err(why) = taken {
+            // The owner must not wait for it: its copy is not what it should be, and the master has another made.
+            waiting.turned(id);
+            return Err(why);
+        }
         post.turn = next;
         waiting.done();
     }

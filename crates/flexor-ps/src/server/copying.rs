@@ -36,7 +36,7 @@ use crate::snapshot::Budget;
 const BUDGET: usize = 256 << 20;
 /// How many bytes are sent in a turn. What is forwarded to the copy meanwhile waits behind them.
 const TURN: usize = 512 << 10;
-/// With turns of [`TURN`] that is 50 MB/s at least.
+/// A turn that was long for want of a network or a processor makes for no longer rest.
 const LONGEST_REST: Duration = Duration::from_millis(10);
 
 impl Server {
@@ -49,8 +49,7 @@ impl Server {
         let begun = hosted.with(id, |partition| partition.begin_copy(snapshot, Budget::new(BUDGET)));
         let Ok(made) = begun else {
             // It is still being read from a checkpoint.
-            let why = "the partition is not here yet".to_owned();
-            return self.report_copy(id, number, master::copy_report::State::Failed, why);
+            return self.fail_copy(id, post, number, "the partition is not here yet");
         };
         let server = ServerName::of(to);
         let (copy, standing) = (Some(number), Standing::Arriving);
@@ -109,8 +108,13 @@ impl Server {
         let mut post = self.0.posts.lock(id);
         let copy = CopyNumber(refused.copy);
         post.dismiss(|one| one.copy != Some(copy) || !Arc::ptr_eq(&one.link, link));
-        post.failed_copy = post.failed_copy.max(copy);
-        self.report_copy(id, copy, master::copy_report::State::Failed, refused.detail.clone());
+        self.fail_copy(id, &mut post, copy, &refused.detail);
+    }
+
+    /// A copy cannot be made: the master hears so, and the same order does not begin it again.
+    fn fail_copy(&self, id: PartitionId, post: &mut Post, number: CopyNumber, why: &str) {
+        post.failed_copy = post.failed_copy.max(number);
+        self.report_copy(id, number, master::copy_report::State::Failed, why.to_owned());
     }
 
     /// Gives up copies on their way that training changes faster than a link carries; the master has them begun again.
@@ -121,10 +125,8 @@ impl Server {
         }
         for follower in post.dismiss(|one| !is_flooded(one)) {
             if let Some(copy) = follower.copy {
-                post.failed_copy = post.failed_copy.max(copy);
                 follower.link.drop_copy(id, copy);
-                let why = "training changes more than can be sent";
-                self.report_copy(id, copy, master::copy_report::State::Failed, why.to_owned());
+                self.fail_copy(id, post, copy, "training changes more than can be sent");
             }
         }
     }
@@ -164,14 +166,12 @@ impl Server {
         why: &str,
         unreachable: &mut Unreachable,
     ) {
-        for lost in post.followers.iter().filter(|one| Arc::ptr_eq(&one.link, link)) {
-            if let Some(number) = lost.order {
-                self.report_copy(id, number, master::copy_report::State::Failed, why.to_owned());
-            }
-            if lost.is_whole() {
-                unreachable.0.entry(lost.server.clone()).or_default().push(id.number());
-            }
+        let is_lost = |one: &&Follower| Arc::ptr_eq(&one.link, link);
+        for lost in post.followers.iter().filter(is_lost).filter(|one| one.is_whole()) {
+            unreachable.0.entry(lost.server.clone()).or_default().push(id.number());
         }
+        let orders: Vec<CopyNumber> = post.followers.iter().filter(is_lost).filter_map(|one| one.order).collect();
+        orders.into_iter().for_each(|number| self.fail_copy(id, post, number, why));
         // One that is whole may be what the map calls the backup: it stays until the master says otherwise, and nobody is
         // answered before.
         post.followers.retain(|one| one.is_whole() || !Arc::ptr_eq(&one.link, link));

@@ -39,7 +39,7 @@ pub enum PlanError {
 }
 
 impl Server {
-    /// Carries out a plan; one that is older than what is known changes nothing.
+    /// Carries out a plan. The map of one that is older than what is known changes nothing.
     pub fn plan(&self, plan: &master::ServerPlan) -> Result<(), PlanError> {
         let _one_at_a_time = self.0.planned.lock();
         if plan.released {

@@ -72,6 +72,7 @@ impl Server {
             });
             let error: CheckpointError = match read.await {
                 Ok(Err(error)) => error,
+                Err(failed) if failed.is_panic() => CheckpointError::panicked("read", &number.folder()),
                 Ok(Ok(())) | Err(_) => return,
             };
             if !error.may_pass() || attempt == TRIES.0 {

@@ -44,7 +44,11 @@ impl Server {
         let Some(folder) = self.checkpoint_folder() else { return };
         for attempt in 1.. {
             let folder = Folder::new(&*folder);
-            let Ok(found) = tokio::task::spawn_blocking(move || look(&folder)).await else { return };
+            let found = match tokio::task::spawn_blocking(move || look(&folder)).await {
+                Ok(found) => found,
+                Err(failed) if failed.is_panic() => Err(CheckpointError::panicked("list", "the checkpoints")),
+                Err(_) => return,
+            };
             let found = match found {
                 Err(error) if attempt < TRIES.0 => {
                     tracing::warn!(%error, "it cannot be looked which checkpoints there are; tries again");
@@ -80,15 +84,13 @@ impl Server {
                         let late = CheckpointError::NotThere { id: CheckpointId(number), steps };
                         return server.report(report(number, Err(late)));
                     }
-                    server.on_a_thread(move |server, folder| {
-                        let written = server.write_part(&folder, number, steps, &hosted);
-                        report(number, written.map(Saved::Part))
+                    server.on_a_thread(number, move |server, folder| {
+                        server.write_part(folder, number, steps, &hosted).map(Saved::Part)
                     });
                 });
             }
-            Some(seal) => self.on_a_thread(move |_, folder| {
-                let sealed = write_seal(&folder, number, &hosted, seal, keep);
-                report(number, sealed.map(|()| Saved::Sealed(true)))
+            Some(seal) => self.on_a_thread(number, move |_, folder| {
+                write_seal(folder, number, &hosted, seal, keep).map(|()| Saved::Sealed(true))
             }),
         }
     }
@@ -107,11 +109,25 @@ impl Server {
         self.0.checkpoints.lock().clone()
     }
 
-    /// Does something with files, and tells the master what came of it.
-    fn on_a_thread(&self, work: impl FnOnce(&Self, Folder) -> master::from_server::Message + Send + 'static) {
+    /// Does something for a checkpoint with files, and tells the master what came of it.
+    fn on_a_thread(
+        &self,
+        number: u64,
+        work: impl FnOnce(&Self, &Folder) -> Result<Saved, CheckpointError> + Send + 'static,
+    ) {
         let Some(folder) = self.checkpoint_folder() else { return };
-        let server = self.clone();
-        tokio::task::spawn_blocking(move || server.report(work(&server, Folder::new(&*folder))));
+        let (server, worker) = (self.clone(), self.clone());
+        let work = tokio::task::spawn_blocking(move || work(&worker, &Folder::new(&*folder)));
+        tokio::spawn(async move {
+            let result = match work.await {
+                Ok(result) => result,
+                Err(failed) if failed.is_panic() => {
+                    Err(CheckpointError::panicked("write", &CheckpointId(number).folder()))
+                }
+                Err(_) => return,
+            };
+            server.report(report(number, result));
+        });
     }
 
     /// Writes what this server answers for, as long as it is wanted.

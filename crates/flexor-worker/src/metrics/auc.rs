@@ -1,11 +1,9 @@
 //! The area under the ROC curve: how often a yes is scored above a no. Ties count half.
 //!
-//! Scores are counted by value, so the answer is exact and merging is exact, up to [`POOLS`] different scores. Past
+//! Scores are counted by value, so the answer is exact, up to [`POOLS`] different scores. Past
 //! that, scores lose their lowest bits until so few are left that they fit: neighbours are then counted as ties, and
 //! [`Auc::uncertainty`] says by how much the answer may be off at most. For scores that spread over a few units of
 //! logits that is below 1e-4, however many records there are.
-
-use serde::{Deserialize, Serialize};
 
 /// How many different scores are kept apart.
 const POOLS: usize = 1 << 17;
@@ -14,7 +12,7 @@ const POOLS: usize = 1 << 17;
 const GATHERED: usize = 1 << 14;
 
 /// The scores that were seen.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Auc {
     /// Sorted by score, each score once.
     pools: Vec<Pool>,
@@ -27,7 +25,7 @@ pub struct Auc {
 }
 
 /// Records of one score.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Pool {
     /// In the order of scores.
     rank: u32,
@@ -47,16 +45,6 @@ impl Auc {
         if self.gathered.len() >= GATHERED.max(self.pools.len() / 2) {
             self.count();
         }
-    }
-
-    /// Takes in what another has seen.
-    pub fn merge(&mut self, other: &Self) {
-        self.broken += other.broken;
-        self.drop_bits(other.dropped.saturating_sub(self.dropped));
-        let finer = self.dropped - other.dropped;
-        let others = other.pools.iter().chain(&other.gathered);
-        self.gathered.extend(others.map(|pool| Pool { rank: pool.rank >> finer, ..*pool }));
-        self.count();
     }
 
     /// The area: 1 when every yes is above every no, a half for guessing. Nothing when there are not both, or when a
@@ -204,9 +192,6 @@ mod tests {
         assert!(whole.pools.len() <= POOLS);
         assert!(whole.uncertainty() > 0.0 && whole.uncertainty() < 1e-4, "{}", whole.uncertainty());
         assert!((whole.value().unwrap() - exact).abs() <= whole.uncertainty() + 1e-6);
-        let mut merged = of(&scored[..1000]);
-        merged.merge(&of(&scored[1000..]));
-        assert_eq!(merged.value(), whole.value());
     }
 
     /// Any score, or one of few, so that there are ties.
@@ -218,17 +203,12 @@ mod tests {
         #[test]
         fn the_area_is_that_of_the_definition(
             scored in prop::collection::vec((score(), any::<bool>()), 0..60),
-            cut in 0..60_usize,
         ) {
             let wanted = reference(&scored);
             prop_assert_eq!(of(&scored).value().is_some(), wanted.is_some());
             if let (Some(value), Some(wanted)) = (of(&scored).value(), wanted) {
                 prop_assert!((value - wanted).abs() < 1e-9, "{} is not {}", value, wanted);
             }
-            let (left, right) = scored.split_at(cut.min(scored.len()));
-            let mut merged = of(left);
-            merged.merge(&of(right));
-            prop_assert_eq!(merged.value(), of(&scored).value());
         }
     }
 }

@@ -161,7 +161,8 @@ fn started_again(job: &JobView, events: &[ClusterEvent]) -> Vec<StartedAgain> {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         StartedAgain { reason: kind.reason().as_str(), words: words(*kind), count }
     };
-    let losses = ExitKind::ALL.iter().filter(|kind| !matches!(kind.cost(), Cost::Nothing | Cost::TheJob));
+    let losses =
+        ExitKind::ALL.iter().filter(|kind| !matches!(kind.cost(), Cost::Nothing | Cost::TheNode | Cost::TheJob));
     let mut again: Vec<StartedAgain> = losses.map(of_kind).filter(|again| again.count > 0).collect();
     again.sort_by_key(|again| std::cmp::Reverse(again.count));
     again
@@ -184,6 +185,7 @@ fn words(kind: ExitKind) -> &'static str {
         ExitKind::Hung => "hung",
         ExitKind::DeadlineExceeded => "ran too long",
         ExitKind::ProgramError => "program failed",
+        ExitKind::ProgramRefused => "program refused",
         ExitKind::CannotRun => "could not run",
     }
 }

@@ -64,6 +64,20 @@ async fn a_copy_is_given_up_when_training_changes_more_than_can_be_sent() {
 }
 
 #[tokio::test]
+async fn a_copy_that_is_lost_with_its_link_is_not_begun_again_by_the_same_order() {
+    let (server, mut reports) = server();
+    let id = NameHash::of("t").place(KEY).partition();
+    has_to_copy(&server, id, 1);
+    let link = server.0.posts.lock(id).followers[0].link.clone();
+    server.report_out_of_reach(&link, "it broke");
+    assert_eq!(failures(&mut reports), [1]);
+    has_to_copy(&server, id, 1);
+    assert_eq!(server.0.posts.lock(id).followers.len(), 0, "the master has not heard of it yet");
+    has_to_copy(&server, id, 2);
+    assert_eq!(server.0.posts.lock(id).followers.len(), 1);
+}
+
+#[tokio::test]
 async fn all_copies_that_are_out_of_reach_are_told_in_one_word() {
     let (server, mut reports) = server();
     let plan = master::ServerPlan { map: Some(map(Some(1))), ..master::ServerPlan::default() };

@@ -9,7 +9,7 @@ use flexor_testbed::skip;
 use serde_json::Value;
 
 use super::cluster::Place;
-use super::quickstart::training::{Training, latest_checkpoint};
+use super::quickstart::training::{Training, is_settled, latest_checkpoint};
 use super::quickstart::{PATIENCE, Quickstart};
 use super::steps::{half_way, job, model, trained};
 use crate::local::faults::process::{inside, server};
@@ -129,9 +129,49 @@ fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
     let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
     assert!(ended.stdout.contains("the job trains another model"), "{}", ended.stdout);
     assert!(ended.stdout.contains("table 'embedding': width 5 here, width 9 in the job"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("CannotRun: exit code 78"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("CriticalNodeFailed: ProgramRefused: exit code 78"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("retry"), "to try it again would change nothing: {}", ended.stdout);
     assert_eq!(checkpoint(&place, &["list", "kept", "-o", "json"]).stdout, before);
+}
+
+/// What a server that is killed was writing is half a checkpoint, which is none; those before it are whole.
+#[test]
+fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
+    const KILLS: u32 = 3;
+    let place = Place::new();
+    let checkpoints = Some("{ folder: kept, everySeconds: 1 }");
+    let quickstart = Quickstart { checkpoints, copies: 2, batch: 128, ..Quickstart::default() };
+    let training = quickstart.start(&place, &[]);
+    for nth in 1..=KILLS {
+        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {
+            latest_checkpoint(status) > 0 && is_settled(status)
+        });
+        let writer = until_one_writes(&place.folder.path().join("kept"));
+        let before = latest_checkpoint(&training.status());
+        training.kill(&writer);
+        let told = checkpoint(&place, &["list", "kept", "--verify", "-o", "json"]);
+        let listed: Vec<Value> = serde_json::from_str(&told.stdout).unwrap();
+        assert!(listed.iter().all(|one| one["damage"].is_null()), "{}", told.stdout);
+        assert!(listed.iter().any(|one| one["number"].as_u64() >= Some(before)), "{before}: {}", told.stdout);
+    }
+    quickstart.assert_all_is_well(&training.finish());
+}
+
+/// Waits until a server has a file of a checkpoint that is not whole, and tells which server.
+fn until_one_writes(folder: &Path) -> String {
+    let names = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        let files = names(folder).into_iter().flat_map(|checkpoint| names(&checkpoint));
+        let halves = files.filter_map(|file| file.file_name()?.to_str().map(str::to_owned));
+        let writer = |name: String| Some(name.strip_prefix("tables-")?.strip_suffix(".flx.half")?.to_owned());
+        if let Some(writer) = halves.filter_map(writer).next() {
+            return writer;
+        }
+    }
+    panic!("nobody writes a checkpoint");
 }
 
 /// A checkpoint that was made of another job's has its parameters, and says nothing of the data.
