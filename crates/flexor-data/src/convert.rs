@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::damage::OnDamage;
 use crate::dataset::{Content, Dataset};
 use crate::error::DataError;
 use crate::example::ExampleWriter;
@@ -59,13 +60,18 @@ pub struct Conversion {
     pub existing: Existing,
 }
 
+/// How many records that do not fit are named: to know a record's line is to read the file up to there.
+const NAMED: usize = 10;
+
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Converted {
     /// How many records.
     pub records: u64,
-    /// How many were left out because they are damaged.
+    /// How many were left out because they are damaged, or do not fit.
     pub damaged: u64,
+    /// Where the first of those lie that do not fit, and why not.
+    pub unfit: Vec<(Place, String)>,
     /// The files.
     pub files: Vec<PathBuf>,
 }
@@ -123,15 +129,20 @@ pub fn convert(
     let mut files = Files::new(conversion);
     files.set_header(way.header());
     let mut converted = Converted::default();
+    let skips = dataset.on_damage() == OnDamage::Skip;
     let mut next = 0;
     while next < dataset.len() {
         let end = dataset.len().min(next + AT_ONCE);
-        let mut failed = None;
+        let (mut failed, mut unfit) = (None, Vec::new());
         let progress = dataset.read(next..end, &mut |record| {
             let Content::Whole(bytes) = record.content else { return };
             if failed.is_none() {
                 let written = match way.go(bytes) {
                     Ok(bytes) => files.write(bytes).map_err(Stopped::Files),
+                    Err(why) if skips => {
+                        unfit.push((record.number, why));
+                        Ok(())
+                    }
                     Err(why) => Err(Stopped::Record { number: record.number, why }),
                 };
                 failed = written.err();
@@ -144,8 +155,11 @@ pub fn convert(
                 return Err(ConvertError::Record { place: dataset.place_with_line(number)?, why });
             }
         }
-        converted.records += progress.records;
-        converted.damaged += progress.damaged;
+        converted.records += progress.records - unfit.len() as u64;
+        converted.damaged += progress.damaged + unfit.len() as u64;
+        for (number, why) in unfit.into_iter().take(NAMED.saturating_sub(converted.unfit.len())) {
+            converted.unfit.push((dataset.place_with_line(number)?, why));
+        }
         told(end);
         next = end;
     }
@@ -153,6 +167,11 @@ pub fn convert(
         && let Some(damage) = dataset.damage().into_iter().next()
     {
         return Err(DataError::NothingLeft(damage).into());
+    }
+    if converted.records == 0
+        && let Some((place, why)) = converted.unfit.pop()
+    {
+        return Err(ConvertError::Record { place, why });
     }
     converted.files = files.finish()?;
     Ok(converted)

@@ -366,10 +366,22 @@ impl Cli {
             [program, help, launch] if help == "help" && launch == "launch" => {
                 Self::parse_from([program.clone(), launch.clone(), "--help".into()])
             }
-            _ => Self::parse_from(verbs::behind_the_verb(words)),
+            _ => Self::parsed(verbs::behind_the_verb(words)),
         };
         cli.command.check().unwrap_or_else(|error| error.exit());
         cli
+    }
+
+    fn parsed(words: Vec<OsString>) -> Self {
+        let is_worker = words.get(1).is_some_and(|word| word == "worker");
+        Self::try_parse_from(words).unwrap_or_else(|error| {
+            if is_worker && error.use_stderr() {
+                // Whoever has started it gives it the same words when it tries again.
+                let _ = error.print();
+                std::process::exit(Exit::Hopeless.code().into());
+            }
+            error.exit()
+        })
     }
 }
 

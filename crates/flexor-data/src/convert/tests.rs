@@ -61,6 +61,29 @@ fn what_makes_no_sense_is_refused_and_writes_nothing() {
 }
 
 #[test]
+fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.csv"), "x,y\n1,2\n3\n5,6\n").unwrap();
+    std::fs::write(path("b.csv"), "x,y\n1\n3\n").unwrap();
+    let converted = |from: &str, on_damage| {
+        let dataset = Dataset::open(&[path(from)], &Options { on_damage, ..Options::default() }).unwrap();
+        let to = path(from).with_extension("recordio");
+        let conversion = Conversion { target: RECORD_IO, to, records_per_file: None, existing: Existing::Keep };
+        convert(&dataset, &conversion, &mut |_| {})
+    };
+    let why = "the row has 1 field, and the table 2 columns";
+    assert!(converted("a.csv", crate::OnDamage::Fail).unwrap_err().to_string().contains(why));
+    assert!(!path("a.recordio").exists());
+    let done = converted("a.csv", crate::OnDamage::Skip).unwrap();
+    assert_eq!((done.records, done.damaged, done.unfit.len()), (2, 1, 1));
+    assert!(done.unfit[0].0.to_string().contains("a.csv: record 1, ") && done.unfit[0].1.contains(why), "{done:?}");
+    assert_eq!(Dataset::open(&[path("a.recordio")], &Options::default()).unwrap().len(), 2);
+    assert!(converted("b.csv", crate::OnDamage::Skip).unwrap_err().to_string().contains(why));
+    assert!(!path("b.recordio").exists(), "there is nothing left to write");
+}
+
+#[test]
 fn where_all_records_are_damaged_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

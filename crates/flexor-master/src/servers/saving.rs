@@ -79,7 +79,7 @@ impl Servers {
             Err(because) if because.reason == Reason::JournalFull => return Err(because),
             Err(because) => {
                 let number = found.latest.unwrap_or_default();
-                let detail = format!("checkpoint {number} does not fit this job: {because}");
+                let detail = format!("checkpoint {number} does not fit this job: {}", because.detail);
                 self.refuse(Because::new(because.reason, detail));
             }
         }

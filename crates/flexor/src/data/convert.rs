@@ -75,6 +75,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
         ConvertError::Output(OutputError::Io { .. }) | ConvertError::Write { .. } => error.into(),
     })?;
     dataset.damage().iter().for_each(|damage| output::note(&format!("warning: {damage}")));
+    converted.unfit.iter().for_each(|(place, why)| output::note(&format!("warning: {place}: {why}")));
     let left_out =
         if converted.damaged > 0 { format!(", {} damaged ones left out", converted.damaged) } else { String::new() };
     let files = match &converted.files[..] {

@@ -67,3 +67,15 @@ fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
     let told = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
     assert!(told.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
 }
+
+#[test]
+fn what_no_file_can_mend_is_not_tried_again() {
+    for words in [", --schema=clicks:numbers=4,fields=9", ", --modle=deepfm"] {
+        let place = Place::new();
+        Quickstart { records: 20_000, words, ..Quickstart::default() }.write(&place);
+        let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+        let verdict = ended.stdout.lines().last().unwrap();
+        assert!(verdict.contains("Failed: CriticalNodeFailed: ProgramRefused: exit code 78; error: "), "{verdict}");
+        assert!(!ended.stdout.contains("retry"), "{words}: {}", ended.stdout);
+    }
+}
