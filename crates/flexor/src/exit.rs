@@ -9,7 +9,7 @@ Exit codes:
   1    failure: a job failed, or an input was refused or could not be read
   2    wrong usage
   3    infrastructure: a network or a cluster failed, or the output could not be written
-  78   flexor worker: what it was given, usage too, cannot be trained; trying again would change nothing
+  78   flexor worker: what it was given cannot be trained, and trying again is of no use
   130  interrupted";
 
 /// An input that is refused or cannot be read, which says nothing against what the command needs.

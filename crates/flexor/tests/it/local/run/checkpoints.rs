@@ -137,10 +137,10 @@ fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
 /// What a server that is killed was writing is half a checkpoint, which is none; those before it are whole.
 #[test]
 fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
-    const KILLS: u32 = 3;
+    const KILLS: u32 = 2;
     let place = Place::new();
     let checkpoints = Some("{ folder: kept, everySeconds: 1 }");
-    let quickstart = Quickstart { checkpoints, copies: 2, batch: 128, ..Quickstart::default() };
+    let quickstart = Quickstart { records: 1_500_000, checkpoints, copies: 2, ..Quickstart::default() };
     let training = quickstart.start(&place, &[]);
     for nth in 1..=KILLS {
         training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {
