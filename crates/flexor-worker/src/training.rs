@@ -298,10 +298,10 @@ pub async fn train(plan: &Plan, place: &Place, mut tell: impl FnMut(Told<'_>)) -
         }
         tracing::warn!("everybody has gone back after the last batch, and learns what was learnt since again");
     }
-    if let Some(evaluating) = evaluating
-        && let Some(evaluated) = evaluating.finish().await
-    {
-        tell(Told::Evaluated(&evaluated));
+    if let Some(evaluating) = evaluating {
+        for evaluated in evaluating.finish().await {
+            tell(Told::Evaluated(&evaluated));
+        }
     }
     for damage in dataset.damage() {
         tracing::warn!(%damage, "records are left out");

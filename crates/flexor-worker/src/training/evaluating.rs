@@ -91,11 +91,12 @@ impl Running {
         self.results.try_recv().ok()
     }
 
-    /// Begins none any more; what came of the one that was begun.
-    pub(super) async fn finish(mut self) -> Option<Evaluated> {
-        let _ = self.stop.send(());
-        let _ = self.task.await;
-        self.results.recv().await
+    /// Begins none any more, and ends the one that was begun; everything that was measured since it was looked last.
+    pub(super) async fn finish(self) -> Vec<Evaluated> {
+        let Self { stop, task, mut results } = self;
+        let _ = stop.send(());
+        let _ = task.await;
+        std::iter::from_fn(|| results.try_recv().ok()).collect()
     }
 }
 
@@ -164,5 +165,26 @@ fn said(number: u64, evaluated: &Evaluated) -> wire::Evaluated {
             wire::Evaluated { loss: *loss, auc: *auc, accuracy: *accuracy, ..common }
         }
         Err(why) => wire::Evaluated { skipped: why.clone(), ..common },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While the model is saved and measured for the last time, nobody looks at what others were measured meanwhile.
+    #[tokio::test]
+    async fn everything_that_was_measured_is_told_at_the_end() {
+        let (stop, stopped) = oneshot::channel();
+        let (done, results) = mpsc::unbounded_channel();
+        let measured = |records| Evaluated { records, outcome: Err("no room".to_owned()), checkpoint: None };
+        let task = tokio::spawn(async move {
+            done.send(measured(1)).unwrap();
+            done.send(measured(2)).unwrap();
+            stopped.await.unwrap();
+            done.send(measured(3)).unwrap();
+        });
+        let told = Running { stop, task, results }.finish().await;
+        assert_eq!(told, [1, 2, 3].map(measured));
     }
 }
