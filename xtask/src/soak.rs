@@ -40,8 +40,7 @@ pub(crate) struct SoakArgs {
     /// The first of them
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first: u64,
-    /// Only this program: any-program, dlrover, torchelastic, quickstart or quickstart-copies; without it every seed has
-    /// its own of the first three
+    /// Only this program: any-program, dlrover, torchelastic, quickstart or quickstart-copies; without it they take turns
     #[arg(long, value_name = "NAME")]
     only: Option<Program>,
 }

@@ -39,12 +39,14 @@ pub(super) enum Program {
 impl Program {
     const ALL: [Self; 5] = [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartCopies];
 
-    /// Every second seed is a shell script's, the others are PyTorch's in turns.
+    /// In turns: a shell script, PyTorch, and parameter servers; the two kinds of each of these take turns as well.
     pub(super) fn of_seed(seed: u64) -> Self {
-        match seed % 4 {
-            0 => Program::Dlrover,
-            2 => Program::TorchElastic,
-            _ => Program::Shell,
+        match seed % 6 {
+            0 | 3 => Program::Shell,
+            1 => Program::Dlrover,
+            4 => Program::TorchElastic,
+            2 => Program::Quickstart,
+            _ => Program::QuickstartCopies,
         }
     }
 
@@ -223,6 +225,12 @@ mod tests {
         assert!(checked(CLICKS - 1, 0.795, 0).unwrap_err().starts_with("not all of 600000 records"));
         assert!(checked(CLICKS, 0.785, 0).unwrap_err().starts_with("an AUC of 0.785"));
         assert!(checked(CLICKS, 0.795, 1).unwrap_err().starts_with("updates were lost or applied twice"));
+    }
+
+    #[test]
+    fn every_program_has_its_seeds() {
+        let names: BTreeSet<String> = (1..=6).map(|seed| Program::of_seed(seed).to_string()).collect();
+        assert_eq!(names.len(), Program::ALL.len(), "{names:?}");
     }
 
     #[test]

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 pub use self::evaluations::Evaluations;
 pub use self::learning::{Learning, Scores};
-use self::pace::Pace;
+use self::pace::{Over, Pace};
 pub use self::servers::{ServerStanding, ServersStanding, Updates};
 
-/// A pace is taken over at least this long, so that it does not flicker.
-const PACE_OVER: Duration = Duration::from_secs(2);
+/// What the paces of a job are taken over.
+const PACE_OVER: Over = Over { next: Duration::from_millis(500), most: Duration::from_secs(2) };
 
 /// How training stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -138,7 +138,7 @@ mod tests {
     fn the_pace_is_what_lies_between_two_words() {
         let first = Standing::after(None, &said(10.0, 0), Duration::from_secs(10));
         assert_eq!((first.steps_per_second, first.records_per_second), (None, None));
-        let soon = Standing::after(Some(&first), &said(11.0, 5), Duration::from_secs(11));
+        let soon = Standing::after(Some(&first), &said(11.0, 5), Duration::from_millis(10_400));
         assert_eq!((soon.step, soon.steps_per_second), (Some(11.0), None));
         let later = Standing::after(Some(&soon), &said(30.0, 100), Duration::from_secs(14));
         assert_eq!((later.steps_per_second, later.records_per_second), (Some(5.0), Some(25.0)));

@@ -27,7 +27,7 @@ pub struct Span {
     pub to: Option<Duration>,
     /// What the job did.
     pub activity: Activity,
-    /// With how many nodes: of the world, or where there is none, workers that run.
+    /// With how many nodes: of the world, or where there is none, workers that run. None while it waits.
     pub nodes: u32,
 }
 
@@ -101,7 +101,7 @@ impl Timeline {
             self.meets = true;
             // Its programs meet, so that they did not train before they had.
             for span in &mut self.spans {
-                span.activity = Activity::Waiting;
+                (span.activity, span.nodes) = (Activity::Waiting, 0);
             }
         }
         let Crowd { running, wanted } = moment.workers;
@@ -111,14 +111,14 @@ impl Timeline {
         let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
         let (activity, nodes) = match moment.world {
             WorldSeen::Stands(nodes) => (Activity::Training, nodes),
-            WorldSeen::None | WorldSeen::Meeting if moment.halted => (Activity::Waiting, running),
+            WorldSeen::None | WorldSeen::Meeting if moment.halted => (Activity::Waiting, 0),
             // Those that have yet to come were not there before, and nothing has to be put right for them.
             WorldSeen::None if trained && !has_lost => (Activity::Training, running),
             WorldSeen::None if !trained && wanted > 0 && running >= wanted => (Activity::Training, running),
             WorldSeen::None | WorldSeen::Meeting if trained && !moment.waits_for_room => {
                 (Activity::Recovering, running)
             }
-            WorldSeen::None | WorldSeen::Meeting => (Activity::Waiting, running),
+            WorldSeen::None | WorldSeen::Meeting => (Activity::Waiting, 0),
         };
         match self.spans.last_mut() {
             Some(last) if last.to.is_none() && last.activity == activity && last.nodes == nodes => return,

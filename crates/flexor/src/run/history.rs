@@ -51,12 +51,14 @@ impl History {
         self.fresh = new.len();
         self.events.extend(new);
         self.events.drain(..self.events.len().saturating_sub(MOST_EVENTS));
-        for (key, record) in all.jobs.iter().filter(|(_, record)| !record.status.phase.is_over()) {
+        for (key, record) in all.jobs {
             let Some(standing) = &record.standing else { continue };
-            if let Some(samples) = self.samples.get_mut(key) {
-                samples.take(standing, now);
-            } else {
-                self.samples.entry(key.clone()).or_default().take(standing, now);
+            let is_over = record.status.phase.is_over();
+            match self.samples.get_mut(key) {
+                Some(samples) if is_over => samples.end(standing, now),
+                Some(samples) => samples.take(standing, now),
+                None if is_over => {}
+                None => self.samples.entry(key.clone()).or_default().take(standing, now),
             }
         }
     }

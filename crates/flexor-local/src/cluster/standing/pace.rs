@@ -14,11 +14,25 @@ const LEAST_STILL: Duration = Duration::from_secs(3);
 /// So long after a standstill words may still come that were meant to come before.
 const LATE: Duration = Duration::from_millis(800);
 
+/// How long a pace is taken over, at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Over {
+    /// The next one. The first of all is short: what is over soon has a pace too.
+    pub(super) next: Duration,
+    /// Those after it are taken over twice as long each, until they do not flicker any more.
+    pub(super) most: Duration,
+}
+
+impl Over {
+    fn longer(self) -> Self {
+        Self { next: (self.next * 2).min(self.most), ..self }
+    }
+}
+
 /// The pace of a count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pace {
-    /// A pace is taken over at least this long.
-    over: Duration,
+    over: Over,
     /// What was heard last that was not heard before.
     value: f64,
     moved_at: Duration,
@@ -40,7 +54,7 @@ enum Mark {
 
 impl Pace {
     /// After a word about a count, and those before it. A count that is smaller than it was begins anew.
-    pub(super) fn heard(before: Option<Self>, value: f64, over: Duration, now: Duration) -> Self {
+    pub(super) fn heard(before: Option<Self>, value: f64, over: Over, now: Duration) -> Self {
         match before {
             Some(before) if value > before.value => before.moved(value, now),
             Some(before) if value >= before.value => before,
@@ -66,7 +80,8 @@ impl Pace {
             self.pause = Some(self.pause.map_or(pause, |known| pause.max(known / 2)));
         }
         (self.mark, self.known) = match self.mark {
-            Mark::At(at, from) if now.saturating_sub(at) >= self.over => {
+            Mark::At(at, from) if now.saturating_sub(at) >= self.over.next => {
+                self.over = self.over.longer();
                 let next = if was_still { Mark::From(now + LATE) } else { Mark::At(now, value) };
                 (next, Some((value - from) / (now - at).as_secs_f64()))
             }
@@ -83,13 +98,14 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const EVENLY: Over = Over { next: SECOND, most: SECOND };
 
     fn seconds(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
     }
 
     fn heard(words: &[(f64, f64)]) -> Pace {
-        let pace = words.iter().fold(None, |pace, (at, value)| Some(Pace::heard(pace, *value, SECOND, seconds(*at))));
+        let pace = words.iter().fold(None, |pace, (at, value)| Some(Pace::heard(pace, *value, EVENLY, seconds(*at))));
         pace.unwrap()
     }
 
@@ -99,6 +115,24 @@ mod tests {
         assert_eq!(heard(&[(1.0, 5.0), (1.2, 90.0)]).per_second(seconds(1.3)), None, "too near");
         assert_eq!(heard(&[(1.0, 5.0), (1.2, 90.0), (3.0, 105.0)]).per_second(seconds(3.1)), Some(50.0));
         assert_eq!(heard(&[(1.0, 5.0), (3.0, 105.0), (4.0, 3.0)]).per_second(seconds(4.1)), None, "it went back");
+    }
+
+    #[test]
+    fn the_first_pace_comes_early_and_each_after_it_lasts_twice_as_long() {
+        let over = Over { next: SECOND / 4, most: SECOND };
+        // 10 a second, then 20.
+        let count = |at: f64| at * 10.0 + (at - 0.5).max(0.0) * 10.0;
+        let mut pace = Pace::heard(None, 0.0, over, Duration::ZERO);
+        let mut told = Vec::new();
+        for tick in 1..=30 {
+            let at = f64::from(tick) / 10.0;
+            pace = Pace::heard(Some(pace), count(at), over, seconds(at));
+            if pace.known != told.last().map(|(_, known)| *known) {
+                told.extend(pace.known.map(|known| (tick, known)));
+            }
+        }
+        let told: Vec<(i32, f64)> = told.iter().map(|(tick, known)| (*tick, known.round())).collect();
+        assert_eq!(told, [(3, 10.0), (8, 16.0), (18, 20.0)]);
     }
 
     #[test]

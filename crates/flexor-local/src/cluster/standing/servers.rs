@@ -6,10 +6,10 @@ use std::time::Duration;
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
-use super::Pace;
+use super::pace::{Over, Pace};
 
 /// Servers speak about once a second, and a pace is taken over at least this long.
-const PACE_OVER: Duration = Duration::from_millis(800);
+const PACE_OVER: Over = Over { next: Duration::from_millis(800), most: Duration::from_millis(800) };
 
 /// The servers of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -22,11 +22,12 @@ pub struct Sample {
 pub struct Samples {
     all: Vec<Sample>,
     pause: Duration,
+    has_ended: bool,
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { all: Vec::new(), pause: FIRST_PAUSE }
+        Self { all: Vec::new(), pause: FIRST_PAUSE, has_ended: false }
     }
 }
 
@@ -44,6 +45,19 @@ impl Samples {
             });
             self.pause *= 2;
         }
+        self.add(standing, now);
+    }
+
+    /// Takes the last one, whenever the one before it was: the job is over.
+    pub fn end(&mut self, standing: &Standing, now: Duration) {
+        if !self.has_ended {
+            self.add(standing, now);
+            self.has_ended = true;
+        }
+    }
+
+    fn add(&mut self, standing: &Standing, now: Duration) {
+        self.has_ended = false;
         self.all.push(Sample { at: now, standing: standing.as_of(now) });
     }
 
@@ -68,5 +82,21 @@ mod tests {
         let first = samples.all()[0].at;
         assert_eq!(first, Duration::ZERO);
         assert!(samples.all().windows(2).all(|pair| pair[0].at < pair[1].at));
+    }
+
+    #[test]
+    fn how_it_stood_at_the_end_is_known_and_only_once() {
+        let mut samples = Samples::default();
+        let mut last = Standing::default();
+        last.step = Some(7.0);
+        samples.take(&Standing::default(), Duration::ZERO);
+        for millis in [10, 20, 900] {
+            samples.end(&last, Duration::from_millis(millis));
+        }
+        assert_eq!(samples.all()[1..], [Sample { at: Duration::from_millis(10), standing: last.clone() }]);
+        // Another job of the same name.
+        samples.take(&Standing::default(), Duration::from_secs(1));
+        samples.end(&last, Duration::from_secs(2));
+        assert_eq!(samples.all().len(), 4);
     }
 }

@@ -52,7 +52,8 @@ pub fn draw(svg: &mut Svg, run: &Run, frame: &Frame, top: f64) -> f64 {
     ];
     let mut y = top;
     let mut is_first = true;
-    for chart in charts.iter().filter(|chart| chart.series.iter().any(|series| !series.is_empty())) {
+    // One point makes no line.
+    for chart in charts.iter().filter(|chart| chart.series.iter().any(|series| series.len() > 1)) {
         if !is_first {
             y += GAP;
         }

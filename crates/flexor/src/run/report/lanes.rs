@@ -34,7 +34,7 @@ impl Mark {
     /// The mark that an event is, if it is one.
     pub fn of(event: &ClusterEvent) -> Option<Self> {
         match event.because.reason {
-            Reason::PlanBegun | Reason::SizeFromSpec => Some(Self::Scaled),
+            Reason::SizeFromPlan | Reason::SizeFromSpec | Reason::PodMigrates => Some(Self::Scaled),
             Reason::ChaosAct => Some(Self::Harmed),
             _ => None,
         }
@@ -42,7 +42,7 @@ impl Mark {
 
     pub fn word(self) -> &'static str {
         match self {
-            Self::Scaled => "scaled",
+            Self::Scaled => "scaled or migrated",
             Self::Harmed => "harmed on purpose",
         }
     }

@@ -112,7 +112,8 @@ fn run() -> Run {
                 Reason::ProgramKilled,
                 "exit code 137, \"killed\"; this costs no retry",
             ),
-            event(3, 7.0, None, Reason::PlanBegun, "worker is to have 3 replicas"),
+            event(3, 7.0, None, Reason::SizeFromPlan, "3 replicas of worker, as the plan more says"),
+            event(4, 7.0, Some("mnist-worker-2"), Reason::PodMigrates, "it takes over"),
         ],
     }
 }
@@ -136,7 +137,8 @@ fn the_picture_has_a_bar_for_every_life_and_a_cross_for_every_bad_end() {
     let bars = |text: &str| picture.matches(text).count();
     assert_eq!(bars("mnist-worker-1 runs from"), 4, "two lives, each with the sign of its end: {picture}");
     assert_eq!(bars("mnist-worker-1 runs from 0.20 s to 4.00 s: Error"), 2, "a bar and its cross");
-    assert_eq!(bars("PlanBegun: worker is to have 3 replicas"), 1);
+    assert_eq!(bars("SizeFromPlan: 3 replicas of worker, as the plan more says"), 1);
+    assert_eq!(bars("PodMigrates: it takes over"), 1);
     for text in ["seconds since the start", "steps/s", "nodes", "default/mnist", "flexor run: mnist (10.0 s)"] {
         assert!(picture.contains(text), "{text}");
     }
