@@ -33,7 +33,7 @@ use self::side::{Phase, Programs, Side};
 use super::row::Row;
 
 /// More would take longer and tell nothing else.
-const MOST_REPEATS: u32 = 3;
+const MOST_REPEATS: u32 = 5;
 
 /// How much faster than ElasticDL's server: where it draws every row anew or has state, and elsewhere.
 const SLOW_THERE: f64 = 5.0;
