@@ -244,6 +244,12 @@ impl Data {
         is_finished.then(|| accounts.position())
     }
 
+    /// Where the data stands, if there is any: who learns from data that nobody has told of may learn at any moment.
+    pub(crate) fn learnt(&self) -> Option<String> {
+        let Ledger { accounts, .. } = &*self.lock();
+        accounts.shards.datasets().next().map(|_| accounts.position())
+    }
+
     /// Where the data stands, as a program keeps it in its checkpoint.
     pub fn position(&self) -> String {
         self.lock().accounts.position()

@@ -251,10 +251,10 @@ impl Servers {
     }
 
     /// Begins a checkpoint when it is due: so long after the one before was ended, because nothing is moved while one is
-    /// written. None is when the last one has everything that there is to learn.
+    /// written. None is when nothing was learnt since: a job that waits would only push out what is older.
     pub(super) fn save_when_due(&self) -> Result<(), Because> {
         let Some(checkpoints) = &self.0.checkpoints else { return Ok(()) };
-        let (now, end) = (self.0.clock.now(), self.0.data.end());
+        let now = self.0.clock.now();
         let is_due = {
             let mut state = self.lock();
             let State { members, schedule, .. } = &mut *state;
@@ -263,9 +263,9 @@ impl Servers {
             if is_due || members.is_saving() {
                 schedule.next = Some(now + checkpoints.every);
             }
-            is_due && !end.is_some_and(|end| has_all(members, &end))
+            is_due
         };
-        if is_due {
+        if is_due && !self.0.data.learnt().is_some_and(|learnt| has_all(&self.lock().members, &learnt)) {
             self.begin_saving()?;
         }
         Ok(())
@@ -328,10 +328,9 @@ impl Servers {
     }
 }
 
-/// Whether the latest checkpoint has everything that was learnt by the end of the data: it was begun when the data stood
-/// there.
-fn has_all(members: &PsMembers, end: &str) -> bool {
-    members.checkpoints().last().is_some_and(|latest| *latest.ledger == *end)
+/// Whether the latest checkpoint has everything that was learnt until the data stood there: it was begun when it did.
+fn has_all(members: &PsMembers, position: &str) -> bool {
+    members.checkpoints().last().is_some_and(|latest| *latest.ledger == *position)
 }
 
 pub(super) fn save_order(order: SaveOrder, known: Option<u64>) -> wire::SaveOrder {

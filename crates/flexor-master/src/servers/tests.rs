@@ -9,10 +9,28 @@ use crate::faults::{ActiveFaults, DiskError, Faults};
 
 /// Servers of a job that makes checkpoints.
 fn servers(journal: &Arc<Journal>, clock: &Clock, refused: &watch::Sender<Option<JournalError>>) -> Servers {
+    saving_every(Duration::from_secs(60), journal, clock, refused)
+}
+
+fn saving_every(
+    every: Duration,
+    journal: &Arc<Journal>,
+    clock: &Clock,
+    refused: &watch::Sender<Option<JournalError>>,
+) -> Servers {
     let data = Data::new(Accounts::default(), Arc::clone(journal), clock.clone(), refused.clone());
-    let checkpoints = Checkpoints { folder: "kept".to_owned(), every: Duration::from_secs(60), keep: 0 };
+    let checkpoints = Checkpoints { folder: "kept".to_owned(), every, keep: 0 };
     let wishes = (Settings::default(), Some(checkpoints));
     Servers::new(PsMembers::default(), wishes, data, Arc::clone(journal), clock.clone(), refused.clone())
+}
+
+/// Learns some of the dataset `d`.
+async fn learn(data: &Data, batches: u64) {
+    let worker = WorkerId::new("w", 1);
+    let asked = Asked { dataset: "d".into(), batches, epoch: None, promise: Promise::Forgets };
+    let Leased::Lease(lease) = data.lease(&worker, &asked, Duration::ZERO).await.unwrap() else { panic!() };
+    let done = Done { grant: lease.grant, batches: lease.batches, left_out: 3, step: None };
+    data.acknowledge(&worker, done, false).await.unwrap();
 }
 
 /// Servers of a job that trains in steps.
@@ -150,7 +168,7 @@ async fn a_master_ends_that_cannot_take_the_data_back_with_the_servers() {
 #[tokio::test]
 async fn the_last_checkpoint_is_due_until_one_has_everything_and_again_when_that_is_spoiled() {
     let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
-    let (data, zero, worker) = (&servers.0.data, ServerId::new("ps-0", 1), WorkerId::new("w", 1));
+    let (data, zero) = (&servers.0.data, ServerId::new("ps-0", 1));
     data.register(DatasetSpec::new("d", 20, 10).unwrap()).await.unwrap();
     servers.found(&wire::CheckpointsFound::default()).unwrap();
     servers.declare("{}").await.unwrap();
@@ -168,10 +186,7 @@ async fn the_last_checkpoint_is_due_until_one_has_everything_and_again_when_that
     assert!(!servers.is_end_due(), "there is data to learn");
     assert!(!servers.save_at_last().await.unwrap());
 
-    let asked = Asked { dataset: "d".into(), batches: 2, epoch: None, promise: Promise::Forgets };
-    let Leased::Lease(lease) = data.lease(&worker, &asked, Duration::ZERO).await.unwrap() else { panic!() };
-    let done = Done { grant: lease.grant, batches: lease.batches, left_out: 3, step: None };
-    data.acknowledge(&worker, done, false).await.unwrap();
+    learn(data, 2).await;
     assert!(servers.is_end_due());
     save(2);
     assert!(!servers.is_end_due());
@@ -188,6 +203,33 @@ async fn the_last_checkpoint_is_due_until_one_has_everything_and_again_when_that
     assert!(servers.is_end_due());
     save(4);
     assert!(servers.save_at_last().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_due_only_when_something_was_learnt_or_may_have_been() {
+    let (journal, clock) = (Arc::new(Journal::in_memory()), Clock::start(Faults::off()));
+    let servers = saving_every(Duration::ZERO, &journal, &clock, &watch::Sender::new(None));
+    let server = ServerId::new("ps-0", 1);
+    comes(&servers, &server);
+    let saves = || {
+        servers.save_when_due().unwrap();
+        servers.go_on_saving().unwrap();
+        let Some(order) = servers.with_members(|members| members.save_order(&server)) else { return false };
+        for result in [wire::save_report::Result::Part("{}".to_owned()), wire::save_report::Result::Sealed(true)] {
+            let report = wire::SaveReport { number: order.number, result: Some(result) };
+            servers.save_report(&server, report).unwrap();
+        }
+        true
+    };
+    assert!(saves() && saves(), "nobody has told of any data");
+    servers.0.data.register(DatasetSpec::new("d", 40, 10).unwrap()).await.unwrap();
+    assert!(saves());
+    assert!(!saves(), "nothing is learnt yet");
+    for _ in 0..2 {
+        learn(&servers.0.data, 1).await;
+        assert!(saves());
+        assert!(!saves(), "the last one has all of it");
+    }
 }
 
 /// Somebody keeps everything.
