@@ -373,9 +373,9 @@ impl Cli {
     }
 
     fn parsed(words: Vec<OsString>) -> Self {
-        let is_worker = words.get(1).is_some_and(|word| word == "worker");
+        let is_of_a_job = words.get(1).is_some_and(|word| word == "worker" || word == "ps");
         Self::try_parse_from(words).unwrap_or_else(|error| {
-            if is_worker && error.use_stderr() {
+            if is_of_a_job && error.use_stderr() {
                 // Whoever has started it gives it the same words when it tries again.
                 let _ = error.print();
                 std::process::exit(Exit::Hopeless.code().into());

@@ -9,7 +9,7 @@ Exit codes:
   1    failure: a job failed, or an input was refused or could not be read
   2    wrong usage
   3    infrastructure: a network or a cluster failed, or the output could not be written
-  78   flexor worker: what it was given cannot be trained, and trying again is of no use
+  78   flexor worker, flexor ps: what it was given cannot work, and trying again is of no use
   130  interrupted";
 
 /// An input that is refused or cannot be read, which says nothing against what the command needs.
@@ -33,7 +33,7 @@ pub enum Exit {
     Usage,
     /// Something that the command needs failed: a network, a cluster, the place where its output goes.
     Infrastructure,
-    /// What a worker was given cannot be trained: whoever started it need not try again.
+    /// What a part of a job was given cannot work: whoever started it need not try again.
     Hopeless,
     /// Ctrl-C ended it before it was done.
     Interrupted,

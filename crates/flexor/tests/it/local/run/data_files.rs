@@ -70,12 +70,21 @@ fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
 
 #[test]
 fn what_no_file_can_mend_is_not_tried_again() {
-    for words in [", --schema=clicks:numbers=4,fields=9", ", --modle=deepfm"] {
+    let wrong = [
+        ("--model=deepfm", "--model=deepfm, --schema=clicks:numbers=4,fields=9"),
+        ("--model=deepfm", "--modle=deepfm"),
+        ("command: [flexor, ps]", "command: [flexor, ps, --mastre=here]"),
+    ];
+    for (right, wrong) in wrong {
         let place = Place::new();
-        Quickstart { records: 20_000, words, ..Quickstart::default() }.write(&place);
+        Quickstart { records: 20_000, ..Quickstart::default() }.write(&place);
+        let file = place.folder.path().join("job.yaml");
+        let manifest = fs::read_to_string(&file).unwrap();
+        assert!(manifest.contains(right), "{manifest}");
+        fs::write(file, manifest.replace(right, wrong)).unwrap();
         let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
         let verdict = ended.stdout.lines().last().unwrap();
         assert!(verdict.contains("Failed: CriticalNodeFailed: ProgramRefused: exit code 78; error: "), "{verdict}");
-        assert!(!ended.stdout.contains("retry"), "{words}: {}", ended.stdout);
+        assert!(!ended.stdout.contains("retry"), "{wrong}: {}", ended.stdout);
     }
 }
