@@ -14,6 +14,7 @@ mod copies;
 mod copying;
 mod decode;
 mod described;
+mod file_thread;
 mod links;
 mod numbers;
 mod planning;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use flexor_wire::master::v1 as master;
 
 use super::Server;
+use super::file_thread::on_a_file_thread;
 use super::numbers::Origin;
 use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, list};
 use crate::hosted::Hosted;
@@ -65,16 +66,12 @@ impl Server {
         let mut attempt = 1;
         let error = loop {
             let (server, hosted, wanted) = (self.clone(), Arc::clone(&hosted), self.still_to_begin(&partitions));
-            let read = tokio::task::spawn_blocking(move || {
+            let read = move || {
                 let restored = server.read(&hosted, number, &wanted)?;
                 server.put_in_place(&hosted, number, &wanted, restored);
                 Ok(())
-            });
-            let error: CheckpointError = match read.await {
-                Ok(Err(error)) => error,
-                Err(failed) if failed.is_panic() => CheckpointError::panicked("read", &number.folder()),
-                Ok(Ok(())) | Err(_) => return,
             };
+            let Some(Err(error)) = on_a_file_thread("read", &number.folder(), read).await else { return };
             if !error.may_pass() || attempt == TRIES.0 {
                 break error;
             }

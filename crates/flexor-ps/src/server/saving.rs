@@ -18,6 +18,7 @@ use flexor_wire::ps::v1 as wire;
 
 use self::telling::Telling;
 use super::Server;
+use super::file_thread::on_a_file_thread;
 use super::post::Role;
 use super::restoring::TRIES;
 use crate::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, Moment, Part, Storage};
@@ -44,11 +45,7 @@ impl Server {
         let Some(folder) = self.checkpoint_folder() else { return };
         for attempt in 1.. {
             let folder = Folder::new(&*folder);
-            let found = match tokio::task::spawn_blocking(move || look(&folder)).await {
-                Ok(found) => found,
-                Err(failed) if failed.is_panic() => Err(CheckpointError::panicked("list", "the checkpoints")),
-                Err(_) => return,
-            };
+            let Some(found) = on_a_file_thread("list", "the checkpoints", move || look(&folder)).await else { return };
             let found = match found {
                 Err(error) if attempt < TRIES.0 => {
                     tracing::warn!(%error, "it cannot be looked which checkpoints there are; tries again");
@@ -117,16 +114,11 @@ impl Server {
     ) {
         let Some(folder) = self.checkpoint_folder() else { return };
         let (server, worker) = (self.clone(), self.clone());
-        let work = tokio::task::spawn_blocking(move || work(&worker, &Folder::new(&*folder)));
         tokio::spawn(async move {
-            let result = match work.await {
-                Ok(result) => result,
-                Err(failed) if failed.is_panic() => {
-                    Err(CheckpointError::panicked("write", &CheckpointId(number).folder()))
-                }
-                Err(_) => return,
-            };
-            server.report(report(number, result));
+            let work = move || work(&worker, &Folder::new(&*folder));
+            if let Some(result) = on_a_file_thread("write", &CheckpointId(number).folder(), work).await {
+                server.report(report(number, result));
+            }
         });
     }
 
