@@ -11,6 +11,8 @@ use super::{JobRun, Run};
 const HEIGHT: f64 = 96.0;
 const GAP: f64 = 34.0;
 const TICKS: u32 = 4;
+/// What is known for a smaller part of the time than this, such as what is measured once at the end, makes no line.
+const LEAST_LINE: f64 = 0.02;
 
 /// Points of one job, in seconds and whatever is drawn.
 type Series = Vec<(f64, f64)>;
@@ -52,8 +54,8 @@ pub fn draw(svg: &mut Svg, run: &Run, frame: &Frame, top: f64) -> f64 {
     ];
     let mut y = top;
     let mut is_first = true;
-    // One point makes no line.
-    for chart in charts.iter().filter(|chart| chart.series.iter().any(|series| series.len() > 1)) {
+    let is_seen = |series: &Series| lasts(series) > run.at(run.to) * LEAST_LINE;
+    for chart in charts.iter().filter(|chart| chart.series.iter().any(is_seen)) {
         if !is_first {
             y += GAP;
         }
@@ -62,6 +64,12 @@ pub fn draw(svg: &mut Svg, run: &Run, frame: &Frame, top: f64) -> f64 {
         y += HEIGHT;
     }
     y
+}
+
+/// From its first point to its last.
+fn lasts(series: &Series) -> f64 {
+    let at = |point: Option<&(f64, f64)>| point.map_or(0.0, |(at, _)| *at);
+    at(series.last()) - at(series.first())
 }
 
 /// How many processors the busiest parameter server uses.

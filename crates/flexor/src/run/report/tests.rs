@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use flexor_engine::Because;
 use flexor_engine::controller::{JobStatus, Phase, PodPhase};
-use flexor_local::cluster::{Activity, ClusterEvent, JobKey, JobView, Life, Records, Span, Standing, Timeline};
+use flexor_local::cluster::{
+    Activity, ClusterEvent, JobKey, JobView, Learning, Life, Records, Scores, Span, Standing, Timeline,
+};
 use flexor_model::Reason;
 use serde_json::Value;
 
@@ -142,6 +144,17 @@ fn the_picture_has_a_bar_for_every_life_and_a_cross_for_every_bad_end() {
     for text in ["seconds since the start", "steps/s", "nodes", "default/mnist", "flexor run: mnist (10.0 s)"] {
         assert!(picture.contains(text), "{text}");
     }
+}
+
+#[test]
+fn what_is_measured_once_at_the_end_has_no_chart() {
+    let mut run = run();
+    let measured = Learning { test: Scores { auc: Some(0.8), ..Scores::default() }, ..Learning::default() };
+    let samples = &mut run.jobs[0].samples;
+    samples.last_mut().unwrap().standing.learning = Some(measured);
+    assert!(!timeline::draw(&run).contains("AUC, other data"));
+    run.jobs[0].samples[0].standing.learning = Some(measured);
+    assert!(timeline::draw(&run).contains("AUC, other data"));
 }
 
 #[test]
