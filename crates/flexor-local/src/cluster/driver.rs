@@ -188,6 +188,7 @@ impl Cluster {
             pod.parent = None;
             // Who has said how its pod ended had ended everything in it before.
             if !pod.status.as_ref().is_some_and(|status| status.phase.is_over()) {
+                pod.lost_at = Some(now());
                 killed.push(parent.0.unsigned_abs());
             }
         }

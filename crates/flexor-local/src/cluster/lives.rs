@@ -62,15 +62,15 @@ impl State {
 }
 
 impl PodRecord {
-    fn life(&self) -> Life {
+    pub(super) fn life(&self) -> Life {
         let seen = self.seen();
         let exit_code = seen.end.exit.and_then(|exit| match exit {
             ProgramExit::Code(code) => Some(code),
             ProgramExit::Signal(_) => None,
         });
-        let was_to_go = self.meta.deleting_since;
+        let (was_to_go, ended_at) = (self.meta.deleting_since, seen.finished_at.or(self.lost_at));
         Life {
-            taken_away: was_to_go.is_some_and(|since| seen.finished_at.is_none_or(|end| since <= end)),
+            taken_away: was_to_go.is_some_and(|since| ended_at.is_none_or(|end| since <= end)),
             job: self.meta.job.clone(),
             pod: seen.name,
             uid: seen.uid,
@@ -78,7 +78,7 @@ impl PodRecord {
             phase: seen.phase,
             created_at: self.meta.created_at,
             started_at: seen.started_at,
-            ended_at: seen.finished_at,
+            ended_at,
             exit_code,
             reason: seen.end.pod_reason.or(seen.end.container_reason),
         }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::JobKey;
+use super::{JobKey, now};
 use crate::home::Home;
 use crate::pods::status::{self, ContainerState, ContainerStatus, PodStatus};
 use crate::proc::PodProcess;
@@ -34,6 +34,8 @@ pub struct PodRecord {
     pub status: Option<PodStatus>,
     /// Its parent, while that is alive: the process and when it started.
     pub parent: Option<(i32, u64)>,
+    /// When its parent was found dead that had not said how the pod ended.
+    pub lost_at: Option<Duration>,
     /// Why nothing of it can run.
     pub trouble: Option<String>,
     /// Why it is not started yet.
@@ -99,7 +101,7 @@ pub struct PodMeta {
 impl PodRecord {
     /// One that has not been started.
     pub(super) fn waiting(meta: PodMeta) -> Self {
-        Self { meta, status: None, parent: None, trouble: None, held: Some(Held::New), owner: None }
+        Self { meta, status: None, parent: None, lost_at: None, trouble: None, held: Some(Held::New), owner: None }
     }
 
     /// Whether it is to go.
@@ -257,10 +259,12 @@ pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
                 let status = folder.status()?;
                 let said = status.as_ref().map(|status| (status.parent, status.phase.is_over()));
                 let parent = said.map(|(parent, _)| parent).filter(|parent| crate::proc::is_alive(*parent));
+                let mut lost_at = None;
                 if let (None, Some((dead, false))) = (parent, said) {
                     lost.push(dead);
+                    lost_at = Some(now());
                 }
-                pods.push(PodRecord { meta, status, parent, trouble: None, held: None, owner: None });
+                pods.push(PodRecord { meta, status, parent, lost_at, trouble: None, held: None, owner: None });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.remove()?,
             Err(error) => return Err(error),
@@ -329,7 +333,7 @@ mod tests {
             deleting_since: None,
             evicted: None,
         };
-        PodRecord { meta, status: phase.map(of), parent, trouble: None, held: None, owner: None }
+        PodRecord { meta, status: phase.map(of), parent, lost_at: None, trouble: None, held: None, owner: None }
     }
 
     #[test]
@@ -341,6 +345,17 @@ mod tests {
             assert!(!pod(Some((1, 1)), phase, None).seen().has_ended());
         }
         assert_eq!(pod(None, Some(Succeeded), None).phase(), PodPhase::Succeeded);
+    }
+
+    #[test]
+    fn a_pod_that_was_lost_before_it_was_to_go_was_not_taken_away() {
+        let mut pod = pod(None, Some(status::PodPhase::Running), None);
+        pod.meta.deleting_since = Some(Duration::from_secs(2));
+        let mut was_taken_away = |lost_at| {
+            pod.lost_at = Some(Duration::from_secs(lost_at));
+            pod.life().taken_away
+        };
+        assert!(!was_taken_away(1) && was_taken_away(3));
     }
 
     #[test]
