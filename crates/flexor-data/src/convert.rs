@@ -72,6 +72,8 @@ pub struct Converted {
     pub damaged: u64,
     /// Where the first of those lie that do not fit, and why not.
     pub unfit: Vec<(Place, String)>,
+    /// How many more do not fit.
+    pub unfit_more: u64,
     /// The files.
     pub files: Vec<PathBuf>,
 }
@@ -157,7 +159,9 @@ pub fn convert(
         }
         converted.records += progress.records - unfit.len() as u64;
         converted.damaged += progress.damaged + unfit.len() as u64;
-        for (number, why) in unfit.into_iter().take(NAMED.saturating_sub(converted.unfit.len())) {
+        let named = unfit.len().min(NAMED.saturating_sub(converted.unfit.len()));
+        converted.unfit_more += (unfit.len() - named) as u64;
+        for (number, why) in unfit.into_iter().take(named) {
             converted.unfit.push((dataset.place_with_line(number)?, why));
         }
         told(end);

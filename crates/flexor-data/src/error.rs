@@ -27,7 +27,11 @@ pub enum DataError {
     #[error("{} is named twice", .0.display())]
     Twice(PathBuf),
     /// Nobody knows what a file holds.
-    #[error("{} is neither RecordIO nor IDX, and does not end in .csv or .txt; say which format it has", .0.display())]
+    #[error(
+        "{} is neither RecordIO nor IDX, and does not end in .csv or .txt; name it so, or make RecordIO of it with \
+         `flexor data convert --format`",
+        .0.display()
+    )]
     Unknown(PathBuf),
     /// Files that cannot be one dataset.
     #[error("{} is {first_format} and {} is {other_format}: a dataset has one format", first.display(), other.display())]

@@ -331,7 +331,10 @@ impl PsMembers {
         self.adopt_orphans(facts);
         self.roll_back();
         self.begin_moves();
-        self.finish_moves(facts);
+        while self.finish_moves(facts) {
+            // What has arrived may have others wait for it.
+            self.begin_moves();
+        }
         self.let_go(facts);
         self.look_after_saving();
         debug_assert_eq!(invariants::broken(self), None, "after {facts:?}");

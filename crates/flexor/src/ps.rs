@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 
 use self::elasticdl::ElasticdlArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Misused};
 use crate::inherited::Inherited;
 use crate::{logging, output, signals};
 
@@ -50,7 +50,13 @@ pub fn run(args: &PsArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let served = runtime.block_on(serve(args));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served
+    served.or_else(|error| match error.downcast::<Misused>() {
+        Ok(misused) => {
+            output::note(&format!("error: {misused:#}"));
+            Ok(Exit::Hopeless)
+        }
+        Err(other) => Err(other),
+    })
 }
 
 async fn serve(args: &PsArgs) -> anyhow::Result<Exit> {

@@ -42,6 +42,10 @@ impl ExampleOfLine {
             let end = dataset.len().min(next + AT_ONCE);
             dataset.read(next..end, &mut |record| {
                 let Content::Whole(line) = record.content else { return };
+                // What is no row of the table says nothing about its columns.
+                if even(line, columns.len()).is_err() {
+                    return;
+                }
                 for ((_, kind), value) in columns.iter_mut().zip(csv::fields(line)) {
                     if *kind != Kind::Text {
                         *kind = (*kind).max(Kind::of(&value));
@@ -54,9 +58,8 @@ impl ExampleOfLine {
     }
 
     pub(super) fn go(&mut self, line: &[u8]) -> Result<&[u8], String> {
-        let mut fields = csv::fields(line);
-        for (name, kind) in &self.columns {
-            let value = fields.next().ok_or_else(|| uneven(line, self.columns.len()))?;
+        even(line, self.columns.len())?;
+        for ((name, kind), value) in self.columns.iter().zip(csv::fields(line)) {
             // What does not parse cannot be: the column has been gone through.
             let text = str::from_utf8(&value).unwrap_or_default();
             match kind {
@@ -65,15 +68,14 @@ impl ExampleOfLine {
                 Kind::Text => self.writer.bytes(name, &value),
             };
         }
-        match fields.next() {
-            Some(_) => Err(uneven(line, self.columns.len())),
-            None => Ok(self.writer.finish()),
-        }
+        Ok(self.writer.finish())
     }
 }
 
-fn uneven(line: &[u8], columns: usize) -> String {
-    csv::uneven("the row", csv::fields(line).count(), columns)
+/// Refuses a row that has not a field for each column.
+fn even(line: &[u8], columns: usize) -> Result<(), String> {
+    let fields = csv::fields(line).count();
+    if fields == columns { Ok(()) } else { Err(csv::uneven("the row", fields, columns)) }
 }
 
 /// Makes lines of examples.

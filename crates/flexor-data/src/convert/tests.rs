@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::dataset::Options;
+use crate::dataset::{Content, Options};
+use crate::example::{self, Values};
 use crate::recordio::Compressor;
 
 fn convert_to(
@@ -64,7 +65,7 @@ fn what_makes_no_sense_is_refused_and_writes_nothing() {
 fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("a.csv"), "x,y\n1,2\n3\n5,6\n").unwrap();
+    std::fs::write(path("a.csv"), "x,y\n1,2\n# no row\n5,6\n7,8,9\n10,11\n").unwrap();
     std::fs::write(path("b.csv"), "x,y\n1\n3\n").unwrap();
     let converted = |from: &str, on_damage| {
         let dataset = Dataset::open(&[path(from)], &Options { on_damage, ..Options::default() }).unwrap();
@@ -76,9 +77,17 @@ fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
     assert!(converted("a.csv", crate::OnDamage::Fail).unwrap_err().to_string().contains(why));
     assert!(!path("a.recordio").exists());
     let done = converted("a.csv", crate::OnDamage::Skip).unwrap();
-    assert_eq!((done.records, done.damaged, done.unfit.len()), (2, 1, 1));
+    assert_eq!((done.records, done.damaged, done.unfit.len()), (3, 2, 2));
     assert!(done.unfit[0].0.to_string().contains("a.csv: record 1, ") && done.unfit[0].1.contains(why), "{done:?}");
-    assert_eq!(Dataset::open(&[path("a.recordio")], &Options::default()).unwrap().len(), 2);
+    // Nothing of them is in the others, and columns are what they would be without them.
+    convert_to(&path("a.recordio"), &path("back.csv"), Target::Csv, None).unwrap();
+    assert_eq!(std::fs::read_to_string(path("back.csv")).unwrap(), "x,y\n1,2\n5,6\n10,11\n");
+    let written = Dataset::open(&[path("a.recordio")], &Options::default()).unwrap();
+    let are_integers =
+        |bytes: &[u8]| example::read(bytes).unwrap().iter().all(|(_, one)| matches!(one, Values::Integers(_)));
+    written
+        .read(0..3, &mut |record| assert!(matches!(record.content, Content::Whole(bytes) if are_integers(bytes))))
+        .unwrap();
     assert!(converted("b.csv", crate::OnDamage::Skip).unwrap_err().to_string().contains(why));
     assert!(!path("b.recordio").exists(), "there is nothing left to write");
 }

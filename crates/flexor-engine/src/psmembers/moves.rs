@@ -8,6 +8,8 @@
 //! Partitions that get another owner do so as a group: those under way wait for each other, freeze together and are in
 //! one map. A batch has something for nearly every partition, so that training stands still whether one is frozen or
 //! sixteen; together they cost one such pause, one after the other sixteen.
+//!
+//! What should be kept twice and is kept once comes before everything else: nobody gets another owner meanwhile.
 
 use std::time::Duration;
 
@@ -187,6 +189,10 @@ impl PsMembers {
         places.sort_by_key(|(_, (seat, _))| seat.backup.is_some());
         // A group that waits for its last copies gets no new members.
         let is_closed = self.new_owners().any(|step| step.phase != Phase::Copying);
+        let is_kept_once = |partition: &Partition| self.map.seat(*partition).is_some_and(|seat| seat.backup.is_none());
+        let is_first_copy =
+            |(partition, step): (&Partition, &Move)| step.becomes == Becomes::Backup && is_kept_once(partition);
+        let mut has_first_copies = self.moves.iter().any(is_first_copy);
         let mut begun = Vec::new();
         for (partition, (seat, aim)) in places {
             if self.moves.len() + begun.len() >= AT_ONCE {
@@ -194,10 +200,11 @@ impl PsMembers {
             }
             let busy = self.moves.contains_key(&partition) || self.resting.contains_key(&partition);
             if let Some(step) = next_step(seat, aim).filter(|_| !busy)
-                && !(is_closed && step.2 == Becomes::Owner)
+                && !((is_closed || has_first_copies) && step.2 == Becomes::Owner)
                 && self.is_here(&step.0)
                 && self.is_here(&step.1)
             {
+                has_first_copies |= step.2 == Becomes::Backup && seat.backup.is_none();
                 begun.push((partition, step));
             }
         }
@@ -233,8 +240,8 @@ impl PsMembers {
         }
     }
 
-    /// Takes the next step of every move that is ready for it; those that end give a new map.
-    pub(super) fn finish_moves(&mut self, facts: &mut Vec<Fact>) {
+    /// Takes the next step of every move that is ready for it; those that end give a new map. Whether any did.
+    pub(super) fn finish_moves(&mut self, facts: &mut Vec<Fact>) -> bool {
         let now = self.clock.now();
         let has_all_copies = self.new_owners().all(|step| step.phase != Phase::Copying);
         let has_stopped = self.new_owners().all(|step| step.phase == Phase::Frozen);
@@ -254,7 +261,7 @@ impl PsMembers {
             }
         }
         if seats.is_empty() {
-            return;
+            return false;
         }
         for (partition, _) in &seats {
             self.moves.remove(partition);
@@ -262,6 +269,7 @@ impl PsMembers {
         let because =
             Because::new(Reason::PartitionsMoved, format!("{} partitions are where they should be", seats.len()));
         self.map_anew(seats, because, facts);
+        true
     }
 }
 
@@ -283,6 +291,10 @@ fn next_step(seat: &Seat, aim: &Aim) -> Option<(ServerId, ServerId, Becomes, Pha
     let owner = seat.owner.clone()?;
     let from_backup =
         |server: &ServerId| if seat.backup.as_ref() == Some(server) { Phase::Synced } else { Phase::Copying };
+    if owner != aim.owner && seat.backup.is_none() && aim.backup.is_some() {
+        // Kept twice first of all; then the copy is there, and need only become the owner.
+        return Some((owner, aim.owner.clone(), Becomes::Backup, Phase::Copying));
+    }
     if owner != aim.owner {
         let phase = from_backup(&aim.owner);
         return Some((owner, aim.owner.clone(), Becomes::Owner, phase));

@@ -234,6 +234,25 @@ fn a_backup_takes_over_at_once() {
 }
 
 #[test]
+fn everything_is_kept_twice_before_anything_gets_another_owner() {
+    let mut story = Story::begin(2, Mode::Async, &["ps-0"]);
+    story.wants(2, &[]);
+    story.comes("ps-1", 1);
+    let copies = story.members.orders(&server("ps-0"));
+    assert_eq!(copies.len(), 12);
+    for CopyOrder { partition, number, .. } in copies {
+        assert!(!story.members.is_redundant());
+        story.members.synced(&server("ps-0"), partition, number, story.now, &mut story.facts);
+    }
+    assert!(story.members.is_redundant());
+    assert_eq!(story.owned("ps-0"), 12);
+    story.obey();
+    assert_eq!((story.owned("ps-0"), story.owned("ps-1")), (6, 6));
+    story.dies("ps-0");
+    assert!(story.members.map().seats.iter().all(|seat| seat.origin.number == 1), "nothing has begun again");
+}
+
+#[test]
 fn what_had_one_copy_begins_again_from_the_last_checkpoint() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0", "ps-1"]);
     story.saves();

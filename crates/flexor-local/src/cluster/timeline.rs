@@ -44,6 +44,9 @@ pub struct Timeline {
     had_workers: u32,
     #[serde(default)]
     had_others: u32,
+    /// How many records were accounted for when they were counted first.
+    #[serde(default)]
+    had_records: Option<u64>,
 }
 
 /// What is seen of a job at a moment.
@@ -57,6 +60,8 @@ pub(super) struct Moment {
     pub(super) others: Crowd,
     /// Partitions of parameters are without a server.
     pub(super) unowned: bool,
+    /// How many records are accounted for, where they are counted.
+    pub(super) records: Option<u64>,
     /// Some worker waits for room.
     pub(super) waits_for_room: bool,
     /// No worker is wanted, or none of the parameter servers that workers wait for.
@@ -107,14 +112,21 @@ impl Timeline {
         let Crowd { running, wanted } = moment.workers;
         let has_lost_workers = moment.workers.has_lost(&mut self.had_workers);
         let has_lost_others = moment.others.has_lost(&mut self.had_others);
-        let has_lost = has_lost_workers || has_lost_others || moment.unowned;
+        let has_lost_servers = has_lost_others || moment.unowned;
+        let has_lost = has_lost_workers || has_lost_servers;
+        self.had_records = self.had_records.or(moment.records);
+        let has_begun = wanted > 0 && running >= wanted || running > 0 && moment.records > self.had_records;
         let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
         let (activity, nodes) = match moment.world {
             WorldSeen::Stands(nodes) => (Activity::Training, nodes),
             WorldSeen::None | WorldSeen::Meeting if moment.halted => (Activity::Waiting, 0),
             // Those that have yet to come were not there before, and nothing has to be put right for them.
             WorldSeen::None if trained && !has_lost => (Activity::Training, running),
-            WorldSeen::None if !trained && wanted > 0 && running >= wanted => (Activity::Training, running),
+            WorldSeen::None if !trained && has_begun => (Activity::Training, running),
+            // The others go on.
+            WorldSeen::None if trained && moment.waits_for_room && running > 0 && !has_lost_servers => {
+                (Activity::Training, running)
+            }
             WorldSeen::None | WorldSeen::Meeting if trained && !moment.waits_for_room => {
                 (Activity::Recovering, running)
             }
@@ -176,7 +188,8 @@ mod tests {
 
     fn moment(world: WorldSeen, running: u32) -> Moment {
         let workers = Crowd { running, wanted: 2 };
-        Moment { world, workers, others: Crowd::default(), unowned: false, waits_for_room: false, halted: false }
+        let others = Crowd::default();
+        Moment { world, workers, others, unowned: false, records: None, waits_for_room: false, halted: false }
     }
 
     #[test]
@@ -207,6 +220,24 @@ mod tests {
         }
         let split = timeline.split(SECOND * 10);
         assert_eq!(split, Split { waiting: SECOND, training: SECOND * 8, recovering: SECOND });
+    }
+
+    #[test]
+    fn whoever_learns_trains_though_others_are_not_there_yet() {
+        let mut timeline = Timeline::default();
+        let of = |running, records| Moment { records, ..moment(WorldSeen::None, running) };
+        // It goes on from where it was before.
+        for (at, moment) in [(0, of(0, None)), (1, of(0, Some(500))), (2, of(1, Some(500))), (4, of(1, Some(501)))] {
+            timeline.see(moment, SECOND * at);
+        }
+        let last = *timeline.spans.last().unwrap();
+        assert_eq!((last.from, last.activity, last.nodes), (SECOND * 4, Activity::Training, 1), "{timeline:?}");
+        assert_eq!(timeline.spans[0].nodes, 0, "{timeline:?}");
+        // One of them has to go and waits for room.
+        timeline.see(of(2, Some(600)), SECOND * 5);
+        timeline.see(Moment { waits_for_room: true, ..of(1, Some(700)) }, SECOND * 6);
+        let last = *timeline.spans.last().unwrap();
+        assert_eq!((last.activity, last.nodes), (Activity::Training, 1), "{timeline:?}");
     }
 
     #[test]

@@ -162,6 +162,7 @@ impl State {
                 .as_ref()
                 .and_then(|standing| standing.servers.as_ref())
                 .is_some_and(|servers| servers.unowned > 0),
+            records: record.standing.as_ref().and_then(|standing| standing.records).map(|records| records.accounted),
             waits_for_room: pods(&WORKERS).any(PodRecord::waits_for_room),
             halted: is_empty(&WORKERS) || is_empty(&SERVERS),
         };

@@ -182,7 +182,8 @@ impl Session {
                         members.frozen(server, partition, number, now, facts);
                     }),
                     wire::copy_report::State::Failed => {
-                        tracing::warn!(%server, %partition, detail = copy.detail, "a copy cannot be made");
+                        // There is one for each partition; who has lost its way to the copies has said so once.
+                        tracing::debug!(%server, %partition, detail = copy.detail, "a copy cannot be made");
                         servers.report(|members, now, facts| members.failed(server, partition, number, now, facts))
                     }
                     wire::copy_report::State::Unspecified => Ok(()),

@@ -27,7 +27,7 @@ pub struct ConvertArgs {
     /// Write a folder of files with so many records each, called data-00000 and so on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub records_per_file: Option<u64>,
-    /// What becomes of damaged records
+    /// What becomes of records that are damaged, or do not fit the others
     #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
     pub damaged: Damaged,
     #[command(flatten)]
@@ -76,8 +76,13 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     })?;
     dataset.damage().iter().for_each(|damage| output::note(&format!("warning: {damage}")));
     converted.unfit.iter().for_each(|(place, why)| output::note(&format!("warning: {place}: {why}")));
-    let left_out =
-        if converted.damaged > 0 { format!(", {} damaged ones left out", converted.damaged) } else { String::new() };
+    if converted.unfit_more > 0 {
+        output::note(&format!("warning: {} more do not fit", converted.unfit_more));
+    }
+    let left_out = match converted.damaged {
+        0 => String::new(),
+        count => format!(", {count} left out"),
+    };
     let files = match &converted.files[..] {
         [file] => shown(file),
         files => format!("{} files in {}", files.len(), shown(&args.to)),

@@ -9,6 +9,7 @@ mod document;
 mod earlier;
 mod lanes;
 pub mod logs;
+mod pace;
 mod svg;
 mod tables;
 #[cfg(test)]
@@ -64,7 +65,11 @@ impl Run {
         let mut jobs = Vec::new();
         for view in cluster.jobs() {
             let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
-            let samples = history.samples(&view.key).iter().map(|sample| with_nodes(sample, &view)).collect();
+            let mut samples: Vec<Sample> =
+                history.samples(&view.key).iter().map(|sample| with_nodes(sample, &view)).collect();
+            if view.standing.as_ref().is_some_and(|standing| standing.servers.is_some()) {
+                pace::as_it_went(&mut samples);
+            }
             jobs.push(JobRun { account: account.clone(), view, samples });
         }
         let from = jobs.iter().map(|job| job.view.created_at).chain([history.began_at]).min().unwrap_or(now);

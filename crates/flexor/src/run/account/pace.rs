@@ -8,7 +8,7 @@ use flexor_local::cluster::{JobView, Records, Standing};
 use super::Pace;
 use crate::run::history::Sample;
 
-/// The pace from when records were first counted to the end, over the time that was trained meanwhile; none where nothing
+/// The pace from when records were first counted until the last was, over the time that was trained meanwhile; none where nothing
 /// was done.
 pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
     let counted = samples.iter().position(|sample| sample.standing.records.is_some())?;
@@ -19,7 +19,11 @@ pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
         let split = job.timeline.split(until);
         if meets { split.training } else { split.training + split.recovering }
     };
-    let seconds = trained(end).saturating_sub(trained(samples[0].at)).as_secs_f64();
+    // What comes after the last record is no training: the model is saved and measured.
+    let all = job.standing.as_ref().and_then(|standing| standing.records).map(gone_through);
+    let has_all = |sample: &&Sample| sample.standing.records.map(gone_through) >= all;
+    let done = samples.iter().find(has_all).map_or(end, |sample| sample.at);
+    let seconds = trained(done).saturating_sub(trained(samples[0].at)).as_secs_f64();
     let standings = || samples.iter().map(|sample| &sample.standing).chain(&job.standing);
     let records = growth(standings().filter_map(|standing| standing.records.map(gone_through)));
     let has_steps = standings().any(|standing| standing.step.is_some());
@@ -80,6 +84,13 @@ mod tests {
     fn the_pace_is_that_of_the_time_in_which_it_trained() {
         let samples = [sample(1, Standing::default()), sample(2, standing(0, 0, 0.0)), sample(5, standing(60, 0, 6.0))];
         assert_eq!(pace(&samples, standing(900, 0, 12.0)), Some((150.0, Some(2.0))), "six seconds from the second on");
+    }
+
+    #[test]
+    fn what_is_done_when_all_is_learnt_is_not_training() {
+        let samples =
+            [sample(1, standing(0, 0, 0.0)), sample(3, standing(900, 0, 9.0)), sample(4, standing(900, 0, 9.0))];
+        assert_eq!(pace(&samples, standing(900, 0, 9.0)), Some((450.0, Some(4.5))));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Samples {
         if self.all.last().is_some_and(|last| now < last.at + self.pause) {
             return;
         }
-        if self.all.len() == MOST {
+        if self.all.len() >= MOST {
             let mut is_kept = false;
             self.all.retain(|_| {
                 is_kept = !is_kept;
@@ -48,11 +48,14 @@ impl Samples {
         self.add(standing, now);
     }
 
-    /// Takes the last one, whenever the one before it was: the job is over.
+    /// Takes the last one, whenever the one before it was: the job is over. What is heard later is of that moment too.
     pub fn end(&mut self, standing: &Standing, now: Duration) {
-        if !self.has_ended {
-            self.add(standing, now);
-            self.has_ended = true;
+        match self.all.last_mut() {
+            Some(last) if self.has_ended => last.standing = standing.as_of(last.at),
+            Some(_) | None => {
+                self.add(standing, now);
+                self.has_ended = true;
+            }
         }
     }
 
@@ -90,7 +93,8 @@ mod tests {
         let mut last = Standing::default();
         last.step = Some(7.0);
         samples.take(&Standing::default(), Duration::ZERO);
-        for millis in [10, 20, 900] {
+        samples.end(&Standing::default(), Duration::from_millis(10));
+        for millis in [20, 900] {
             samples.end(&last, Duration::from_millis(millis));
         }
         assert_eq!(samples.all()[1..], [Sample { at: Duration::from_millis(10), standing: last.clone() }]);

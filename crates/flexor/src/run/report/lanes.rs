@@ -21,21 +21,23 @@ const MOST_LANES: usize = 300;
 /// What is shorter cannot be seen.
 const THINNEST: f64 = 1.0;
 
-/// What is marked above a job: what somebody did to it.
+/// What is marked above a job: what somebody did to it, and what was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Scaled,
     Harmed,
+    Lost,
 }
 
 impl Mark {
-    pub const ALL: [Self; 2] = [Self::Scaled, Self::Harmed];
+    pub const ALL: [Self; 3] = [Self::Scaled, Self::Harmed, Self::Lost];
 
     /// The mark that an event is, if it is one.
     pub fn of(event: &ClusterEvent) -> Option<Self> {
         match event.because.reason {
             Reason::SizeFromPlan | Reason::SizeFromSpec | Reason::PodMigrates => Some(Self::Scaled),
             Reason::ChaosAct => Some(Self::Harmed),
+            Reason::PartitionsRestored => Some(Self::Lost),
             _ => None,
         }
     }
@@ -44,6 +46,7 @@ impl Mark {
         match self {
             Self::Scaled => "scaled or migrated",
             Self::Harmed => "harmed on purpose",
+            Self::Lost => "parameters lost",
         }
     }
 
@@ -51,6 +54,7 @@ impl Mark {
         match self {
             Self::Scaled => colour::INK,
             Self::Harmed => colour::LOST,
+            Self::Lost => colour::RECOVERING,
         }
     }
 }

@@ -139,16 +139,16 @@ fn a_damaged_checkpoint_is_passed_over_and_that_is_told() {
 }
 
 #[test]
-fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_2_and_one_with_wrong_files_with_1() {
+fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wrong_files_with_1() {
     let home = Home::new();
     fs::write(home.path("file"), "no folder").unwrap();
     let ps = |more: &[&'static str]| [&["ps", "--elasticdl", "--listen", "127.0.0.1:0"], more].concat();
     let sgd = ["--opt_type", "SGD", "--opt_args", "learning_rate=0.1;momentum=0.0;nesterov=False"];
     for (code, words, told) in [
-        (2, ps(&["--opt_type", "SGD", "--opt_args", "learning_rate=x"]), "learning_rate"),
-        (2, ps(&["--opt_type", "Lion", "--opt_args", "learning_rate=1"]), "no optimizer 'Lion'"),
-        (2, ps(&[]), "needs --opt-type and --opt-args"),
-        (2, [ps(&sgd), vec!["--ps_id", "3"]].concat(), "numbered from 0"),
+        (78, ps(&["--opt_type", "SGD", "--opt_args", "learning_rate=x"]), "learning_rate"),
+        (78, ps(&["--opt_type", "Lion", "--opt_args", "learning_rate=1"]), "no optimizer 'Lion'"),
+        (78, ps(&[]), "needs --opt-type and --opt-args"),
+        (78, [ps(&sgd), vec!["--ps_id", "3"]].concat(), "numbered from 0"),
         (1, [ps(&sgd), vec!["--checkpoint_dir_for_init", "missing"]].concat(), "missing"),
         (
             1,
