@@ -155,12 +155,12 @@ impl Server {
     ) {
         let backup = place.backup.map(ServerName::of);
         let ordered = order.and_then(|order| Some((ServerName::of(order.to.as_ref()?), CopyNumber(order.number))));
+        // One that was the backup by an earlier map is ordered anew: it may have heard of a map between that and this one,
+        // by which it was not, and keeps nothing any more.
         let go = post.dismiss(|follower| {
             let is_backup = backup.as_ref() == Some(&follower.server) && follower.is_whole();
-            let is_ordered = ordered.as_ref().is_some_and(|(to, number)| {
-                let has_all = follower.is_whole() && !follower.is_out_of_reach();
-                *to == follower.server && (has_all || follower.order == Some(*number))
-            });
+            let is_ordered =
+                ordered.as_ref().is_some_and(|(to, number)| *to == follower.server && follower.order == Some(*number));
             is_backup || is_ordered
         });
         // The master has given these up. One that has become the owner is not told so: it hears it from the master.

@@ -77,6 +77,25 @@ async fn a_copy_that_is_lost_with_its_link_is_not_begun_again_by_the_same_order(
     assert_eq!(server.0.posts.lock(id).followers.len(), 1);
 }
 
+/// The owner has missed a map, the one who kept the copy has not: it has nothing any more.
+#[tokio::test]
+async fn who_is_not_the_backup_by_this_map_is_sent_everything_again() {
+    let (server, _reports) = server();
+    let id = NameHash::of("t").place(KEY).partition();
+    let follower = |backup, number| {
+        let order = master::CopyOrder { partition: id.number(), number, to: Some(named("ps-1")), freeze: false };
+        server.plan(&master::ServerPlan { copies: vec![order], ..plan(map(backup)) }).unwrap();
+        let post = server.0.posts.lock(id);
+        let [one] = &post.followers[..] else { panic!("not one follower") };
+        (one.copy, one.order, one.standing)
+    };
+    server.plan(&plan(map(Some(1)))).unwrap();
+    assert_eq!(follower(Some(1), 2), (None, Some(CopyNumber(2)), Standing::Whole), "it has everything by this map");
+    let again = Some(CopyNumber(3));
+    assert_eq!(follower(None, 3), (again, again, Standing::Arriving));
+    assert_eq!(follower(None, 3), (again, again, Standing::Arriving), "and once only");
+}
+
 #[tokio::test]
 async fn all_copies_that_are_out_of_reach_are_told_in_one_word() {
     let (server, mut reports) = server();
