@@ -8,8 +8,8 @@ use flexor_local::cluster::{JobView, Records, Standing};
 use super::Pace;
 use crate::run::history::Sample;
 
-/// The pace from when records were first counted until the last was, over the time that was trained meanwhile; none where nothing
-/// was done.
+/// The pace from when records were first counted until the last of them was, over the time that was trained meanwhile;
+/// none where nothing was done.
 pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
     let counted = samples.iter().position(|sample| sample.standing.records.is_some())?;
     let samples = &samples[counted..];
