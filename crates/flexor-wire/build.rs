@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(files, ["proto"])?;
     let messages = tonic_prost_build::configure().bytes(".").codec_path("crate::CompactCodec");
     // Much larger than what else a master proposes.
-    let messages = messages.boxed(".flexor.master.v1.Proposal.kind.standing");
+    let messages = messages.boxed(".flexor.master.v1.Proposal.kind.training");
     // Names in order, so that nothing depends on chance.
     messages.btree_map(".proto").compile_fds(descriptors)?;
     Ok(())

@@ -34,7 +34,7 @@ into the cache the first time, which takes 550 MB and about 1.5 minutes, and fle
 minutes more. After that the demo takes about one minute.
 
 What it does by hand, on three machines:
-  flexor master --job digits --world static:2:3 --state ./state
+  flexor master --job digits --nnodes 2:3 --state ./state
   flexor sidecar --upstream MASTER:50001 &
   eval \"$(flexor env torchrun --nnodes 2:3 --id digits)\"
   torchrun examples/torch-mnist/train.py

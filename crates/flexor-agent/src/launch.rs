@@ -190,9 +190,9 @@ impl Launcher<'_> {
                 Then::Rest
             }
             Event::Failed => self.lose(crew).await,
-            Event::MeetAgain(because) => {
-                tracing::info!(round, %because, "meets again");
-                self.meet_again(crew, &because).await
+            Event::MeetAgain(cause) => {
+                tracing::info!(round, %cause, "meets again");
+                self.meet_again(crew, &cause).await
             }
             Event::PeersGone => {
                 tracing::info!(round, "its workers have lost their peers; meets again");
@@ -210,8 +210,8 @@ impl Launcher<'_> {
     }
 
     /// The world changes: workers that can go on in the next one are kept, others are ended.
-    async fn meet_again(&mut self, mut crew: Crew, because: &str) -> Then {
-        if supervise::all_leave(&mut crew, self.launch, because, &mut self.signals).await {
+    async fn meet_again(&mut self, mut crew: Crew, cause: &str) -> Then {
+        if supervise::all_leave(&mut crew, self.launch, cause, &mut self.signals).await {
             return Then::Join(Some(Box::new(crew)));
         }
         if crew.opted_in && crew.group.first_failure().is_some() {

@@ -15,7 +15,7 @@ pub struct FlexorOptions {
     /// On how many parameter servers each parameter is kept, 1 or 2: with 2 nothing is lost with a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2))]
-    pub ps_copies: Option<i32>,
+    pub ps_replication_factor: Option<i32>,
     /// Where and how often the parameters are written down. A job goes on from what it finds there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<CheckpointOptions>,
@@ -41,7 +41,7 @@ pub struct CheckpointOptions {
 impl FlexorOptions {
     /// How many copies of parameters are kept.
     pub(crate) fn copies(options: Option<&Self>) -> u32 {
-        let asked = options.and_then(|options| options.ps_copies).unwrap_or(1);
+        let asked = options.and_then(|options| options.ps_replication_factor).unwrap_or(1);
         u32::try_from(asked).unwrap_or(1).clamp(1, 2)
     }
 

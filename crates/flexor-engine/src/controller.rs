@@ -16,8 +16,8 @@ mod observed;
 mod outcome;
 mod places;
 mod plans;
-mod seats;
 mod services;
+mod slots;
 mod status;
 mod surplus;
 mod targets;
@@ -26,29 +26,29 @@ mod tests;
 
 use std::time::Duration;
 
-pub use action::{Action, Event, PodWish, ServiceWish};
+pub use action::{Action, DesiredPod, DesiredService, Event};
 pub use migration::{Migration, MigrationStage, Placed};
-pub use observed::{ObservedJob, PlanSeen, PodPhase, PodSeen};
+pub use observed::{ObservedJob, ObservedPlan, ObservedPod, PodPhase};
 pub use plans::plan_fits;
-pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SeatEnd, SeatRecord, SetBy, Target};
+pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, Target};
 
-use crate::Because;
+use crate::Cause;
 use places::Places;
 
 /// What is to be done now, and when to look again if nothing changes until then.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Turn {
+pub struct Reconciliation {
     /// In this order; the first that fails ends the turn.
     pub actions: Vec<Action>,
     /// Since the Unix epoch, as all times here.
-    pub look_again_at: Option<Duration>,
+    pub requeue_at: Option<Duration>,
 }
 
 /// Decides about a job.
-pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
-    let mut turn = Draft::new(observed, now);
+pub fn reconcile(observed: &ObservedJob<'_>, now: Duration) -> Reconciliation {
+    let mut turn = Reconciler::new(observed, now);
     if observed.deleting {
-        turn.remove_everything(&Because::new(flexor_model::Reason::JobDeleted, "the job was deleted"));
+        turn.remove_everything(&Cause::new(flexor_model::Reason::JobDeleted, "the job was deleted"));
     } else if turn.status.phase.is_over() {
         turn.clean_up();
     } else {
@@ -61,7 +61,7 @@ pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
         } else {
             turn.make_services();
             turn.take_away_gone_roles();
-            turn.fill_seats();
+            turn.reconcile_slots();
             turn.judge();
         }
     }
@@ -69,7 +69,7 @@ pub fn plan(observed: &ObservedJob<'_>, now: Duration) -> Turn {
 }
 
 /// A turn that is being thought out.
-struct Draft<'a> {
+struct Reconciler<'a> {
     observed: &'a ObservedJob<'a>,
     /// Its pods.
     places: Places<'a>,
@@ -77,20 +77,20 @@ struct Draft<'a> {
     /// What the status will be.
     status: JobStatus,
     actions: Vec<Action>,
-    look_again_at: Option<Duration>,
+    requeue_at: Option<Duration>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Reconciler<'a> {
     fn new(observed: &'a ObservedJob<'a>, now: Duration) -> Self {
         let status = observed.status.clone();
         let places = Places::of(observed.pods);
-        Self { observed, places, now, status, actions: Vec::new(), look_again_at: None }
+        Self { observed, places, now, status, actions: Vec::new(), requeue_at: None }
     }
 
     fn begin(&mut self) {
         if self.status.created_at.is_none() {
             self.status.created_at = Some(self.now);
-            self.tell(Because::new(flexor_model::Reason::JobCreated, "the job is taken up"));
+            self.tell(Cause::new(flexor_model::Reason::JobCreated, "the job is taken up"));
         }
     }
 
@@ -99,26 +99,26 @@ impl<'a> Draft<'a> {
     }
 
     /// Something about the job that people should see.
-    fn tell(&mut self, because: Because) {
-        self.act(Action::Record(Event { pod: None, because }));
+    fn tell(&mut self, cause: Cause) {
+        self.act(Action::Record(Event { pod: None, cause }));
     }
 
     /// Something about a pod of it.
-    fn tell_of(&mut self, pod: &str, because: Because) {
-        self.act(Action::Record(Event { pod: Some(pod.to_owned()), because }));
+    fn tell_of(&mut self, pod: &str, cause: Cause) {
+        self.act(Action::Record(Event { pod: Some(pod.to_owned()), cause }));
     }
 
     fn wake(&mut self, at: Duration) {
-        self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
+        self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 
     /// What was decided is written down before anything is done.
-    fn finish(self) -> Turn {
+    fn finish(self) -> Reconciliation {
         let mut actions = self.actions;
         if self.status != *self.observed.status {
             actions.insert(0, Action::SetStatus(Box::new(self.status)));
         }
-        Turn { actions, look_again_at: self.look_again_at }
+        Reconciliation { actions, requeue_at: self.requeue_at }
     }
 }
 

@@ -11,9 +11,9 @@ pub mod rendezvous;
 pub mod shards;
 
 mod absence;
-mod because;
+mod cause;
 #[cfg(test)]
 mod dice;
 mod natural_order;
 
-pub use because::Because;
+pub use cause::Cause;

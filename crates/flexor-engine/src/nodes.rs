@@ -12,7 +12,7 @@ mod classify;
 mod decide;
 mod exit;
 mod history;
-mod observed;
+mod observed_exit;
 #[cfg(test)]
 mod properties;
 mod rules;
@@ -25,5 +25,5 @@ pub(crate) use classify::first_words;
 pub use decide::{Decision, Final, Outcome, Relaunch, decide};
 pub use exit::{Cost, Exit, ExitKind};
 pub use history::NodeHistory;
-pub use observed::{Deletion, Observed, ProgramExit, Verdict};
+pub use observed_exit::{Deletion, ObservedExit, ProgramExit, Verdict};
 pub use rules::{Rules, memory_asked};

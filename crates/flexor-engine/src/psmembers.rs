@@ -32,7 +32,7 @@ use flexor_model::{PsEpoch, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::absence::Attended;
-pub use crate::because::Because;
+pub use crate::cause::Cause;
 pub use fact::Fact;
 pub use map::{Map, Origin, Partition, Seat, Source};
 use moves::Move;
@@ -94,7 +94,7 @@ pub struct PsMembers {
     rewound: PsEpoch,
     /// How often partitions had to begin again, and what was said of it last.
     #[serde(default)]
-    restorations: (u64, Option<Because>),
+    restorations: (u64, Option<Cause>),
     /// How many updates were lost with each beginning of a partition.
     lost: BTreeMap<Partition, BTreeMap<u64, u64>>,
     /// What clients were answered with, as it was last written down.
@@ -116,7 +116,7 @@ pub struct PsMembers {
     saving: Option<Saving>,
     /// Why the last checkpoint could not be.
     #[serde(skip)]
-    unsaved: Option<Because>,
+    unsaved: Option<Cause>,
     /// A server has looked which checkpoints there are.
     #[serde(skip)]
     has_looked: bool,
@@ -166,12 +166,12 @@ impl PsMembers {
     }
 
     /// The job trains this model: every worker may say so.
-    pub fn declare(&mut self, model: &str, facts: &mut Vec<Fact>) -> Result<(), Because> {
+    pub fn declare(&mut self, model: &str, facts: &mut Vec<Fact>) -> Result<(), Cause> {
         match &self.model {
             Some(known) if **known == *model => Ok(()),
             Some(known) => {
                 let detail = format!("the job trains another model: {known}; start another job for {model}");
-                Err(Because::new(Reason::ModelDiffers, detail))
+                Err(Cause::new(Reason::ModelDiffers, detail))
             }
             None => {
                 self.decide(Fact::Declared { model: model.into() }, facts);
@@ -187,12 +187,12 @@ impl PsMembers {
         address: impl Into<Arc<str>>,
         now: Duration,
         facts: &mut Vec<Fact>,
-    ) -> Result<(), Because> {
+    ) -> Result<(), Cause> {
         self.clock.advance(now);
         let known = self.present.get(&server.name).map(|present| present.incarnation);
         if let Some(life) = known.filter(|life| *life > server.incarnation) {
             let detail = format!("{} has begun a later life ({life})", server.name);
-            return Err(Because::new(Reason::ServerReplaced, detail));
+            return Err(Cause::new(Reason::ServerReplaced, detail));
         }
         let is_leaving = self
             .present
@@ -203,7 +203,7 @@ impl PsMembers {
         self.present.insert(server.name.clone(), present);
         if known.is_some_and(|life| life < server.incarnation) {
             let detail = format!("{} came again in a later life", server.name);
-            self.replace_lost(&Because::new(Reason::ServerReplaced, detail), facts);
+            self.replace_lost(&Cause::new(Reason::ServerReplaced, detail), facts);
         }
         if known != Some(server.incarnation) {
             self.came_at = self.clock.now();
@@ -256,7 +256,7 @@ impl PsMembers {
     }
 
     /// How often partitions of which no copy was left had to begin again, and what was said of it last.
-    pub fn restorations(&self) -> (u64, Option<&Because>) {
+    pub fn restorations(&self) -> (u64, Option<&Cause>) {
         (self.restorations.0, self.restorations.1.as_ref())
     }
 
@@ -360,11 +360,11 @@ impl PsMembers {
         let aims = balance::aims(&blank, &servers, self.settings.copies);
         let seat = |(seat, aim): (Seat, balance::Aim)| Seat { owner: Some(aim.owner), backup: aim.backup, ..seat };
         let seats = (0..).map(Partition).zip(blank.seats.into_iter().zip(aims).map(seat)).collect();
-        let because = Because::new(Reason::ServersFormed, format!("{} servers are here", servers.len()));
-        self.map_anew(seats, because, facts);
+        let cause = Cause::new(Reason::ServersFormed, format!("{} servers are here", servers.len()));
+        self.map_anew(seats, cause, facts);
     }
 
-    fn map_anew(&mut self, seats: Vec<(Partition, Seat)>, because: Because, facts: &mut Vec<Fact>) {
+    fn map_anew(&mut self, seats: Vec<(Partition, Seat)>, cause: Cause, facts: &mut Vec<Fact>) {
         let epoch = PsEpoch(self.map.epoch.0 + 1);
         let owner = |partition: Partition| self.map.seat(partition).and_then(|seat| seat.owner.as_ref());
         let dated = |(partition, seat): (Partition, Seat)| {
@@ -372,7 +372,7 @@ impl PsMembers {
             (partition, Seat { since, ..seat })
         };
         let seats = seats.into_iter().map(dated).collect();
-        self.decide(Fact::Mapped { epoch, seats, because }, facts);
+        self.decide(Fact::Mapped { epoch, seats, cause }, facts);
     }
 
     fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
@@ -383,10 +383,10 @@ impl PsMembers {
     fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::Declared { model } => self.model = Some(model.clone()),
-            Fact::Mapped { epoch, seats, because } => {
+            Fact::Mapped { epoch, seats, cause } => {
                 self.map.epoch = *epoch;
-                if because.reason == Reason::PartitionsRestored {
-                    self.restorations = (self.restorations.0 + 1, Some(because.clone()));
+                if cause.reason == Reason::PartitionsRestored {
+                    self.restorations = (self.restorations.0 + 1, Some(cause.clone()));
                 }
                 for (partition, seat) in seats {
                     match self.map.seat_mut(*partition) {

@@ -30,7 +30,7 @@ use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
 use crate::absence::Attended;
-pub use crate::because::Because;
+pub use crate::cause::Cause;
 pub use event::Event;
 pub use fact::Fact;
 use member::{Census, Lease, Member};
@@ -56,12 +56,12 @@ pub struct Rendezvous {
     finished: u32,
     expected: Option<u32>,
     /// The first loss or newcomer since the last round completed.
-    cause: Option<Because>,
+    trigger: Option<Cause>,
     program_failures: u32,
     /// The last rounds that ended because the program failed.
     #[serde(default)]
     failed_rounds: BTreeSet<Round>,
-    closed: Option<Because>,
+    closed: Option<Cause>,
     arrivals: u64,
     /// Facts that follow a snapshot change it, so it is part of one.
     census: Census,
@@ -97,7 +97,7 @@ impl Rendezvous {
             survivors: 0,
             finished: 0,
             expected: None,
-            cause: None,
+            trigger: None,
             program_failures: 0,
             failed_rounds: BTreeSet::new(),
             closed: None,
@@ -147,10 +147,10 @@ impl Rendezvous {
             }
             Event::Heard { id } => self.hear(&id),
             Event::ConnectionLost { id, grace } => self.shorten_lease(&id, grace),
-            Event::Gone { id, because } => {
+            Event::Gone { id, cause } => {
                 if self.place_of(&id).is_some() {
-                    let because = if self.closed.is_some() { ended() } else { because };
-                    self.decide(Fact::Dropped { id, because }, &mut facts);
+                    let cause = if self.closed.is_some() { ended() } else { cause };
+                    self.decide(Fact::Dropped { id, cause }, &mut facts);
                 }
             }
             Event::Expect { nodes } => {
@@ -176,8 +176,8 @@ impl Rendezvous {
             Event::Close { by } => self.close(&by, &mut facts),
             Event::Reopen => {
                 if let Some(closed) = &self.closed {
-                    let because = Because::new(Reason::RunReopened, format!("it was closed with {closed}"));
-                    self.decide(Fact::Reopened { because }, &mut facts);
+                    let cause = Cause::new(Reason::RunReopened, format!("it was closed with {closed}"));
+                    self.decide(Fact::Reopened { cause }, &mut facts);
                 }
             }
             Event::Tick => {}
@@ -223,19 +223,19 @@ impl Rendezvous {
     }
 
     /// Why those in the world should stop and join again; nothing while it stands.
-    pub fn restart_wanted(&self) -> Option<Because> {
+    pub fn restart_wanted(&self) -> Option<Cause> {
         let world = self.world.as_ref()?;
         if self.closed.is_some() || self.census.world == 0 {
             return None;
         }
         if (self.census.world as usize) < world.members.len() {
-            let failed = || Because::new(Reason::ProgramFailed, "a node of the world meets again, all others stand");
-            return Some(self.cause.clone().unwrap_or_else(failed));
+            let failed = || Cause::new(Reason::ProgramFailed, "a node of the world meets again, all others stand");
+            return Some(self.trigger.clone().unwrap_or_else(failed));
         }
         let waited = self.newcomer_since.map(|since| self.clock.now().saturating_sub(since))?;
         let all_here = self.missing_nodes() == 0;
         (all_here || waited >= self.settings.last_call)
-            .then(|| self.cause.clone().unwrap_or_else(|| Because::new(Reason::NodeJoined, "a node wants to join")))
+            .then(|| self.trigger.clone().unwrap_or_else(|| Cause::new(Reason::NodeJoined, "a node wants to join")))
     }
 
     /// Whether processes of the world outlive changes.
@@ -250,7 +250,7 @@ impl Rendezvous {
     }
 
     /// Why the run is closed, if it is.
-    pub fn closed(&self) -> Option<&Because> {
+    pub fn closed(&self) -> Option<&Cause> {
         self.closed.as_ref()
     }
 
@@ -298,7 +298,7 @@ impl Rendezvous {
             if *life < id.incarnation {
                 let earlier = MemberId::new(Arc::clone(&id.name), *life);
                 let detail = format!("{} came again in a later life", id.name);
-                self.decide(Fact::Dropped { id: earlier, because: Because::new(Reason::NodeReplaced, detail) }, facts);
+                self.decide(Fact::Dropped { id: earlier, cause: Cause::new(Reason::NodeReplaced, detail) }, facts);
             }
         }
         self.hear(&id);
@@ -310,14 +310,14 @@ impl Rendezvous {
             }
             Some(Place::World | Place::Away) => self.decide(Fact::Joined { id, newcomer: false, processes }, facts),
             None => match self.no_place_for_another() {
-                Some(because) => self.decide(Fact::Spared { id, because, processes }, facts),
+                Some(cause) => self.decide(Fact::Spared { id, cause, processes }, facts),
                 None => self.decide(Fact::Joined { id, newcomer: true, processes }, facts),
             },
         }
     }
 
     /// Why one more node would not make the world greater.
-    fn no_place_for_another(&self) -> Option<Because> {
+    fn no_place_for_another(&self) -> Option<Cause> {
         let world = self.world.as_ref()?;
         let size = world.members.len();
         if (self.census.world as usize) < size || self.census.joined > 0 {
@@ -327,14 +327,14 @@ impl Rendezvous {
         let possible = self.settings.world_of(with_another.min(self.limit())).unwrap_or(0) as usize;
         (possible <= size).then(|| {
             let unit = self.settings.unit;
-            let because = if size >= self.settings.max as usize {
+            let cause = if size >= self.settings.max as usize {
                 format!("the world has its greatest size, {size}")
             } else if size >= self.limit() as usize {
                 format!("the world has the {size} nodes that are expected")
             } else {
                 format!("the world of {size} grows by {unit} nodes at a time")
             };
-            Because::new(Reason::SpareKept, because)
+            Cause::new(Reason::SpareKept, cause)
         })
     }
 
@@ -369,11 +369,11 @@ impl Rendezvous {
         if self.closed.is_some() {
             return;
         }
-        let because = match self.place_of(by) {
-            Some(_) => Because::new(Reason::ClosedByNode, format!("{by} ended and closed the run")),
+        let cause = match self.place_of(by) {
+            Some(_) => Cause::new(Reason::ClosedByNode, format!("{by} ended and closed the run")),
             None => return,
         };
-        self.decide(Fact::Closed { because }, facts);
+        self.decide(Fact::Closed { cause }, facts);
     }
 
     /// The run is over when everybody of the world who is left has finished.
@@ -381,7 +381,7 @@ impl Rendezvous {
         let Census { world, joined, away, .. } = self.census;
         if self.closed.is_none() && self.finished > 0 && self.finished == world && joined + away == 0 {
             let detail = format!("the program has ended well on all {world} nodes");
-            self.decide(Fact::Closed { because: Because::new(Reason::RunFinished, detail) }, facts);
+            self.decide(Fact::Closed { cause: Cause::new(Reason::RunFinished, detail) }, facts);
         }
     }
 
@@ -398,7 +398,7 @@ impl Rendezvous {
                 self.bring(id, *processes);
                 if *newcomer {
                     self.newcomer_since.get_or_insert(self.clock.now());
-                    self.cause.get_or_insert_with(|| Because::new(Reason::NodeJoined, format!("{id} joined")));
+                    self.trigger.get_or_insert_with(|| Cause::new(Reason::NodeJoined, format!("{id} joined")));
                 }
             }
             Fact::Spared { id, processes, .. } => {
@@ -412,18 +412,18 @@ impl Rendezvous {
                     self.finished += u32::from(!std::mem::replace(&mut member.finished, true));
                 }
             }
-            Fact::Dropped { id, because } => {
+            Fact::Dropped { id, cause } => {
                 let stood = self.stands();
                 let was_of_it = self.member(id).is_some_and(|member| member.place != Place::Spare);
                 self.forget(id);
                 if stood && self.stands() {
                     // Nobody of the world is gone: if no newcomer is left, nothing is left to meet again for.
                     if self.census.joined + self.census.away == 0 {
-                        (self.newcomer_since, self.cause) = (None, None);
+                        (self.newcomer_since, self.trigger) = (None, None);
                     }
                 } else if was_of_it {
-                    let detail = format!("{id} was lost ({because})");
-                    self.cause.get_or_insert_with(|| Because::new(Reason::NodeLost, detail));
+                    let detail = format!("{id} was lost ({cause})");
+                    self.trigger.get_or_insert_with(|| Cause::new(Reason::NodeLost, detail));
                 }
             }
             Fact::Completed { round, members, program_failures, .. } => {
@@ -433,18 +433,18 @@ impl Rendezvous {
                 self.program_failures = *program_failures;
                 self.enter_world(*round, members);
             }
-            Fact::Closed { because } => {
-                if because.reason == Reason::RestartsExhausted {
+            Fact::Closed { cause } => {
+                if cause.reason == Reason::RestartsExhausted {
                     // The failure that closes the run is one too.
                     self.program_failures += 1;
                     self.note_failed_round();
                 }
-                self.closed = Some(because.clone());
+                self.closed = Some(cause.clone());
             }
-            Fact::Reopened { because } => {
+            Fact::Reopened { cause } => {
                 self.closed = None;
                 self.program_failures = 0;
-                self.cause = Some(because.clone());
+                self.trigger = Some(cause.clone());
             }
             Fact::Expected { nodes } => self.expected = *nodes,
         }
@@ -456,7 +456,7 @@ impl Rendezvous {
     }
 
     fn enter_world(&mut self, round: Round, members: &[MemberId]) {
-        self.cause = None;
+        self.trigger = None;
         self.newcomer_since = None;
         self.enough_since = None;
         for (_, member) in self.members.values_mut() {
@@ -538,6 +538,6 @@ impl Rendezvous {
 }
 
 /// Why somebody goes when there is nothing left to do.
-fn ended() -> Because {
-    Because::new(Reason::NodeEnded, "the run is closed")
+fn ended() -> Cause {
+    Cause::new(Reason::NodeEnded, "the run is closed")
 }

@@ -38,7 +38,7 @@ use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
 use crate::absence::Attended;
-pub use crate::because::Because;
+pub use crate::cause::Cause;
 pub use dataset::{DatasetError, DatasetSpec};
 pub use ending::Ending;
 use epoch::Epoch;
@@ -138,7 +138,7 @@ impl Shards {
     }
 
     /// The job has a dataset. The same one may be registered by every worker.
-    pub fn register(&mut self, spec: DatasetSpec, facts: &mut Vec<Fact>) -> Result<(), Because> {
+    pub fn register(&mut self, spec: DatasetSpec, facts: &mut Vec<Fact>) -> Result<(), Cause> {
         match self.datasets.get(&spec.name) {
             Some(known) if known.spec == spec => Ok(()),
             Some(known) => {
@@ -148,7 +148,7 @@ impl Shards {
                     known.spec.described(),
                     spec.described(),
                 );
-                Err(Because::new(Reason::DatasetChanged, detail))
+                Err(Cause::new(Reason::DatasetChanged, detail))
             }
             None => {
                 self.decide(Fact::Registered { spec }, facts);
@@ -166,7 +166,7 @@ impl Shards {
         batches: Batches,
         now: Duration,
         facts: &mut Vec<Fact>,
-    ) -> Result<u64, Because> {
+    ) -> Result<u64, Cause> {
         self.clock.advance(now);
         self.refuse_earlier_life(worker)?;
         if self.has_done(worker, grant) {
@@ -177,7 +177,7 @@ impl Shards {
         let known = open.count() + held.accounted.within(batches).count();
         if batches.count == 0 || known != batches.count {
             let detail = format!("{batches} of lease {grant} were not leased to {worker}, or were taken back");
-            return Err(Because::new(Reason::LeaseVoid, detail));
+            return Err(Cause::new(Reason::LeaseVoid, detail));
         }
         let dataset = Arc::clone(&held.dataset);
         let spec = &self.datasets[&dataset].spec;
@@ -199,14 +199,14 @@ impl Shards {
         batches: Batches,
         now: Duration,
         facts: &mut Vec<Fact>,
-    ) -> Result<(), Because> {
+    ) -> Result<(), Cause> {
         self.clock.advance(now);
         self.refuse_earlier_life(worker)?;
         let open = self.held(worker, grant)?.leased.within(batches);
         for batches in open.iter() {
-            let because = Because::new(Reason::GivenBack, format!("{worker} gave {batches} back"));
+            let cause = Cause::new(Reason::GivenBack, format!("{worker} gave {batches} back"));
             // Who gives something back says that it was not used.
-            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, cause }, facts);
         }
         self.check(facts);
         Ok(())
@@ -222,7 +222,7 @@ impl Shards {
         acknowledged: &[(GrantId, Batches)],
         now: Duration,
         facts: &mut Vec<Fact>,
-    ) -> Result<Vec<(GrantId, Batches)>, Because> {
+    ) -> Result<Vec<(GrantId, Batches)>, Cause> {
         self.clock.advance(now);
         self.admit(worker, facts)?;
         self.is_here(worker);
@@ -256,9 +256,9 @@ impl Shards {
             let forgets = held.promise == Promise::Forgets;
             let dataset = Arc::clone(&held.dataset);
             for batches in free.iter() {
-                let because = Because::new(Reason::NeverLeased, format!("{worker} came back without {batches}"));
+                let cause = Cause::new(Reason::NeverLeased, format!("{worker} came back without {batches}"));
                 let repeated = if forgets { self.datasets[&dataset].spec.records_in(batches) } else { 0 };
-                self.decide(Fact::Returned { grant, batches, repeated, suspects: false, because }, facts);
+                self.decide(Fact::Returned { grant, batches, repeated, suspects: false, cause }, facts);
             }
         }
         self.check(facts);
@@ -362,19 +362,19 @@ impl Shards {
     }
 
     /// A later life of a worker ends the earlier ones; an earlier one is refused, and one that has ended.
-    fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Because> {
+    fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Cause> {
         self.refuse_earlier_life(worker)?;
         match self.workers.get(&worker.name).map(|known| known.incarnation) {
             Some(life) if life == worker.incarnation => {}
             Some(life) => {
                 let earlier = WorkerId::new(Arc::clone(&worker.name), life);
                 let detail = format!("{} came again in a later life", worker.name);
-                self.take_everything(&earlier, Ending::Lost, &Because::new(Reason::WorkerReplaced, detail), facts);
+                self.take_everything(&earlier, Ending::Lost, &Cause::new(Reason::WorkerReplaced, detail), facts);
                 self.workers.remove(&worker.name);
                 self.greet(worker);
             }
             None if self.ended.contains(worker) => {
-                return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher says")));
+                return Err(Cause::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher says")));
             }
             None => self.greet(worker),
         }
@@ -391,12 +391,12 @@ impl Shards {
         self.workers.insert(Arc::clone(&worker.name), known);
     }
 
-    fn refuse_earlier_life(&self, worker: &WorkerId) -> Result<(), Because> {
+    fn refuse_earlier_life(&self, worker: &WorkerId) -> Result<(), Cause> {
         let later =
             self.workers.get(&worker.name).map(|known| known.incarnation).filter(|life| *life > worker.incarnation);
         later.map_or(Ok(()), |life| {
             let detail = format!("{} has begun a later life ({life})", worker.name);
-            Err(Because::new(Reason::WorkerReplaced, detail))
+            Err(Cause::new(Reason::WorkerReplaced, detail))
         })
     }
 
@@ -405,10 +405,10 @@ impl Shards {
         known.is_some_and(|known| known.done.contains(&grant))
     }
 
-    fn held(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
+    fn held(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Cause> {
         self.grants.get(&grant).filter(|held| held.worker == *worker).ok_or_else(|| {
             let detail = format!("lease {grant} is not {worker}'s: it was taken back, given back, or wound back");
-            Because::new(Reason::LeaseVoid, detail)
+            Cause::new(Reason::LeaseVoid, detail)
         })
     }
 

@@ -38,7 +38,7 @@ pub use self::objects::REPLACED;
 use self::service::Service;
 use self::socket::Reach;
 use crate::cluster::Cluster;
-use crate::home::Home;
+use crate::state_dir::StateDir;
 pub use flexor_wire::local::v1::{Outcome, Resource};
 
 /// Whoever still reads what was printed has so long to come to the end.
@@ -58,8 +58,8 @@ pub struct Served {
 ///
 /// The socket cannot be made.
 pub fn serve(cluster: Cluster) -> io::Result<Served> {
-    let socket = cluster.home().socket();
-    let listener = listen(cluster.home())?;
+    let socket = cluster.state_dir().socket();
+    let listener = listen(cluster.state_dir())?;
     let owner = geteuid().as_raw();
     // The mode of the file says so already; this also holds for whoever was quicker than that.
     let is_owner = move |stream: &UnixStream| stream.peer_cred().is_ok_and(|peer| [0, owner].contains(&peer.uid()));
@@ -100,8 +100,8 @@ impl Drop for Served {
 }
 
 /// A socket for its owner alone, in the place of any that an earlier cluster left.
-fn listen(home: &Home) -> io::Result<UnixListener> {
-    let path = home.socket();
+fn listen(state_dir: &StateDir) -> io::Result<UnixListener> {
+    let path = state_dir.socket();
     let half = path.with_extension("half");
     match fs::remove_file(&half) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

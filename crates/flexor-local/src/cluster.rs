@@ -11,16 +11,16 @@ mod events;
 mod executor;
 mod feed;
 mod job;
-mod lives;
+mod master_feed;
 mod objects;
 mod pod;
-mod standing;
+mod pod_history;
+mod requests;
 mod starting;
 mod statuses;
 mod timeline;
-mod training;
+mod training_status;
 mod view;
-mod wishes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,32 +29,34 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_model::Quantity;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use self::events::Events;
 pub use self::job::{JobKey, JobRecord, PlanRecord};
-pub use self::lives::Life;
-pub use self::pod::{Held, PodRecord};
-pub use self::standing::{Evaluations, Learning, Records, Scores, ServerStanding, ServersStanding, Standing, Updates};
+pub use self::pod::{PendingReason, PodRecord};
+pub use self::pod_history::PodRun;
+pub use self::requests::{ApiError, ApplyOutcome};
 pub use self::timeline::{Activity, Span, Split, Timeline};
+pub use self::training_status::{
+    Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, TrainingStatus, Updates,
+};
 pub use self::view::{Everything, JobView, PodView};
-pub use self::wishes::{Taken, WishError};
-use crate::home::{Home, HomeError, Tenancy};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
 use crate::pods::addresses::Addresses;
+use crate::state_dir::{StateDir, StateDirError, StateDirLock};
 
 /// How a cluster is run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Its folder.
-    pub home: Home,
+    pub state_dir: StateDir,
     /// This program.
     pub flexor: PathBuf,
-    /// The word that leads to [`crate::parent::run`].
+    /// The word that leads to [`crate::supervisor::run`].
     pub pod_word: &'static str,
     /// Where programs run that name no folder.
     pub folder: PathBuf,
@@ -85,7 +87,7 @@ pub struct ClusterEvent {
     /// About a pod; else about the job.
     pub pod: Option<String>,
     /// What, and why.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// A laptop cluster.
@@ -98,11 +100,11 @@ struct Inner {
     /// Counts what has changed.
     changed: watch::Sender<u64>,
     /// Rung when there is something to decide.
-    bell: Notify,
+    notified: Notify,
     /// When this process took it over.
     since: Duration,
     limits: MemoryLimits,
-    _tenancy: Tenancy,
+    _lock: StateDirLock,
 }
 
 /// Everything that is there.
@@ -116,7 +118,7 @@ struct State {
     addresses: Addresses,
     events: Events,
     /// Those that are not there any more, oldest first.
-    gone: VecDeque<Life>,
+    gone: VecDeque<PodRun>,
     /// Where each job's master is told how its pods stand.
     feeds: BTreeMap<JobKey, feed::Feed>,
     /// The sockets of those that keep their place, by job, role and rank: held over restarts of their pods.
@@ -129,26 +131,27 @@ impl Cluster {
     /// # Errors
     ///
     /// Somebody else has the folder, or the disk refuses.
-    pub fn open(options: Options) -> Result<Self, HomeError> {
-        let tenancy = options.home.take()?;
-        let home = options.home.clone();
-        let options = Options { home: if options.chaos { home.with_write_faults() } else { home }, ..options };
-        let refused = |source: io::Error| HomeError::Io { path: options.home.path().to_owned(), source };
-        let mut state = State { jobs: job::read_all(&options.home).map_err(refused)?, ..State::default() };
-        state.objects = Objects::read_all(&options.home).map_err(refused)?;
-        state.events = Events::open(&options.home.events(), state.jobs.is_empty()).map_err(refused)?;
+    pub fn open(options: Options) -> Result<Self, StateDirError> {
+        let lock = options.state_dir.take()?;
+        let state_dir = options.state_dir.clone();
+        let options =
+            Options { state_dir: if options.chaos { state_dir.with_write_faults() } else { state_dir }, ..options };
+        let refused = |source: io::Error| StateDirError::Io { path: options.state_dir.path().to_owned(), source };
+        let mut state = State { jobs: job::read_all(&options.state_dir).map_err(refused)?, ..State::default() };
+        state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
+        state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
             state.addresses.is_taken(place.address);
         }
-        for pod in pod::read_all(&options.home).map_err(refused)? {
+        for pod in pod::read_all(&options.state_dir).map_err(refused)? {
             state.addresses.is_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
-        let limits = limits::find(options.limits, options.home.path());
-        limits::begin(&options.home, &limits).map_err(refused)?;
+        let limits = limits::find(options.limits, options.state_dir.path());
+        limits::begin(&options.state_dir, &limits).map_err(refused)?;
         let state = Mutex::new(state);
-        let (changed, bell) = (watch::Sender::new(0), Notify::new());
-        Ok(Self(Arc::new(Inner { options, state, changed, bell, since: now(), limits, _tenancy: tenancy })))
+        let (changed, notified) = (watch::Sender::new(0), Notify::new());
+        Ok(Self(Arc::new(Inner { options, state, changed, notified, since: now(), limits, _lock: lock })))
     }
 
     /// How the memory of containers is limited.
@@ -166,21 +169,21 @@ impl Cluster {
     }
 
     /// There is something to decide.
-    fn ring(&self) {
-        self.0.bell.notify_one();
+    fn notify(&self) {
+        self.0.notified.notify_one();
     }
 
     /// There is something to see.
-    fn announce(&self) {
+    fn publish(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
 }
 
 impl State {
     /// Something has happened to a job, or to a pod of it.
-    fn tell(&mut self, job: &JobKey, pod: Option<String>, because: Because) {
+    fn tell(&mut self, job: &JobKey, pod: Option<String>, cause: Cause) {
         let number = self.events.next();
-        self.events.add(ClusterEvent { number, at: now(), job: job.clone(), pod, because });
+        self.events.add(ClusterEvent { number, at: now(), job: job.clone(), pod, cause });
     }
 }
 

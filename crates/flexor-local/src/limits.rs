@@ -1,10 +1,10 @@
 //! How the memory of containers is limited: by control groups where such can be made, else by looking at their processes.
 //!
 //! The cluster finds out once, when it starts ([`find`]), and writes it into its folder, where the parents of its pods
-//! read it ([`of_home`]). A container with a limit has a group of its own; one without is put nowhere. Groups are removed
+//! read it ([`of_state_dir`]). A container with a limit has a group of its own; one without is put nowhere. Groups are removed
 //! by the parent when its pod ends, and by the cluster when it removes a pod ([`forget_pod`]) or starts again ([`begin`]).
 //!
-//! Looking at processes is [`crate::parent`]'s concern.
+//! Looking at processes is [`crate::supervisor`]'s concern.
 
 mod finding;
 mod group;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::finding::{Wanted, find};
 pub use self::group::{Group, GroupUsage, Version};
 pub use self::groups::Groups;
-pub use self::record::{begin, forget_pod, of_home};
+pub use self::record::{begin, forget_pod, of_state_dir};
 
 /// How the memory of containers is limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl fmt::Display for MemoryLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MemoryLimits::Groups(groups) => groups.version.fmt(f),
-            MemoryLimits::Watched(because) => best_effort(f, because),
+            MemoryLimits::Watched(cause) => best_effort(f, cause),
         }
     }
 }
@@ -90,13 +90,13 @@ impl fmt::Display for Limited {
         }
         match &self.by {
             Limiter::Group(group) => group.version.fmt(f),
-            Limiter::Watched(because) => best_effort(f, because),
+            Limiter::Watched(cause) => best_effort(f, cause),
         }
     }
 }
 
-fn best_effort(f: &mut fmt::Formatter<'_>, because: &str) -> fmt::Result {
-    write!(f, "best effort: looked at ten times a second, because {because}")
+fn best_effort(f: &mut fmt::Formatter<'_>, cause: &str) -> fmt::Result {
+    write!(f, "best effort: looked at ten times a second, because {cause}")
 }
 
 #[cfg(test)]

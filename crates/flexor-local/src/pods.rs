@@ -6,7 +6,7 @@ pub mod environment;
 pub mod expansion;
 pub mod folder;
 pub mod making;
-pub mod obstacles;
 pub mod plan;
+pub mod preflight;
 pub mod status;
 pub mod volumes;

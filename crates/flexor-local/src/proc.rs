@@ -31,10 +31,10 @@ pub(crate) struct PodProcess {
 }
 
 impl PodProcess {
-    /// The parent of a pod, if it is still the one that is known.
-    pub(crate) fn parent(parent: (i32, u64)) -> Option<Self> {
-        let held = Self::open(parent.0).ok()?;
-        is_alive(parent).then_some(held)
+    /// The supervisor of a pod, unless another process has its number by now.
+    pub(crate) fn supervisor(supervisor: (i32, u64)) -> Option<Self> {
+        let held = Self::open(supervisor.0).ok()?;
+        is_alive(supervisor).then_some(held)
     }
 
     /// A program of the pod that `parent` looks after.

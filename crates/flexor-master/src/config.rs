@@ -32,32 +32,31 @@ pub struct Config {
     pub plain_store: bool,
 }
 
-/// Where a master learns how many nodes there may be.
+/// The number of nodes that a world may have, as torchrun's `--nnodes` writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorldSource {
+pub struct NodeRange {
     /// The smallest world.
     pub min: u32,
     /// The greatest world.
     pub max: u32,
 }
 
-/// A `--world` that says nothing.
+/// Text that is no node range.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("write static:MIN:MAX, for example static:2:4, or static:N")]
-pub struct WorldSourceError;
+#[error("write MIN:MAX, for example 2:4, or N")]
+pub struct NodeRangeError;
 
-impl FromStr for WorldSource {
-    type Err = WorldSourceError;
+impl FromStr for NodeRange {
+    type Err = NodeRangeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let sizes = text.strip_prefix("static:").ok_or(WorldSourceError)?;
-        let (min, max) = sizes.split_once(':').unwrap_or((sizes, sizes));
-        let number = |text: &str| text.parse::<u32>().map_err(|_| WorldSourceError);
+        let (min, max) = text.split_once(':').unwrap_or((text, text));
+        let number = |text: &str| text.parse::<u32>().map_err(|_| NodeRangeError);
         Ok(Self { min: number(min)?, max: number(max)? })
     }
 }
 
-impl WorldSource {
+impl NodeRange {
     /// The settings of a rendezvous for these sizes.
     pub fn settings(&self) -> Result<Settings, SettingsError> {
         Settings::new(self.min, self.max)
@@ -70,10 +69,10 @@ mod tests {
 
     #[test]
     fn a_world_is_given_by_its_sizes() {
-        assert_eq!("static:2:4".parse(), Ok(WorldSource { min: 2, max: 4 }));
-        assert_eq!("static:3".parse(), Ok(WorldSource { min: 3, max: 3 }));
-        for wrong in ["2:4", "static:", "static:a:b", "static:1:2:3", "feed"] {
-            assert_eq!(wrong.parse::<WorldSource>(), Err(WorldSourceError), "{wrong}");
+        assert_eq!("2:4".parse(), Ok(NodeRange { min: 2, max: 4 }));
+        assert_eq!("3".parse(), Ok(NodeRange { min: 3, max: 3 }));
+        for wrong in ["2:4", "", ":", "2:", "a:b", "1:2:3", "feed"] {
+            assert_eq!(wrong.parse::<NodeRange>(), Err(NodeRangeError), "{wrong}");
         }
     }
 }

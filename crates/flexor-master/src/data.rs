@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::shards::{
     Asked, Batches, DatasetSpec, Ending, Fact, GrantId, Lease, Leased, Nodes, Order, Position, Settings, Shards,
     Totals, WorkerId,
@@ -140,14 +140,14 @@ impl Data {
     }
 
     /// The job has a dataset.
-    pub async fn register(&self, spec: DatasetSpec) -> Result<(), Because> {
+    pub async fn register(&self, spec: DatasetSpec) -> Result<(), Cause> {
         limits::check(&spec)?;
         let decided = self.decide(|ledger, _, facts| ledger.accounts.shards.register(spec, facts))?;
         self.settle(decided).await?
     }
 
     /// Leases batches to a worker, waiting for some if there are none at present.
-    pub async fn lease(&self, worker: &WorkerId, asked: &Asked, wait: Duration) -> Result<Leased, Because> {
+    pub async fn lease(&self, worker: &WorkerId, asked: &Asked, wait: Duration) -> Result<Leased, Cause> {
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         let mut changes = self.0.changes.subscribe();
@@ -158,7 +158,7 @@ impl Data {
             let decided = self.decide(|ledger, now, facts| {
                 if has_waited && !ledger.accounts.shards.knows(worker) {
                     // Whoever waits in its place, a child of it perhaps, does not work.
-                    return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended while it waited")));
+                    return Err(Cause::new(Reason::WorkerEnded, format!("{worker} has ended while it waited")));
                 }
                 ledger.accounts.shards.lease(worker, &asked, now, facts)
             })?;
@@ -175,14 +175,14 @@ impl Data {
     }
 
     /// Whether a lease is of this dataset, or of none that is known any more.
-    pub fn is_of(&self, grant: GrantId, dataset: &str) -> Result<(), Because> {
+    pub fn is_of(&self, grant: GrantId, dataset: &str) -> Result<(), Cause> {
         let ledger = self.lock();
         if ledger.accounts.shards.dataset(dataset).is_none() {
-            return Err(Because::new(Reason::UnknownDataset, format!("there is no dataset {dataset}")));
+            return Err(Cause::new(Reason::UnknownDataset, format!("there is no dataset {dataset}")));
         }
         match ledger.accounts.shards.dataset_of(grant) {
             Some(other) if other != dataset => {
-                Err(Because::new(Reason::LeaseVoid, format!("lease {grant} is of the dataset {other}, not {dataset}")))
+                Err(Cause::new(Reason::LeaseVoid, format!("lease {grant} is of the dataset {other}, not {dataset}")))
             }
             Some(_) | None => Ok(()),
         }
@@ -194,7 +194,7 @@ impl Data {
         worker: &WorkerId,
         done: impl Into<Done>,
         durably: bool,
-    ) -> Result<(u64, Lsn), Because> {
+    ) -> Result<(u64, Lsn), Cause> {
         let done: Done = done.into();
         let decided = self.decide(|Ledger { accounts, .. }, now, facts| {
             accounts.counting(&[done], facts, |shards, facts| {
@@ -212,7 +212,7 @@ impl Data {
         worker: &WorkerId,
         (grant, batches): (GrantId, Batches),
         durably: bool,
-    ) -> Result<(), Because> {
+    ) -> Result<(), Cause> {
         let decided =
             self.decide(|ledger, now, facts| ledger.accounts.shards.give_back(worker, grant, batches, now, facts))?;
         self.settle(if durably { decided.durably() } else { decided }).await?
@@ -225,7 +225,7 @@ impl Data {
         worker: &WorkerId,
         holds: &[(GrantId, Batches)],
         acknowledged: &[Done],
-    ) -> Result<(Vec<(GrantId, Batches)>, Lsn), Because> {
+    ) -> Result<(Vec<(GrantId, Batches)>, Lsn), Cause> {
         let batches: Vec<(GrantId, Batches)> = acknowledged.iter().map(|done| (done.grant, done.batches)).collect();
         let decided = self.decide(|Ledger { accounts, .. }, now, facts| {
             accounts
@@ -263,7 +263,7 @@ impl Data {
     }
 
     /// Goes back to where the data stood. How many records are open again.
-    pub async fn restore(&self, token: &str) -> Result<u64, Because> {
+    pub async fn restore(&self, token: &str) -> Result<u64, Cause> {
         let (position, left_out) = read_position(token)?;
         let decided = self.decide(|ledger, now, facts| {
             let rewound = ledger.accounts.shards.restore(position, now, facts)?;
@@ -274,7 +274,7 @@ impl Data {
     }
 
     /// Whether text from outside is a position that the data can stand at.
-    pub(crate) fn check_position(token: &str) -> Result<(), Because> {
+    pub(crate) fn check_position(token: &str) -> Result<(), Cause> {
         read_position(token).map(|_| ())
     }
 
@@ -283,7 +283,7 @@ impl Data {
         &self,
         ledger: Option<&str>,
         write: impl FnOnce(&[Fact], Option<&LeftOut>) -> T,
-    ) -> Result<T, Because> {
+    ) -> Result<T, Cause> {
         // A checkpoint that was made of another job's has none.
         let said = ledger.filter(|ledger| !ledger.is_empty());
         let (position, left_out) = said.map(token::decode).transpose()?.unwrap_or_default();
@@ -309,24 +309,24 @@ impl Data {
     }
 
     /// A worker has ended, as whoever started it says.
-    pub async fn ended(&self, worker: &WorkerId, ending: Ending) -> Result<(), Because> {
+    pub async fn ended(&self, worker: &WorkerId, ending: Ending) -> Result<(), Cause> {
         let decided = self.decide(|ledger, now, facts| ledger.accounts.shards.ended(worker, ending, now, facts))?;
         self.settle(decided.durably()).await
     }
 
     /// The program of a worker failed in a round; whose fault that was is known when the nodes have met again.
-    pub async fn failed(&self, worker: &WorkerId, round: Round) -> Result<(), Because> {
+    pub async fn failed(&self, worker: &WorkerId, round: Round) -> Result<(), Cause> {
         let decided = self.decide(|ledger, now, facts| ledger.accounts.shards.failed(worker, round, now, facts))?;
         self.settle(decided.durably()).await
     }
 
     /// Takes over how the nodes stand.
-    pub(crate) fn follow(&self, nodes: &Nodes) -> Result<(), Because> {
+    pub(crate) fn follow(&self, nodes: &Nodes) -> Result<(), Cause> {
         self.decide(|ledger, now, facts| ledger.accounts.shards.follow(nodes, now, facts)).map(|_| ())
     }
 
     /// These pods lease data, and of them these are over.
-    pub(crate) fn pods_stand(&self, here: &BTreeSet<&str>, over: &BTreeSet<&str>) -> Result<(), Because> {
+    pub(crate) fn pods_stand(&self, here: &BTreeSet<&str>, over: &BTreeSet<&str>) -> Result<(), Cause> {
         self.decide(|ledger, now, facts| ledger.accounts.shards.pods_stand(here, over, now, facts)).map(|_| ())
     }
 
@@ -352,7 +352,7 @@ impl Data {
     }
 
     /// Takes back what makes no progress, and what those hold who did not come back.
-    pub(crate) fn keep_house(&self) -> Result<(), Because> {
+    pub(crate) fn keep_house(&self) -> Result<(), Cause> {
         self.decide(|ledger, now, facts| ledger.accounts.shards.tick(now, facts)).map(|_| ())
     }
 
@@ -422,11 +422,11 @@ impl Data {
     }
 
     /// Decides something and writes it into the journal, before anybody else decides.
-    fn decide<T>(&self, act: impl FnOnce(&mut Ledger, Duration, &mut Vec<Fact>) -> T) -> Result<Decided<T>, Because> {
+    fn decide<T>(&self, act: impl FnOnce(&mut Ledger, Duration, &mut Vec<Fact>) -> T) -> Result<Decided<T>, Cause> {
         let inner = &self.0;
         if !inner.journal.has_room() {
             let detail = "nothing can be written down at present; try again when the disk has room";
-            return Err(Because::new(Reason::JournalFull, detail));
+            return Err(Cause::new(Reason::JournalFull, detail));
         }
         let mut facts = Vec::new();
         let mut ledger = self.lock();
@@ -444,7 +444,7 @@ impl Data {
             let detail = error.to_string();
             // The ledger knows what the journal does not: the master ends, and the next one goes on from the journal.
             inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
-            Because::new(Reason::JournalFull, detail)
+            Cause::new(Reason::JournalFull, detail)
         })?;
         // Who acknowledges and is not answered durably says it again to the next master; everything else is durable, or at
         // least given to the system, before anybody hears of it.
@@ -461,10 +461,10 @@ impl Data {
         Ok(Decided { answer, lsn, must_be_durable: must_be_durable || !kept })
     }
 
-    async fn settle<T>(&self, decided: Decided<T>) -> Result<T, Because> {
+    async fn settle<T>(&self, decided: Decided<T>) -> Result<T, Cause> {
         if decided.must_be_durable {
             let durable = self.0.journal.durable(decided.lsn).await;
-            durable.map_err(|error| Because::new(Reason::JournalFull, error.to_string()))?;
+            durable.map_err(|error| Cause::new(Reason::JournalFull, error.to_string()))?;
         }
         Ok(decided.answer)
     }
@@ -502,7 +502,7 @@ impl Accounts {
 }
 
 /// A position that comes from outside.
-fn read_position(token: &str) -> Result<(Position, LeftOut), Because> {
+fn read_position(token: &str) -> Result<(Position, LeftOut), Cause> {
     let (position, left_out) = token::decode(token)?;
     limits::check_position(&position, &left_out)?;
     Ok((position, left_out))
@@ -514,11 +514,11 @@ fn tell(fact: &Fact) {
         Fact::Registered { spec } => {
             tracing::info!(dataset = %spec.name, records = spec.records, batch = spec.batch, "registered");
         }
-        Fact::Returned { grant, batches, repeated, because, .. } if *repeated > 0 => {
-            tracing::info!(%grant, %batches, %because, "taken back");
+        Fact::Returned { grant, batches, repeated, cause, .. } if *repeated > 0 => {
+            tracing::info!(%grant, %batches, %cause, "taken back");
         }
-        Fact::Quarantined { dataset, epoch, batch, because } => {
-            tracing::error!(%dataset, epoch, batch, %because, "quarantined");
+        Fact::Quarantined { dataset, epoch, batch, cause } => {
+            tracing::error!(%dataset, epoch, batch, %cause, "quarantined");
         }
         Fact::Rewound { position } => tracing::info!(datasets = position.datasets.len(), "wound back"),
         Fact::Begun { .. }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, MemberId, Place, Rendezvous, World};
+use flexor_engine::rendezvous::{Cause, MemberId, Place, Rendezvous, World};
 use flexor_engine::shards::Nodes;
 use flexor_model::{Generation, Rank};
 use flexor_store::aware::{AwareStore, RunId, RunStatus};
@@ -450,7 +450,7 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
     }
     let in_world = place == Some(Place::World);
     let rank = Rank(store.rank_of(run, id).filter(|_| in_world).unwrap_or(0));
-    let text = |because: &Because| because.to_string();
+    let text = |cause: &Cause| cause.to_string();
     wire::World {
         place: wire_place(place).into(),
         round: if stands { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },

@@ -24,6 +24,6 @@ mod metrics;
 mod service;
 mod standing;
 
-pub use config::{Checkpoints, Config, WorldSource};
+pub use config::{Checkpoints, Config, NodeRange};
 pub use flexor_wire::Token;
 pub use master::{Master, MasterError, Ports};

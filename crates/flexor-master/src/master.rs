@@ -295,8 +295,8 @@ async fn follow_nodes(job: &Job) {
     loop {
         let nodes = job.nodes();
         // What cannot be written down now is tried again by whoever keeps house.
-        if let Err(because) = job.data().follow(&nodes) {
-            tracing::warn!(%because, "what lost workers held is not given to others yet");
+        if let Err(cause) = job.data().follow(&nodes) {
+            tracing::warn!(%cause, "what lost workers held is not given to others yet");
         }
         if nodes.closed && !was_closed {
             report_data(job.data());
@@ -334,8 +334,8 @@ async fn keep_house(job: &Job) {
         let live_links = job.links();
         job.with(|store, now, _| store.forget_old_operations(&live_links, now));
         let kept = job.data().keep_house().and_then(|()| job.data().follow(&job.nodes()));
-        if let Err(because) = kept {
-            tracing::warn!(%because, "nothing can be taken back");
+        if let Err(cause) = kept {
+            tracing::warn!(%cause, "nothing can be taken back");
         }
         if job.journal().should_compact() {
             // With all in hand, so that nothing is decided between the snapshot and what it replaces.

@@ -38,7 +38,7 @@ pub struct Decision {
     /// Why, in a sentence.
     pub detail: String,
     /// Of a round: what made the nodes meet again.
-    pub cause: Option<Reason>,
+    pub trigger: Option<Reason>,
 }
 
 /// What can be decided.
@@ -196,8 +196,8 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
         if let StoreFact::Rendezvous { run, fact } = fact {
             match fact {
                 Fact::Completed { .. } => decisions.rounds += 1,
-                Fact::Dropped { because, .. } if because.reason == Reason::NodeEnded => {}
-                Fact::Dropped { because, .. } => *decisions.lost.entry(because.reason).or_default() += 1,
+                Fact::Dropped { cause, .. } if cause.reason == Reason::NodeEnded => {}
+                Fact::Dropped { cause, .. } => *decisions.lost.entry(cause.reason).or_default() += 1,
                 Fact::Joined { .. }
                 | Fact::Spared { .. }
                 | Fact::Brings { .. }
@@ -219,29 +219,29 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
 }
 
 fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
-    let (what, node, because, more) = match fact {
+    let (what, node, cause, more) = match fact {
         Fact::Joined { id, newcomer, .. } => {
             (What::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
         Fact::Brings { id, processes } => {
             (What::Joined, Some(id), None, format!("with {} processes instead", processes.count))
         }
-        Fact::Spared { id, because, .. } => (What::Spared, Some(id), Some(because), String::new()),
+        Fact::Spared { id, cause, .. } => (What::Spared, Some(id), Some(cause), String::new()),
         Fact::Left { id } => (What::Left, Some(id), None, String::new()),
         Fact::Finished { id } => (What::Finished, Some(id), None, String::new()),
-        Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {
-            (What::Ended, Some(id), Some(because), String::new())
+        Fact::Dropped { id, cause } if cause.reason == Reason::NodeEnded => {
+            (What::Ended, Some(id), Some(cause), String::new())
         }
-        Fact::Dropped { id, because } => (What::Lost, Some(id), Some(because), String::new()),
-        Fact::Completed { round, members, because, cause, .. } => {
-            let cause = cause.as_ref().map(|cause| format!("; it began with {cause}")).unwrap_or_default();
-            (What::RoundComplete, None, Some(because), format!("; round {round} of {} nodes{cause}", members.len()))
+        Fact::Dropped { id, cause } => (What::Lost, Some(id), Some(cause), String::new()),
+        Fact::Completed { round, members, cause, trigger, .. } => {
+            let trigger = trigger.as_ref().map(|trigger| format!("; it began with {trigger}")).unwrap_or_default();
+            (What::RoundComplete, None, Some(cause), format!("; round {round} of {} nodes{trigger}", members.len()))
         }
-        Fact::Closed { because } => (What::Closed, None, Some(because), String::new()),
-        Fact::Reopened { because } => (What::Reopened, None, Some(because), String::new()),
+        Fact::Closed { cause } => (What::Closed, None, Some(cause), String::new()),
+        Fact::Reopened { cause } => (What::Reopened, None, Some(cause), String::new()),
         Fact::Expected { nodes } => (What::Expected, None, None, format!("{nodes:?} nodes")),
     };
-    let detail = because.map(|because| because.detail.clone()).unwrap_or_default();
+    let detail = cause.map(|cause| cause.message.clone()).unwrap_or_default();
     Decision {
         number,
         at: now.0,
@@ -249,8 +249,12 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         node: node.map(ToString::to_string),
         node_name: node.map(|node| Arc::clone(&node.name)),
         what,
-        reason: because.map(|because| because.reason),
+        reason: cause.map(|cause| cause.reason),
         detail: format!("{detail}{more}"),
-        cause: if let Fact::Completed { cause, .. } = fact { cause.as_ref().map(|cause| cause.reason) } else { None },
+        trigger: if let Fact::Completed { trigger, .. } = fact {
+            trigger.as_ref().map(|trigger| trigger.reason)
+        } else {
+            None
+        },
     }
 }

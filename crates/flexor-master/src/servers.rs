@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::psmembers::{
     CopyOrder, Fact, Map, Mode, Partition, PsMembers, Seat, ServerId, Settings, Source, Wanted,
 };
@@ -199,16 +199,16 @@ impl Servers {
     }
 
     /// The job trains this model.
-    pub(crate) async fn declare(&self, model: &str) -> Result<(), Because> {
+    pub(crate) async fn declare(&self, model: &str) -> Result<(), Cause> {
         self.looked().await?;
         self.decide(|members, _, facts| members.declare(model, facts))??;
         let lsn = self.lock().lsn;
         let durable = self.0.journal.durable(lsn).await;
-        durable.map_err(|error| Because::new(Reason::JournalFull, error.to_string()))
+        durable.map_err(|error| Cause::new(Reason::JournalFull, error.to_string()))
     }
 
     /// A server has come, or has come back.
-    pub(crate) fn session_begun(&self, server: &ServerId, address: &str) -> Result<(), Because> {
+    pub(crate) fn session_begun(&self, server: &ServerId, address: &str) -> Result<(), Cause> {
         // Counted first, so that a session of it that ends meanwhile is not its last.
         *self.lock().sessions.entry(server.clone()).or_default() += 1;
         let came = self.decide(|members, now, facts| members.came(server, address, now, facts)).flatten();
@@ -228,12 +228,12 @@ impl Servers {
     }
 
     /// A server was told to end.
-    pub(crate) fn leaves(&self, server: &ServerId) -> Result<(), Because> {
+    pub(crate) fn leaves(&self, server: &ServerId) -> Result<(), Cause> {
         self.decide(|members, now, facts| members.leaves(server, now, facts))
     }
 
     /// A server says something about a copy that it makes, or about one that it cannot reach.
-    pub(crate) fn report(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>)) -> Result<(), Because> {
+    pub(crate) fn report(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>)) -> Result<(), Cause> {
         self.decide(act)
     }
 
@@ -244,7 +244,7 @@ impl Servers {
     }
 
     /// A worker says what came of its pushes so far.
-    pub fn updates(&self, worker: &WorkerId, said: &wire::WorkerUpdates) -> Result<(), Because> {
+    pub fn updates(&self, worker: &WorkerId, said: &wire::WorkerUpdates) -> Result<(), Cause> {
         self.lock().updates.take(worker, said.repeats);
         self.decide(|members, now, facts| {
             for wire::AnsweredVersion { partition, origin, version } in &said.answered {
@@ -255,14 +255,14 @@ impl Servers {
     }
 
     /// Takes over what somebody wants who looks after the servers: how many, of these, without those that are to leave.
-    pub fn observe(&self, expected: u32, alive: &[&str], leaving: &[&str]) -> Result<(), Because> {
+    pub fn observe(&self, expected: u32, alive: &[&str], leaving: &[&str]) -> Result<(), Cause> {
         let leaving = leaving.iter().map(|name| Arc::from(*name)).collect();
         let alive = alive.iter().map(ToString::to_string).collect();
         self.follow(&Wanted { expected: Some(expected), leaving }, alive)
     }
 
     /// Takes over what the controller wants, and whose pods are alive.
-    pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Because> {
+    pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Cause> {
         // A server may be here before its controller has told of its pod: only a pod that was there can go, or one of a
         // server that is not here.
         let before = self.lock().observed.clone();
@@ -272,8 +272,8 @@ impl Servers {
             };
             let gone: Vec<ServerId> = members.present().filter(is_gone).collect();
             for server in gone {
-                let because = Because::new(Reason::ServerLost, format!("{server} is gone, as its controller says"));
-                members.gone(&server, &because, now, facts);
+                let cause = Cause::new(Reason::ServerLost, format!("{server} is gone, as its controller says"));
+                members.gone(&server, &cause, now, facts);
             }
             members.follow(wanted, now, facts);
         })?;
@@ -316,18 +316,18 @@ impl Servers {
                 },
                 _ = pulse.tick() => self.look_again(),
             }
-            if let Err(because) = self.go_on_saving() {
-                tracing::warn!(%because, "no checkpoint can be written");
+            if let Err(cause) = self.go_on_saving() {
+                tracing::warn!(%cause, "no checkpoint can be written");
             }
         }
     }
 
     fn look_again(&self) {
-        if let Err(because) = self.decide(PsMembers::tick) {
-            tracing::warn!(%because, "nothing can be decided about parameter servers");
+        if let Err(cause) = self.decide(PsMembers::tick) {
+            tracing::warn!(%cause, "nothing can be decided about parameter servers");
         }
-        if let Err(because) = self.save_when_due() {
-            tracing::warn!(%because, "no checkpoint can be begun");
+        if let Err(cause) = self.save_when_due() {
+            tracing::warn!(%cause, "no checkpoint can be begun");
         }
         if self.0.closed.receiver_count() > 0 {
             // With everything in hand, so that nothing is wound back between the look and the word.
@@ -372,7 +372,7 @@ impl Servers {
             servers: servers.into_values().collect(),
             unowned: members.map().seats.iter().filter(|seat| seat.owner.is_none()).count(),
             restorations: members.restorations().0,
-            last_restoration: members.restorations().1.map(|because| because.detail.clone()),
+            last_restoration: members.restorations().1.map(|cause| cause.message.clone()),
             redundant: members.is_redundant(),
             settled: members.is_settled(),
             checkpoints: self.checkpoint_status(&state),
@@ -392,7 +392,7 @@ impl Servers {
     }
 
     /// Decides something and writes it into the journal, before anybody else decides.
-    fn decide<T>(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> T) -> Result<T, Because> {
+    fn decide<T>(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> T) -> Result<T, Cause> {
         self.decide_and_write(|members, now, facts| {
             let answer = act(members, now, facts);
             let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
@@ -404,11 +404,11 @@ impl Servers {
     fn decide_and_write<T>(
         &self,
         act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
-    ) -> Result<T, Because> {
+    ) -> Result<T, Cause> {
         let inner = &self.0;
         if !inner.journal.has_room() {
             let detail = "nothing can be written down at present; try again when the disk has room";
-            return Err(Because::new(Reason::JournalFull, detail));
+            return Err(Cause::new(Reason::JournalFull, detail));
         }
         let mut facts = Vec::new();
         let mode = self.mode();
@@ -419,7 +419,7 @@ impl Servers {
         let written = written.map_err(|error| {
             let detail = error.to_string();
             inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
-            Because::new(Reason::JournalFull, detail)
+            Cause::new(Reason::JournalFull, detail)
         })?;
         state.lsn = written.unwrap_or(state.lsn);
         drop(state);
@@ -442,7 +442,7 @@ impl Servers {
         self.0.closed.send_replace(Arc::default());
         let write = |data: &[_], left_out: Option<&_>| journal.append(&records::encode_both(facts, data, left_out));
         let wound = self.0.data.wind_back(ledger, write);
-        wound.map_err(|because| JournalError::Contradiction(because.to_string()))?
+        wound.map_err(|cause| JournalError::Contradiction(cause.to_string()))?
     }
 
     /// Something may have to be told.
@@ -517,13 +517,13 @@ fn tell(facts: &[Fact]) {
     for fact in facts {
         match fact {
             Fact::Declared { model } => tracing::info!(model = model.len(), "the model is declared"),
-            Fact::Mapped { epoch, seats, because } => {
-                tracing::info!(%epoch, partitions = seats.len(), %because, "mapped");
+            Fact::Mapped { epoch, seats, cause } => {
+                tracing::info!(%epoch, partitions = seats.len(), %cause, "mapped");
             }
-            Fact::Rewound { checkpoint, because } => tracing::warn!(?checkpoint, %because, "wound back"),
+            Fact::Rewound { checkpoint, cause } => tracing::warn!(?checkpoint, %cause, "wound back"),
             Fact::Saving { checkpoint } => tracing::debug!(checkpoint, "is begun"),
             Fact::Saved { checkpoint, .. } => tracing::info!(checkpoint, "saved"),
-            Fact::Spoiled { checkpoint, because } => tracing::warn!(checkpoint, %because, "is not used any more"),
+            Fact::Spoiled { checkpoint, cause } => tracing::warn!(checkpoint, %cause, "is not used any more"),
             Fact::Answered { answered } => tracing::debug!(partitions = answered.len(), "answers are written down"),
             Fact::Lost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
         }

@@ -12,10 +12,10 @@ use crate::servers::{ServerStatus, ServersStatus};
 const STEP: &str = "step";
 
 /// How a job stands now.
-pub(crate) fn of(job: &Job) -> wire::Standing {
+pub(crate) fn of(job: &Job) -> wire::TrainingStatus {
     let status = job.status();
     let world = status.runs.iter().find(|run| run.run == job.name()).filter(|run| run.round.is_some());
-    wire::Standing {
+    wire::TrainingStatus {
         round: world.and_then(|run| run.round),
         nodes: world.map_or(0, |run| u32::try_from(run.world_size).unwrap_or(u32::MAX)),
         meeting: world.is_some_and(meets),
@@ -55,7 +55,7 @@ fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
     (!datasets.is_empty()).then_some(steps)
 }
 
-fn servers(status: ServersStatus) -> wire::ServersStanding {
+fn servers(status: ServersStatus) -> wire::PsClusterStatus {
     let ServersStatus {
         epoch,
         servers,
@@ -74,7 +74,7 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let server = |server: ServerStatus| {
         let ServerStatus { name, incarnation, address, partitions, copies, load } = server;
-        wire::ServerStanding {
+        wire::PsServerStatus {
             name,
             incarnation,
             here: address.is_some(),
@@ -91,7 +91,7 @@ fn servers(status: ServersStatus) -> wire::ServersStanding {
             longest_freeze_seconds: load.longest_freeze_seconds,
         }
     };
-    wire::ServersStanding {
+    wire::PsClusterStatus {
         epoch: epoch.0,
         unowned: count(unowned),
         redundant,

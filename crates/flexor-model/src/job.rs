@@ -34,7 +34,7 @@ pub struct Job {
     pub suspended: bool,
     /// On how many parameter servers each parameter is kept.
     #[serde(default = "one_copy", skip_serializing_if = "is_one_copy")]
-    pub ps_copies: u32,
+    pub ps_replication_factor: u32,
     /// Where the parameters are written down from time to time, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Checkpoints>,

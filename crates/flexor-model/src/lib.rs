@@ -27,7 +27,7 @@ pub mod ports;
 pub use ids::{Generation, JobUid, NodeId, PsEpoch, Rank, Round};
 pub use job::{Checkpoints, CleanPods, EndPolicy, Job, Sizing, Strategy};
 pub use name::{DnsLabel, JobName, LABEL_MAX, NameError, ObjectName, PortName, RoleName};
-pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, RoleNaming, Seat, ServiceRule, ServiceScope};
+pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, PodIdentity, RoleNaming, ServiceRule, ServiceScope};
 pub use pattern::{Field, Pattern, PatternError};
 pub use plan::{CreatePod, MigratePod, Plan, PlanOrigin, RoleChange};
 pub use pod_template::{MainContainer, PodTemplate, PodTemplateError};

@@ -96,7 +96,7 @@ pub enum EnvValue {
 
 /// One pod's place in a job: what the gaps of its patterns are filled from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat<'a> {
+pub struct PodIdentity<'a> {
     /// The job.
     pub job: &'a JobName,
     /// The namespace it runs in.
@@ -115,7 +115,7 @@ pub struct Seat<'a> {
     pub replicas: &'a BTreeMap<RoleName, u32>,
 }
 
-impl Seat<'_> {
+impl PodIdentity<'_> {
     /// What fills one gap. A role that the job does not have counts zero replicas.
     pub fn get(&self, field: &Field) -> String {
         match field {
@@ -172,10 +172,10 @@ impl NamedPort {
 }
 
 #[cfg(test)]
-impl Seat<'static> {
+impl PodIdentity<'static> {
     /// A seat for tests; its parts are leaked.
     pub(crate) fn example(job: &str, role: &str, id: u32, rank: u32) -> Self {
-        Seat {
+        PodIdentity {
             job: Box::leak(Box::new(job.parse().unwrap())),
             namespace: Box::leak(Box::new("default".parse().unwrap())),
             uid: Box::leak(Box::new(JobUid::from("7c0f"))),
@@ -196,6 +196,6 @@ mod tests {
     fn gaps_are_filled_from_the_seat() {
         let pattern =
             Pattern::of("{role}/{id}/{rank} of {replicas:worker+ps}+{replicas:ps} in {namespace} {uid} {relaunches}");
-        assert_eq!(pattern.fill(&Seat::example("j", "Worker", 5, 2)), "worker/5/2 of 4+0 in default 7c0f 0");
+        assert_eq!(pattern.fill(&PodIdentity::example("j", "Worker", 5, 2)), "worker/5/2 of 4+0 in default 7c0f 0");
     }
 }

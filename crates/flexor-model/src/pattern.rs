@@ -1,14 +1,14 @@
 //! Names and values with gaps: `{job}-edljob-{role}-{id}`.
 //!
 //! Dialects name things in their own ways; the engine must not know how. So a dialect hands over patterns as data, and
-//! whoever makes a pod fills the gaps from its [`Seat`].
+//! whoever makes a pod fills the gaps from its [`PodIdentity`].
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{RoleName, Seat};
+use crate::{PodIdentity, RoleName};
 
 /// A text with gaps that are filled for one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,12 +73,12 @@ impl Pattern {
     }
 
     /// The text for one pod.
-    pub fn fill(&self, seat: &Seat<'_>) -> String {
+    pub fn fill(&self, identity: &PodIdentity<'_>) -> String {
         let mut filled = String::new();
         for part in &self.0 {
             match part {
                 Part::Text(text) => filled.push_str(text),
-                Part::Gap(field) => filled.push_str(&seat.get(field)),
+                Part::Gap(field) => filled.push_str(&identity.get(field)),
             }
         }
         filled
@@ -193,7 +193,7 @@ mod tests {
     fn a_pattern_is_filled_and_printed_back() {
         let pattern: Pattern = "{job}-edljob-{role}-{id}".parse().unwrap();
         assert_eq!(pattern.to_string(), "{job}-edljob-{role}-{id}");
-        assert_eq!(pattern.fill(&Seat::example("deepctr", "ps", 3, 1)), "deepctr-edljob-ps-3");
+        assert_eq!(pattern.fill(&PodIdentity::example("deepctr", "ps", 3, 1)), "deepctr-edljob-ps-3");
     }
 
     #[test]

@@ -313,17 +313,17 @@ reasons! {
     /// A pod is made because its role is to have one more, or to take the place of one that is gone.
     PodWanted: Notice,
     /// The pod waits: more CPUs would have to be free than are.
-    NoRoom: Warning,
+    Unschedulable: Warning,
     /// The system refuses what the pod needs to start, such as a port or room on a disk; it is tried again.
-    StartRefused: Warning,
+    CreateRefused: Warning,
     /// The pod waits: it refers to a ConfigMap or Secret, or a key of one, that is not there yet.
-    ObjectMissing: Warning,
+    MissingReference: Warning,
     /// The pod is removed because another takes its place.
     PodReplaced: Notice,
     /// What a program prints cannot be written any more, so its log ends before it does. The program goes on.
     LogCut: Warning,
     /// Somebody did harm to the job on purpose, to see it survive (`flexor run --chaos`).
-    ChaosAct: Notice,
+    FaultInjected: Notice,
     /// Another master of the same job has started; this one ends.
     Superseded: Error,
     /// What a client sent is not what its protocol allows; its connection was closed.

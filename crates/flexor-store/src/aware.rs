@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, Event, MemberId, Place, Rendezvous, Settings};
+use flexor_engine::rendezvous::{Cause, Event, MemberId, Place, Rendezvous, Settings};
 use flexor_model::Reason;
 use tokio::sync::watch;
 
@@ -253,8 +253,8 @@ impl AwareStore {
             if let Some(conn) = self.runs.get(run).and_then(|run| run.connections.get(id)) {
                 out.close(*conn, format!("{id} is gone: {detail}"));
             }
-            let because = Because::new(Reason::PodGone, detail);
-            self.feed(run, Event::Gone { id: id.clone(), because }, now, out);
+            let cause = Cause::new(Reason::PodGone, detail);
+            self.feed(run, Event::Gone { id: id.clone(), cause }, now, out);
         }
         self.settle(now, out);
         found.len()
@@ -315,8 +315,8 @@ impl Service for AwareStore {
     fn closed(&mut self, conn: ConnId, now: Now, out: &mut Outbox) {
         for (run, id) in self.members_of(&[conn]) {
             if self.speaks_for(conn, &run, &id) {
-                let because = Because::new(Reason::ConnectionClosed, "its connection closed");
-                self.feed(&run, Event::Gone { id, because }, now, out);
+                let cause = Cause::new(Reason::ConnectionClosed, "its connection closed");
+                self.feed(&run, Event::Gone { id, cause }, now, out);
             }
         }
         self.forget_connection(conn, now, out);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
-use flexor_master::WorldSource;
+use flexor_master::NodeRange;
 use flexor_model::{JobName, Quantity, env, ports};
 
 use crate::checkpoint;
@@ -82,7 +82,7 @@ pub enum Command {
     /// Prints one line when it serves; logs to standard error. http://HTTP/metrics, /live and /ready are open;
     /// http://GRPC/api/status and /api/events want the job's token, if there is one.
     #[command(
-        after_help = "Examples:\n  flexor master --job mnist --world static:2:4 --state ./mnist-state\n  flexor master --job mnist --world static:2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
+        after_help = "Examples:\n  flexor master --job mnist --nnodes 2:4 --state ./mnist-state\n  flexor master --job mnist --nnodes 2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
     )]
     Master(MasterArgs),
     /// Keep a part of a job's parameters: dense variables and rows of embedding tables
@@ -190,7 +190,7 @@ pub struct RunArgs {
 pub struct ClusterArgs {
     /// The folder of the cluster
     #[arg(long, value_name = "DIR")]
-    pub home: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
     /// End all pods when the cluster ends, however it ends
     #[arg(long)]
     pub ephemeral: bool,
@@ -240,12 +240,12 @@ pub struct MasterArgs {
     /// What tells this job from others of the same name; its journal belongs to it [default: the name]
     #[arg(long, value_name = "UID")]
     pub uid: Option<String>,
-    /// How many nodes a world may have: static:MIN:MAX, or static:N
+    /// How many nodes a world may have: MIN:MAX, or N
     ///
     /// Where it is not known how many will come, a first world of fewer than MAX waits for --last-call. Tell it with
     /// `curl -d '{"nodes":3}' -H content-type:application/json localhost:50001/api/expected`.
-    #[arg(long, value_name = "SIZES")]
-    pub world: WorldSource,
+    #[arg(long, value_name = "MIN:MAX")]
+    pub nnodes: NodeRange,
     /// A world's size is a multiple of this
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub node_unit: u32,
@@ -272,7 +272,7 @@ pub struct MasterArgs {
     pub token_file: Option<PathBuf>,
     /// On how many parameter servers each partition is kept: with 2 none of its updates is lost with a server
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2))]
-    pub ps_copies: u32,
+    pub ps_replication_factor: u32,
     /// A folder for checkpoints of the parameters, which all parameter servers reach; without it there are none
     #[arg(long, value_name = "DIR")]
     pub checkpoint_folder: Option<String>,

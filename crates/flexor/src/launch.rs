@@ -250,23 +250,23 @@ fn tell(over: &Over) -> Exit {
             output::note("the run had ended well before this node came; POST /api/retry to its master opens it again");
             Exit::Success
         }
-        Over::Closed { because, report } => {
+        Over::Closed { cause, report } => {
             if let Some(report) = report {
                 output::note(&report.to_string());
             }
-            output::note(&format!("error: the run is closed: {because}"));
+            output::note(&format!("error: the run is closed: {cause}"));
             Exit::Failure
         }
-        Over::Fenced(because) => {
-            output::note(&format!("error: {because}; this node takes no part any more"));
+        Over::Fenced(cause) => {
+            output::note(&format!("error: {cause}; this node takes no part any more"));
             Exit::Infrastructure
         }
-        Over::OtherJob(because) => {
-            output::note(&format!("error: {because}"));
+        Over::OtherJob(cause) => {
+            output::note(&format!("error: {cause}"));
             Exit::Failure
         }
-        Over::Token(because) => {
-            output::note(&format!("error: {because}"));
+        Over::Token(cause) => {
+            output::note(&format!("error: {cause}"));
             Exit::Infrastructure
         }
         Over::NoWorld { within, waited_for, report } => {

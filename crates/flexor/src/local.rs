@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use flexor_local::home::Home;
+use flexor_local::state_dir::StateDir;
 
 use crate::cli::{ClusterArgs, Limits};
 use crate::exit::Exit;
@@ -56,14 +56,14 @@ pub struct DownArgs {
     #[arg(long)]
     pub now: bool,
     #[command(flatten)]
-    pub home: verbs::HomeArg,
+    pub state_dir: verbs::StateDirArg,
 }
 
 /// What `flexor local status` takes.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
-    pub home: verbs::HomeArg,
+    pub state_dir: verbs::StateDirArg,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,
@@ -85,15 +85,15 @@ pub fn run(command: &LocalCommand) -> anyhow::Result<Exit> {
 
 impl ClusterArgs {
     /// A cluster in this folder, with nothing else said about it.
-    fn in_folder(home: Option<PathBuf>) -> Self {
-        Self { home, ephemeral: false, cpus: None, limits: Limits::Auto }
+    fn in_folder(state_dir: Option<PathBuf>) -> Self {
+        Self { state_dir, ephemeral: false, cpus: None, limits: Limits::Auto }
     }
 
     /// The same, to be typed again.
     fn words(&self) -> Vec<OsString> {
-        let Self { home, ephemeral, cpus, limits } = self;
+        let Self { state_dir, ephemeral, cpus, limits } = self;
         let mut words: Vec<OsString> = Vec::new();
-        words.extend(home.iter().flat_map(|home| ["--home".into(), home.into()]));
+        words.extend(state_dir.iter().flat_map(|state_dir| ["--state-dir".into(), state_dir.into()]));
         words.extend(ephemeral.then(|| "--ephemeral".into()));
         words.extend(cpus.iter().flat_map(|cpus| ["--cpus".into(), cpus.to_string().into()]));
         if *limits == Limits::Watch {
@@ -104,6 +104,6 @@ impl ClusterArgs {
 }
 
 /// The folder of the cluster that is meant.
-fn home(given: Option<&std::path::Path>) -> anyhow::Result<Home> {
-    Ok(Home::at(foreground::home(given)?))
+fn state_dir(given: Option<&std::path::Path>) -> anyhow::Result<StateDir> {
+    Ok(StateDir::at(foreground::state_dir(given)?))
 }

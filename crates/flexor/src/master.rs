@@ -64,11 +64,11 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     if !args.store.ip().is_loopback() {
         tracing::warn!(store = %args.store, "TCPStore has no authentication: let only the job's own pods reach this port");
     }
-    let mut settings = args.world.settings().context("--world")?.with_unit(args.node_unit).context("--node-unit")?;
+    let mut settings = args.nnodes.settings().context("--nnodes")?.with_unit(args.node_unit).context("--node-unit")?;
     settings.max_restarts = args.max_restarts;
     settings.last_call = Duration::from_secs(args.last_call);
     let uid = JobUid::from(args.uid.as_deref().unwrap_or(args.job.as_str()));
-    let servers = psmembers::Settings { copies: args.ps_copies, ..psmembers::Settings::default() };
+    let servers = psmembers::Settings { copies: args.ps_replication_factor, ..psmembers::Settings::default() };
     let checkpoints = args.checkpoint_folder.clone().map(|folder| Checkpoints {
         folder,
         every: Duration::from_secs(u64::from(args.checkpoint_every)),

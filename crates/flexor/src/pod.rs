@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use flexor_agent::workers::Shim;
-use flexor_local::home::Home;
 use flexor_local::limits;
-use flexor_local::parent::{self, ParentOptions};
+use flexor_local::state_dir::StateDir;
+use flexor_local::supervisor::{self, SupervisorOptions};
 use listenfd::ListenFd;
 
 use crate::launch::SHIM;
@@ -29,7 +29,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
-    let (home, uid) =
+    let (state_dir, uid) =
         words.next().zip(words.next()).context("the cluster starts pods; `flexor run` starts a cluster")?;
     let uid = uid.into_string().ok().context("the pod's uid")?;
     // Whoever ends the cluster's terminal does not mean its pods.
@@ -41,16 +41,16 @@ fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
         sockets.extend(passed.take_tcp_listener(index)?.map(OwnedFd::from));
     }
     let shim = Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]);
-    let home = cluster(home);
-    let (folder, limits) = (home.pod(&uid), limits::of_home(&home));
+    let state_dir = cluster(state_dir);
+    let (folder, limits) = (state_dir.pod(&uid), limits::of_state_dir(&state_dir));
     // Programs die with the thread that started them; on this runtime that is the one that waits for everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(parent::run(ParentOptions { folder, shim, sockets, owner, limits }))?;
+    runtime.block_on(supervisor::run(SupervisorOptions { folder, shim, sockets, owner, limits }))?;
     Ok(())
 }
 
 /// The cluster, whose writes may fail where harm is done to it on purpose.
-fn cluster(home: OsString) -> Home {
-    let home = Home::at(home);
-    if std::env::var_os(flexor_model::env::FAULTS.name).is_some() { home.with_write_faults() } else { home }
+fn cluster(state_dir: OsString) -> StateDir {
+    let state_dir = StateDir::at(state_dir);
+    if std::env::var_os(flexor_model::env::FAULTS.name).is_some() { state_dir.with_write_faults() } else { state_dir }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use flexor_local::api;
-use flexor_local::cluster::{Cluster, Options, WishError};
-use flexor_local::home::Home;
+use flexor_local::cluster::{ApiError, Cluster, Options};
 use flexor_local::limits::Wanted;
+use flexor_local::state_dir::StateDir;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 pub use self::chaos::ChaosArg;
-use self::chaos::{Acts, Chaos};
+use self::chaos::{Chaos, FaultScript};
 use self::ending::{Ending, Followed};
 use self::history::{History, now};
 use self::report::Report;
@@ -75,7 +75,7 @@ async fn follow(
 ) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let beside = args.report.as_deref().unwrap_or(Path::new("."));
-    let acts = args.chaos.as_ref().map(|arg| Acts::prepare(arg, wanted.jobs.iter().map(|(job, _)| job), beside));
+    let acts = args.chaos.as_ref().map(|arg| FaultScript::prepare(arg, wanted.jobs.iter().map(|(job, _)| job), beside));
     let acts = match acts.transpose() {
         Ok(acts) => acts,
         Err(wrong) => {
@@ -94,7 +94,7 @@ async fn follow(
         output::note(&format!("error: {refusal}"));
         return Ok(Exit::Failure);
     }
-    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --home")?;
+    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --state-dir")?;
     let mut driver = {
         let cluster = cluster.clone();
         tokio::spawn(async move { cluster.run().await })
@@ -150,7 +150,7 @@ async fn follow(
 }
 
 /// Something cannot be taken in: nothing of what was is left.
-async fn refused(args: &RunArgs, cluster: &Cluster, error: &WishError) -> anyhow::Result<Exit> {
+async fn refused(args: &RunArgs, cluster: &Cluster, error: &ApiError) -> anyhow::Result<Exit> {
     output::note(&format!("error: {error}"));
     if !args.resume {
         cluster.drain().await;
@@ -197,7 +197,7 @@ pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
     let inherited = std::env::vars().filter(|(name, _)| !NOT_INHERITED.iter().any(|start| name.starts_with(start)));
     let base: BTreeMap<String, String> = inherited.collect();
     Ok(Options {
-        home: Home::at(home(args.home.as_deref())?),
+        state_dir: StateDir::at(state_dir(args.state_dir.as_deref())?),
         flexor,
         pod_word: pod::WORD,
         folder: std::env::current_dir().context("the folder to run in is gone")?,
@@ -214,12 +214,12 @@ pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
 }
 
 /// Where the cluster is kept.
-pub fn home(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = given {
-        return std::path::absolute(folder).context("--home");
+        return std::path::absolute(folder).context("--state-dir");
     }
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let of_user = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let state = state.or_else(of_user).context("there is no home folder to keep the cluster in; give --home")?;
+    let of_user = || std::env::var_os("HOME").map(|state_dir| PathBuf::from(state_dir).join(".local/state"));
+    let state = state.or_else(of_user).context("there is no home folder to keep the cluster in; give --state-dir")?;
     Ok(state.join("flexor/local"))
 }

@@ -14,7 +14,6 @@ pub mod cells;
 mod delete;
 mod describe;
 mod events;
-mod explain;
 mod fetch;
 mod get;
 mod kill;
@@ -30,14 +29,15 @@ mod selector;
 mod show;
 mod table;
 mod top;
+mod why;
 
 use flexor_local::api::{Client, ClientError};
-use flexor_local::home::Home;
+use flexor_local::state_dir::StateDir;
 use thiserror::Error;
 
 pub use self::age::since;
 pub use self::apply::give;
-pub use self::args::{Home as HomeArg, Verb, amount};
+pub use self::args::{StateDir as StateDirArg, Verb, amount};
 pub use self::describe::Text;
 pub use self::kinds::{ObjectKind, all as all_kinds, named as kinds_named};
 pub use self::leading_options::{behind_the_verb, is_verb};
@@ -77,7 +77,7 @@ pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
 }
 
 async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
-    let client = connect(verb.home()).await?;
+    let client = connect(verb.state_dir()).await?;
     match verb {
         Verb::Get(args) => get::run(&client, &args).await,
         Verb::Describe(args) => describe::run(&client, &args).await,
@@ -88,15 +88,15 @@ async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Delete(args) => delete::run(&client, &args).await,
         Verb::Kill(args) => kill::run(&client, &args).await,
         Verb::Top(args) => top::run(&client, &args).await,
-        Verb::Explain(args) => explain::run(&client, &args).await,
+        Verb::Why(args) => why::run(&client, &args).await,
         Verb::Apply(args) => apply::run(&client, &args).await,
     }
 }
 
 /// The cluster that is meant. Where a Kubernetes context is named one day, its client begins here.
-async fn connect(place: &args::Home) -> anyhow::Result<Client> {
-    let home = Home::at(run::home(place.home.as_deref())?);
-    Ok(Client::connect(&home).await?)
+async fn connect(place: &args::StateDir) -> anyhow::Result<Client> {
+    let state_dir = StateDir::at(run::state_dir(place.state_dir.as_deref())?);
+    Ok(Client::connect(&state_dir).await?)
 }
 
 fn refuse<T>(message: impl Into<String>) -> anyhow::Result<T> {

@@ -62,7 +62,7 @@ impl Fleet {
             if let Ok(proposals) = control.feed(ReceiverStream::new(wanted)).await {
                 let mut proposals = proposals.into_inner();
                 while let Ok(Some(said)) = proposals.message().await {
-                    if let Some(wire::proposal::Kind::Standing(standing)) = said.kind {
+                    if let Some(wire::proposal::Kind::Training(standing)) = said.kind {
                         let servers = standing.servers.into_iter().flat_map(|servers| servers.servers);
                         let freeze = servers.filter_map(|server| server.longest_freeze_seconds).fold(0.0, f64::max);
                         freezes.send_modify(|longest| *longest = longest.max(freeze));

@@ -51,7 +51,7 @@ impl OurMaster {
         let folder = tempfile::tempdir().context("cannot make a folder for the journal")?;
         let log = File::create(folder.path().join("log")).context("cannot create the log of the master")?;
         let mut command = Command::new(program);
-        command.args(["master", "--job", JOB, "--world", &format!("static:{nodes}")]);
+        command.args(["master", "--job", JOB, "--nnodes", &format!("{nodes}")]);
         command.args(["--grpc", "127.0.0.1:0", "--store", "127.0.0.1:0", "--http", "127.0.0.1:0", "-o", "json"]);
         command.arg("--state").arg(folder.path().join("state")).args(more);
         if let Disk::Slow { fsync_ms } = disk {

@@ -83,7 +83,7 @@ impl<'a> Job<'a> {
     fn begin(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("A master and three nodes");
         let master = self.master.grpc().to_owned();
-        narrator.tell(&format!("flexor master --job {JOB} --world static:2:3   (try: curl {master}/api/status)"));
+        narrator.tell(&format!("flexor master --job {JOB} --nnodes 2:3   (try: curl {master}/api/status)"));
         let mark = Mark::of(&self.nodes);
         for number in 0..3 {
             self.add_node(number)?;

@@ -82,7 +82,7 @@ impl Program {
             Program::QuickstartCopies => (
                 "quickstart.yaml",
                 vec![
-                    ("\nspec:\n", "\nspec:\n  flexor:\n    psCopies: 2\n"),
+                    ("\nspec:\n", "\nspec:\n  flexor:\n    psReplicationFactor: 2\n"),
                     ("--test-data=quickstart-test.csv", "--test-data=quickstart-test.csv, --batch=32"),
                     ("--records=600000, --test-records=100000", "--records=400000, --test-records=50000"),
                 ],

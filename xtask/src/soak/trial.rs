@@ -55,7 +55,8 @@ impl Trial<'_> {
         let wrong = self.end_well(&folder).err().map(|error| format!("{error:#}"));
         let took = began.elapsed();
         let printed = fs::read_to_string(folder.join("run.out")).unwrap_or_default();
-        let acts = printed.lines().filter(|line| line.contains("ChaosAct: ") && !line.contains(": missed, ")).count();
+        let acts =
+            printed.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count();
         if wrong.is_none() {
             fs::remove_dir_all(&folder)?;
         }
@@ -82,7 +83,17 @@ impl Trial<'_> {
     fn command(&self, folder: &Path) -> Result<Command> {
         let chaos = format!("{},{}", self.seed, self.program.rate());
         let mut command = Command::new(self.flexor);
-        command.args(["run", "job.yaml", "--home", "home", "--ephemeral", "--report", "report", "--chaos", &chaos]);
+        command.args([
+            "run",
+            "job.yaml",
+            "--state-dir",
+            "home",
+            "--ephemeral",
+            "--report",
+            "report",
+            "--chaos",
+            &chaos,
+        ]);
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(File::create(folder.join("run.out"))?).stderr(File::create(folder.join("run.err"))?);
         if let Some(bin) = self.torch.and_then(|torch| torch.python().parent().map(Path::to_owned)) {
@@ -105,7 +116,7 @@ fn ensure_books_are_right(folder: &Path) -> Result<()> {
 
 /// How to do again what a kept folder tells of.
 pub(super) fn again(folder: &Path, flexor: &Path) -> String {
-    let run = "run job.yaml --home home --ephemeral --chaos @report/chaos.json";
+    let run = "run job.yaml --state-dir home --ephemeral --chaos @report/chaos.json";
     format!("cd {} && rm -rf out *.pt *.csv *.truth.json home && {} {run}", folder.display(), flexor.display())
 }
 

@@ -174,17 +174,17 @@ impl Dialogue {
     }
 
     fn take_refusal(&mut self, refusal: &wire::Refusal, answered: Option<Errand>, now: Instant) -> Heard {
-        let because = format!("{}: {}", refusal.reason, refusal.detail);
+        let cause = format!("{}: {}", refusal.reason, refusal.detail);
         let is = |reason: Reason| refusal.reason == reason.as_str();
         match answered {
-            _ if is(Reason::NodeFenced) => Heard::Fenced(because),
-            None | Some(Errand::Look) => Heard::Unwelcome(because),
-            Some(Errand::Report) if !is(Reason::JournalFull) => Heard::Report(Some(because)),
+            _ if is(Reason::NodeFenced) => Heard::Fenced(cause),
+            None | Some(Errand::Look) => Heard::Unwelcome(cause),
+            Some(Errand::Report) if !is(Reason::JournalFull) => Heard::Report(Some(cause)),
             Some(Errand::Report | Errand::Wish | Errand::OptIn) => {
                 self.quiet_until = Some(now + self.pauses.pause());
                 self.opted_in = self.opted_in.filter(|_| answered != Some(Errand::OptIn));
                 self.last_wish = self.last_wish.take().filter(|_| answered != Some(Errand::Wish));
-                Heard::Refused(because)
+                Heard::Refused(cause)
             }
         }
     }

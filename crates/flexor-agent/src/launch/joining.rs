@@ -45,8 +45,8 @@ impl Launcher<'_> {
             tokio::select! {
                 place = self.membership.changed() => match place {
                     Place::InWorld(world) => return Then::Work(world, kept),
-                    Place::Closed(because) if !self.lives.any() => break Over::before(because),
-                    Place::Closed(because) => break Over::closed(because),
+                    Place::Closed(cause) if !self.lives.any() => break Over::before(cause),
+                    Place::Closed(cause) => break Over::closed(cause),
                     Place::Barred(bar) => break bar.into(),
                     // The world that it waited for has ended before this node was in it.
                     Place::Restart { .. } => self.membership.join(survives),

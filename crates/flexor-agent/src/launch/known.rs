@@ -44,7 +44,7 @@ impl Known {
     /// What a node waits for that is in no world, in words.
     pub(super) fn waits_for(&self, address: &str) -> String {
         match (&self.away, &self.job) {
-            (Some(because), _) => format!("the master: {because}"),
+            (Some(cause), _) => format!("the master: {cause}"),
             (None, None) => format!("the master at {address}"),
             (None, Some(KnownJob { standing, .. })) if standing.is_empty() => {
                 format!("other nodes at the master at {address}")

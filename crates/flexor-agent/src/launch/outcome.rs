@@ -53,7 +53,7 @@ pub enum Over {
     /// The run was closed: the program failed too often, or somebody closed it.
     Closed {
         /// Why, as the master says it.
-        because: String,
+        cause: String,
         /// What went wrong on this node last, if anything did.
         report: Option<Box<FailureReport>>,
     },
@@ -77,16 +77,16 @@ pub enum Over {
 }
 
 impl Over {
-    pub(super) fn closed(because: String) -> Self {
-        if because.starts_with(Reason::RunFinished.as_str()) {
+    pub(super) fn closed(cause: String) -> Self {
+        if cause.starts_with(Reason::RunFinished.as_str()) {
             return Over::Finished;
         }
-        Over::Closed { because, report: None }
+        Over::Closed { cause, report: None }
     }
 
     /// The run was closed before this node could take part.
-    pub(super) fn before(because: String) -> Self {
-        match Over::closed(because) {
+    pub(super) fn before(cause: String) -> Self {
+        match Over::closed(cause) {
             Over::Finished => Over::FinishedBefore,
             other => other,
         }
@@ -109,9 +109,9 @@ impl Over {
 impl From<Bar> for Over {
     fn from(bar: Bar) -> Self {
         match bar {
-            Bar::Fenced(because) => Over::Fenced(because),
-            Bar::OtherJob(because) => Over::OtherJob(because),
-            Bar::Token(because) => Over::Token(because),
+            Bar::Fenced(cause) => Over::Fenced(cause),
+            Bar::OtherJob(cause) => Over::OtherJob(cause),
+            Bar::Token(cause) => Over::Token(cause),
         }
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn after_exit(crew: &Crew) -> Waited {
 /// What ends a node that is in no world and wants none for the moment.
 fn over(place: Place) -> Option<Over> {
     match place {
-        Place::Closed(because) => Some(Over::closed(because)),
+        Place::Closed(cause) => Some(Over::closed(cause)),
         Place::Barred(bar) => Some(bar.into()),
         // What is left of the world that it stands aside from.
         Place::Waiting { .. } | Place::InWorld(_) | Place::Restart { .. } => None,

@@ -20,7 +20,7 @@ pub(super) enum Place {
         /// Its round.
         round: u64,
         /// Why.
-        because: String,
+        cause: String,
     },
     /// Nobody can join any more, for this reason.
     Closed(String),
@@ -67,7 +67,7 @@ impl Place {
         }
         match world.place() {
             Said::InWorld if !world.restart.is_empty() => {
-                Place::Restart { round: world.round, because: world.restart.clone() }
+                Place::Restart { round: world.round, cause: world.restart.clone() }
             }
             Said::InWorld => Place::InWorld(World {
                 round: world.round,

@@ -24,7 +24,7 @@ impl Launcher<'_> {
             }
             tokio::select! {
                 place = self.membership.changed() => match place {
-                    Place::Closed(because) => return Then::End(Over::closed(because)),
+                    Place::Closed(cause) => return Then::End(Over::closed(cause)),
                     Place::Barred(bar) => return Then::End(bar.into()),
                     Place::Restart { .. } if !self.membership.is_apart() => return Then::Join(None),
                     // What is left of the world that it stands aside from, or nothing that asks for it.

@@ -55,8 +55,8 @@ impl Session {
     pub(super) async fn keep(mut self) {
         let mut backoff = Backoff::default();
         loop {
-            let because = match self.hold(&mut backoff).await {
-                Err(Failure::Away(because)) => because,
+            let cause = match self.hold(&mut backoff).await {
+                Err(Failure::Away(cause)) => cause,
                 Err(Failure::Barred(bar)) => {
                     self.place.send_replace(Place::Barred(bar));
                     return;
@@ -64,10 +64,10 @@ impl Session {
             };
             self.errands.send_if_modified(|errands| std::mem::take(&mut errands.linked));
             if self.known.borrow().away.is_none() {
-                tracing::warn!("{because}; dialling again until a master answers");
+                tracing::warn!("{cause}; dialling again until a master answers");
             }
-            tracing::debug!(%because, "no session");
-            self.known.send_modify(|known| known.away = Some(because));
+            tracing::debug!(%cause, "no session");
+            self.known.send_modify(|known| known.away = Some(cause));
             tokio::time::sleep(backoff.pause()).await;
         }
     }
@@ -103,17 +103,17 @@ impl Session {
                             }
                         }
                         Heard::Report(refused) => self.is_reported(refused.as_deref()),
-                        Heard::Refused(because) => {
-                            if last_refusal.as_ref() != Some(&because) {
-                                tracing::warn!("the master does not take what this node says: {because}; says it again");
+                        Heard::Refused(cause) => {
+                            if last_refusal.as_ref() != Some(&cause) {
+                                tracing::warn!("the master does not take what this node says: {cause}; says it again");
                             }
-                            last_refusal = Some(because);
+                            last_refusal = Some(cause);
                         }
-                        Heard::Unwelcome(because) => {
+                        Heard::Unwelcome(cause) => {
                             let address = &self.address;
-                            return Err(Failure::Away(format!("the master at {address} refuses this node: {because}")));
+                            return Err(Failure::Away(format!("the master at {address} refuses this node: {cause}")));
                         }
-                        Heard::Fenced(because) => return Err(Failure::Barred(Bar::Fenced(because))),
+                        Heard::Fenced(cause) => return Err(Failure::Barred(Bar::Fenced(cause))),
                     }
                 }
                 changed = changes.changed() => changed.map_err(|_| self.ended())?,
@@ -154,8 +154,8 @@ impl Session {
 
     /// The first report is done with.
     fn is_reported(&self, refused: Option<&str>) {
-        if let Some(because) = refused {
-            tracing::warn!("the master does not take a report of this node: {because}");
+        if let Some(cause) = refused {
+            tracing::warn!("the master does not take a report of this node: {cause}");
         }
         self.errands.send_modify(|errands| drop(errands.reports.pop_front()));
     }
@@ -171,22 +171,22 @@ impl Session {
             tracing::debug!(?status, "the session broke");
             return Failure::Away(format!("the connection to the master at {address} was lost"));
         }
-        let because = match &self.token_file {
+        let cause = match &self.token_file {
             Some(file) => format!(
                 "the token in {} is not that of the master at {address}; name the right file in {variable}",
                 file.display()
             ),
             None => format!("the master at {address} wants the job's token; name the file with it in {variable}"),
         };
-        if self.belonging.is_known() { Failure::Away(because) } else { Failure::Barred(Bar::Token(because)) }
+        if self.belonging.is_known() { Failure::Away(cause) } else { Failure::Barred(Bar::Token(cause)) }
     }
 }
 
 impl From<Stranger> for Failure {
     fn from(stranger: Stranger) -> Self {
         match stranger {
-            Stranger::NotAsked(because) => Failure::Barred(Bar::OtherJob(because)),
-            Stranger::Another(because) => Failure::Away(because),
+            Stranger::NotAsked(cause) => Failure::Barred(Bar::OtherJob(cause)),
+            Stranger::Another(cause) => Failure::Away(cause),
         }
     }
 }

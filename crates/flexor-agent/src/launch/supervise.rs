@@ -51,8 +51,8 @@ pub(super) async fn until_something_happens(
                 None => return Event::Finished,
             },
             place = membership.changed() => match place {
-                Place::Restart { because, .. } => return Event::MeetAgain(because),
-                Place::Closed(because) => return Event::Over(Over::closed(because)),
+                Place::Restart { cause, .. } => return Event::MeetAgain(cause),
+                Place::Closed(cause) => return Event::Over(Over::closed(cause)),
                 Place::Barred(bar) => return Event::Over(bar.into()),
                 // It was taken out of the world.
                 Place::Waiting { .. } => return Event::MeetAgain("this node is not in the world any more".to_owned()),
@@ -81,12 +81,12 @@ pub(super) async fn until_something_happens(
 }
 
 /// Asks the workers to leave their world. Whether all did, and live.
-pub(super) async fn all_leave(crew: &mut Crew, launch: &Launch, because: &str, signals: &mut Signals) -> bool {
+pub(super) async fn all_leave(crew: &mut Crew, launch: &Launch, cause: &str, signals: &mut Signals) -> bool {
     let count = launch.processes;
     if !crew.socket.all_here(count) {
         return false;
     }
-    crew.socket.ask_to_meet(because);
+    crew.socket.ask_to_meet(cause);
     let deadline = Instant::now() + launch.change_within;
     while !crew.socket.all_ready(count) {
         tokio::select! {

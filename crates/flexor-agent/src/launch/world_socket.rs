@@ -3,7 +3,7 @@
 //! A worker that connects to `FLEXOR_WORLD_SOCKET` has opted in. Messages are lines of JSON. From the worker: first
 //! `{"worker": NAME}` with its `FLEXOR_WORKER`; `{"ready": true}` when it takes part in no world (it has just come, it was
 //! asked to meet, or it has seen that its peers are gone); `{"joined": ROUND}` when it is in a world that it was told.
-//! To the worker: `{"meet": {"because": …}}` when it shall leave its world at the next step, and `{"world": {…}}` when
+//! To the worker: `{"meet": {"cause": …}}` when it shall leave its world at the next step, and `{"world": {…}}` when
 //! there is a new one. Whoever never connects knows nothing of this and is restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ enum Said {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Say<'a> {
-    Meet { because: &'a str },
+    Meet { cause: &'a str },
     World(&'a ToldWorld),
 }
 
@@ -145,9 +145,9 @@ impl WorldSocket {
     }
 
     /// Asks all to leave their world.
-    pub(super) fn ask_to_meet(&self, because: &str) {
+    pub(super) fn ask_to_meet(&self, cause: &str) {
         for worker in self.lock().values() {
-            worker.say(&Say::Meet { because });
+            worker.say(&Say::Meet { cause });
         }
     }
 

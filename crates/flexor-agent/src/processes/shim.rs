@@ -118,7 +118,7 @@ pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> NotStarted {
     };
     mark.put_on();
     if let Err(errno) = setsid().and_then(|_| prctl::set_pdeathsig(Signal::SIGKILL)) {
-        return NotStarted::because(&name, &errno.into());
+        return NotStarted::cause(&name, &errno.into());
     }
     // A parent that died before the line above left no signal behind.
     if getppid().as_raw() != parent {
@@ -141,7 +141,7 @@ pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> NotStarted {
         Err(failed) => return failed,
     };
     let error = Command::new(&file).arg0(&name).args(args).exec();
-    NotStarted::because(&name, &error)
+    NotStarted::cause(&name, &error)
 }
 
 fn mount(args: &mut impl Iterator<Item = OsString>) -> Option<Mount> {
@@ -163,7 +163,7 @@ fn in_its_view(mounts: &[Mount], folder: &Path, name: &OsStr) -> Result<PathBuf,
 }
 
 impl NotStarted {
-    fn because(name: &OsStr, error: &io::Error) -> Self {
+    fn cause(name: &OsStr, error: &io::Error) -> Self {
         let next = match error.kind() {
             // The file was there when it was looked for.
             io::ErrorKind::NotFound => "; does the interpreter in its first line exist?",

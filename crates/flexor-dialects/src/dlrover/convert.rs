@@ -59,7 +59,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
         ceiling,
         end: EndPolicy { shortage_seconds: shortage(job, &mut findings), ..EndPolicy::default() },
         suspended: spec.suspend.unwrap_or(false),
-        ps_copies: FlexorOptions::copies(spec.flexor.as_ref()),
+        ps_replication_factor: FlexorOptions::copies(spec.flexor.as_ref()),
         checkpoints: FlexorOptions::checkpoints(spec.flexor.as_ref()),
     };
     Ok(Reading { subject, findings })

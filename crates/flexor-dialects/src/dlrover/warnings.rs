@@ -58,12 +58,12 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
 /// A second copy needs a second server.
 fn of_copies(spec: &ElasticJobSpec) -> Option<Finding> {
     let asked = FlexorOptions::copies(spec.flexor.as_ref()) > 1;
-    let field = "spec.flexor.psCopies";
+    let field = "spec.flexor.psReplicationFactor";
     match spec.replica_specs.get("ps") {
         _ if !asked => None,
         None => Some(
             Finding::new(Reason::FieldUnused, field, "the job has no parameter servers")
-                .help("give it a role ps, or leave psCopies out"),
+                .help("give it a role ps, or leave psReplicationFactor out"),
         ),
         Some(servers) if servers.replicas == Some(1) => Some(
             Finding::new(

@@ -53,7 +53,7 @@ pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
         ceiling: Resources::default(),
         end: EndPolicy::default(),
         suspended: false,
-        ps_copies: 1,
+        ps_replication_factor: 1,
         checkpoints: None,
     };
     Ok(Reading { subject, findings })

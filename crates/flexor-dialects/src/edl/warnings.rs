@@ -19,7 +19,7 @@ pub(super) fn of_job(spec: &TrainingJobSpec) -> Vec<Finding> {
     let unused = [
         (
             FlexorOptions::copies(spec.flexor.as_ref()) > 1,
-            "spec.flexor.psCopies",
+            "spec.flexor.psReplicationFactor",
             "servers of TrainingJobs keep one copy of each parameter",
         ),
         (

@@ -56,7 +56,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
             shortage_seconds: None,
         },
         suspended: false,
-        ps_copies: 1,
+        ps_replication_factor: 1,
         checkpoints: None,
     };
     Ok(Reading { subject, findings })

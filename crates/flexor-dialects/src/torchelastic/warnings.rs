@@ -16,8 +16,8 @@ pub(super) fn of_job(spec: &ElasticJobSpec) -> Vec<Finding> {
     }
     if FlexorOptions::copies(spec.flexor.as_ref()) > 1 {
         findings.push(
-            Finding::new(Reason::FieldUnused, "spec.flexor.psCopies", "the job has no parameter servers")
-                .help("leave psCopies out"),
+            Finding::new(Reason::FieldUnused, "spec.flexor.psReplicationFactor", "the job has no parameter servers")
+                .help("leave psReplicationFactor out"),
         );
     }
     if let (Some(_), Some(RestartPolicy::Never)) = (spec.backoff_limit, spec.replica_specs.worker.restart_policy) {

@@ -193,7 +193,7 @@ pub fn dlrover_job() -> impl Strategy<Value = dlrover::ElasticJob> {
         option::of(any::<bool>()),
         option::of(
             (option::of(1..=2_i32), option::of(checkpoints()))
-                .prop_map(|(ps_copies, checkpoints)| FlexorOptions { ps_copies, checkpoints }),
+                .prop_map(|(ps_replication_factor, checkpoints)| FlexorOptions { ps_replication_factor, checkpoints }),
         ),
         (option::of(text()), option::of(any::<bool>()), option::of(any::<bool>()), option::of(envs)),
     )

@@ -6,7 +6,7 @@ use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
 use serde::{Deserialize, Serialize};
 
 use super::{JobStatus, PlanStatus};
-use crate::Because;
+use crate::Cause;
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Action {
         status: PlanStatus,
     },
     /// Make a pod.
-    CreatePod(Box<PodWish>),
+    CreatePod(Box<DesiredPod>),
     /// End a pod and remove it.
     DeletePod {
         /// Which.
@@ -29,10 +29,10 @@ pub enum Action {
         /// Which life of it.
         uid: String,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// Make a service.
-    CreateService(ServiceWish),
+    CreateService(DesiredService),
     /// Remove a service.
     DeleteService {
         /// Which.
@@ -43,14 +43,14 @@ pub enum Action {
     /// Remove the job itself.
     DeleteJob {
         /// Why.
-        because: Because,
+        cause: Cause,
     },
 }
 
 /// A pod to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodWish {
+pub struct DesiredPod {
     /// Its name.
     pub name: String,
     /// Its role.
@@ -71,12 +71,12 @@ pub struct PodWish {
     /// [`resources`](Self::resources) say.
     pub memory: Option<Quantity>,
     /// Why it is made.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// A service to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceWish {
+pub struct DesiredService {
     /// Its name.
     pub name: String,
     /// The role whose pods it stands before.
@@ -91,5 +91,5 @@ pub struct Event {
     /// About a pod; else about the job.
     pub pod: Option<String>,
     /// What, and why.
-    pub because: Because,
+    pub cause: Cause,
 }

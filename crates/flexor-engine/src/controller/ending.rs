@@ -5,10 +5,10 @@ use std::time::Duration;
 use flexor_model::{CleanPods, Reason, RoleKind};
 
 use super::status::Phase;
-use super::{Action, Draft, PodSeen};
-use crate::Because;
+use super::{Action, ObservedPod, Reconciler};
+use crate::Cause;
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     /// The job is over: servers are ended, and what the job says is removed is removed.
     pub(super) fn clean_up(&mut self) {
         let observed = self.observed;
@@ -20,7 +20,7 @@ impl Draft<'_> {
                 CleanPods::None => !pod.has_ended() && (self.is_server(pod) || self.status.phase == Phase::Failed),
             };
             if goes {
-                self.delete(pod, Because::new(Reason::JobOver, "the job is over"));
+                self.delete(pod, Cause::new(Reason::JobOver, "the job is over"));
             }
         }
         for name in observed.services {
@@ -29,7 +29,7 @@ impl Draft<'_> {
         let after = observed.job.end.remove_after_seconds.map(|seconds| Duration::from_secs(seconds.into()));
         if let Some(at) = after.and_then(|after| Some(self.status.finished_at? + after)) {
             if at <= self.now {
-                self.act(Action::DeleteJob { because: Because::new(Reason::JobOver, "it was to be removed by now") });
+                self.act(Action::DeleteJob { cause: Cause::new(Reason::JobOver, "it was to be removed by now") });
             } else {
                 self.wake(at);
             }
@@ -38,44 +38,44 @@ impl Draft<'_> {
 
     /// The job waits: nothing of it runs, and what was counted stays counted.
     pub(super) fn suspend(&mut self) {
-        let because = Because::new(Reason::JobSuspended, "its description says that it is suspended");
+        let cause = Cause::new(Reason::JobSuspended, "its description says that it is suspended");
         let observed = self.observed;
-        for seats in self.status.roles.values_mut() {
-            for seat in seats.seats.values_mut().filter(|seat| seat.end.is_none()) {
+        for slots in self.status.roles.values_mut() {
+            for slot in slots.slots.values_mut().filter(|slot| slot.end.is_none()) {
                 // Nobody has to be waited for where nobody is.
-                seat.give_to_successor();
-                (seat.seen, seat.not_before) = (false, None);
+                slot.give_to_successor();
+                (slot.seen, slot.not_before) = (false, None);
             }
         }
         for pod in observed.pods.iter().filter(|pod| !pod.deleting && !pod.has_ended()) {
-            let seats = self.status.roles.get_mut(&pod.role).map(|seats| &mut seats.seats);
+            let slots = self.status.roles.get_mut(&pod.role).map(|slots| &mut slots.slots);
             // Should it still be going when the job goes on, that is no loss.
-            if let Some(seat) = seats.and_then(|seats| seats.get_mut(&pod.rank)).filter(|seat| seat.id == pod.id) {
-                seat.settled = Some(pod.uid.clone());
+            if let Some(slot) = slots.and_then(|slots| slots.get_mut(&pod.rank)).filter(|slot| slot.id == pod.id) {
+                slot.settled = Some(pod.uid.clone());
             }
-            self.delete(pod, because.clone());
+            self.delete(pod, cause.clone());
         }
         self.status.short_since = None;
         if self.status.phase != Phase::Suspended {
-            self.tell(because.clone());
-            self.enter(Phase::Suspended, because);
+            self.tell(cause.clone());
+            self.enter(Phase::Suspended, cause);
         }
     }
 
-    pub(super) fn remove_everything(&mut self, because: &Because) {
+    pub(super) fn remove_everything(&mut self, cause: &Cause) {
         let observed = self.observed;
         for pod in observed.pods.iter().filter(|pod| !pod.deleting) {
-            self.delete(pod, because.clone());
+            self.delete(pod, cause.clone());
         }
         for name in observed.services {
             self.act(Action::DeleteService { name: name.clone() });
         }
         if observed.pods.is_empty() && observed.services.is_empty() {
-            self.act(Action::DeleteJob { because: because.clone() });
+            self.act(Action::DeleteJob { cause: cause.clone() });
         }
     }
 
-    fn is_server(&self, pod: &PodSeen) -> bool {
+    fn is_server(&self, pod: &ObservedPod) -> bool {
         let role = self.observed.job.roles.iter().find(|role| role.name == pod.role);
         role.is_some_and(|role| matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer))
     }

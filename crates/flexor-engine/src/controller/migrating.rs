@@ -10,10 +10,10 @@ use std::time::Duration;
 use flexor_model::{IdRule, Plan, Rank, Reason, Role, RoleKind, RoleName};
 
 use super::migration::{Migration, MigrationStage};
-use super::seats::end_of;
-use super::status::SeatRecord;
-use super::{Draft, PodPhase, PodSeen};
-use crate::Because;
+use super::slots::end_of;
+use super::status::Slot;
+use super::{ObservedPod, PodPhase, Reconciler};
+use crate::Cause;
 use crate::nodes::{self, Cost};
 
 /// How long a successor has to begin to run: machines have to be found for it, and images fetched.
@@ -26,12 +26,12 @@ pub(super) enum Migrated {
     /// Every pod has its successor, and is gone.
     All,
     /// Some have not, and what is waited for.
-    NotYet(Because),
+    NotYet(Cause),
     /// One will not have any.
-    Never(Because),
+    Never(Cause),
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Reconciler<'a> {
     /// Whether the migrations of a plan can begin: not before the pods are there. Why they can never.
     pub(super) fn check_migrations(&self, plan: &Plan) -> Result<bool, String> {
         let mut named = BTreeSet::new();
@@ -49,8 +49,8 @@ impl<'a> Draft<'a> {
             if let Some(why) = cannot_migrate(role) {
                 return Err(format!("{pod} cannot migrate: {why}"));
             }
-            let seat = self.status.roles.get(&role.name).and_then(|seats| seats.seats.get(&rank));
-            if seat.is_some_and(|seat| seat.end.is_some()) {
+            let slot = self.status.roles.get(&role.name).and_then(|slots| slots.slots.get(&rank));
+            if slot.is_some_and(|slot| slot.end.is_some()) {
                 return Err(format!("{pod} cannot migrate: it has ended, and nobody takes its place"));
             }
         }
@@ -61,10 +61,10 @@ impl<'a> Draft<'a> {
     pub(super) fn begin_migrations(&mut self, plan: &Plan) {
         for wanted in &plan.migrate {
             let Some((role, rank)) = self.place_of(wanted.pod.as_str()) else { continue };
-            let Some(seat) = self.seat_record(&role.name, rank).cloned() else { continue };
-            let resources = seat.resources.overlaid_by(&wanted.resources);
+            let Some(slot) = self.seat_record(&role.name, rank).cloned() else { continue };
+            let resources = slot.resources.overlaid_by(&wanted.resources);
             // Written down before this process came, for this plan and no other of its name.
-            if seat.migration.is_some_and(|known| known.plan == plan.name.as_str() && known.resources == resources) {
+            if slot.migration.is_some_and(|known| known.plan == plan.name.as_str() && known.resources == resources) {
                 continue;
             }
             let to = self.next_id(role);
@@ -78,8 +78,8 @@ impl<'a> Draft<'a> {
                 since: self.now,
                 stage: MigrationStage::Coming,
             };
-            if let Some(seat) = self.seat_record(&role.name, rank) {
-                seat.migration = Some(migration);
+            if let Some(slot) = self.seat_record(&role.name, rank) {
+                slot.migration = Some(migration);
             }
         }
     }
@@ -88,8 +88,8 @@ impl<'a> Draft<'a> {
     pub(super) fn forget_migrations(&mut self) {
         let plans = self.observed.plans.iter().filter(|plan| !plan.status.phase.is_over());
         let open: BTreeSet<&str> = plans.map(|plan| plan.plan.name.as_str()).collect();
-        for seat in self.status.roles.values_mut().flat_map(|role| role.seats.values_mut()) {
-            seat.migration.take_if(|migration| !open.contains(migration.plan.as_str()));
+        for slot in self.status.roles.values_mut().flat_map(|role| role.slots.values_mut()) {
+            slot.migration.take_if(|migration| !open.contains(migration.plan.as_str()));
         }
     }
 
@@ -100,24 +100,24 @@ impl<'a> Draft<'a> {
             let pod = wanted.pod.as_str();
             let Some((role, rank, migration)) = self.migration_of(plan, pod) else {
                 let detail = format!("{}: nobody needs the place of {pod} any more", plan.name);
-                return Migrated::Never(Because::new(Reason::PlanSuperseded, detail));
+                return Migrated::Never(Cause::new(Reason::PlanSuperseded, detail));
             };
             let successor = self.pod_name(role, migration.to, rank, 0);
             let waits_for = match &migration.stage {
-                MigrationStage::Failed(because) => return Migrated::Never(because.clone()),
+                MigrationStage::Failed(cause) => return Migrated::Never(cause.clone()),
                 MigrationStage::Coming => {
                     let here = self.places.at(&role.name, rank).iter().find(|pod| pod.id == migration.to);
                     let to_run = format!("{successor} is to run and take the place of {pod}");
-                    match here.and_then(|here| here.held.as_ref()) {
-                        Some(held) => Because::new(held.reason, format!("{to_run}: {}", held.detail)),
-                        None => Because::new(Reason::PlanBegun, to_run),
+                    match here.and_then(|here| here.pending.as_ref()) {
+                        Some(pending) => Cause::new(pending.reason, format!("{to_run}: {}", pending.message)),
+                        None => Cause::new(Reason::PlanBegun, to_run),
                     }
                 }
                 MigrationStage::TakingOver => {
-                    Because::new(Reason::PodMigrates, format!("{successor} takes over what {pod} keeps"))
+                    Cause::new(Reason::PodMigrates, format!("{successor} takes over what {pod} keeps"))
                 }
                 MigrationStage::Done if self.places.of_role(&role.name).any(|here| here.name == pod) => {
-                    Because::new(Reason::PodReplaced, format!("{successor} has taken the place of {pod}, which ends"))
+                    Cause::new(Reason::PodReplaced, format!("{successor} has taken the place of {pod}, which ends"))
                 }
                 MigrationStage::Done => continue,
             };
@@ -127,22 +127,22 @@ impl<'a> Draft<'a> {
     }
 
     /// Takes the next step of a migration, if there is one.
-    pub(super) fn migrate(&mut self, role: &Role, rank: Rank, seat: &mut SeatRecord) {
-        let Some(mut migration) = seat.migration.take() else { return };
+    pub(super) fn migrate(&mut self, role: &Role, rank: Rank, slot: &mut Slot) {
+        let Some(mut migration) = slot.migration.take() else { return };
         let pods = self.places.at(&role.name, rank).iter().copied();
         let successor = migration.successor().map(|to| pods.clone().find(|pod| pod.id == to));
-        let old = pods.clone().find(|pod| pod.id == seat.id && !pod.has_ended());
+        let old = pods.clone().find(|pod| pod.id == slot.id && !pod.has_ended());
         match successor {
             None => {}
-            Some(_) if seat.end.is_some() => {
+            Some(_) if slot.end.is_some() => {
                 let why = format!("{} has ended before it could be replaced", migration.pod);
-                migration.stage = MigrationStage::Failed(Because::new(Reason::MigrationFailed, why));
+                migration.stage = MigrationStage::Failed(Cause::new(Reason::MigrationFailed, why));
             }
             Some(None) if migration.seen => self.lose(role, rank, &mut migration, None),
             Some(None) => {
                 let why = format!("it is to take the place of {}, as the plan {} says", migration.pod, migration.plan);
-                let because = Because::new(Reason::PodWanted, why);
-                self.create(role, rank, seat, (migration.to, &migration.resources), because);
+                let cause = Cause::new(Reason::PodWanted, why);
+                self.create(role, rank, slot, (migration.to, &migration.resources), cause);
             }
             Some(Some(pod)) if pod.deleting || pod.has_ended() => self.lose(role, rank, &mut migration, Some(pod)),
             Some(Some(pod)) => {
@@ -155,41 +155,47 @@ impl<'a> Draft<'a> {
             }
         }
         let is_done = migration.stage == MigrationStage::TakingOver && self.has_taken_over(role, &migration, old);
-        seat.migration = Some(migration);
-        if is_done && seat.give_to_successor() {
-            let asked = self.memory_asked(role, &seat.resources);
-            seat.history.memory = seat.grown_memory(asked).or(asked);
+        slot.migration = Some(migration);
+        if is_done && slot.give_to_successor() {
+            let asked = self.memory_asked(role, &slot.resources);
+            slot.history.memory = slot.grown_memory(asked).or(asked);
         }
     }
 
     /// The successor runs.
-    fn take_over(&mut self, role: &Role, migration: &mut Migration, successor: &PodSeen, old: Option<&PodSeen>) {
+    fn take_over(
+        &mut self,
+        role: &Role,
+        migration: &mut Migration,
+        successor: &ObservedPod,
+        old: Option<&ObservedPod>,
+    ) {
         if migration.stage == MigrationStage::Coming && !self.has_taken_over(role, migration, old) {
             let detail = format!("it takes over what {} keeps, and then its place", migration.pod);
-            self.tell_of(&successor.name, Because::new(Reason::PodMigrates, detail));
+            self.tell_of(&successor.name, Cause::new(Reason::PodMigrates, detail));
         }
         migration.stage = MigrationStage::TakingOver;
     }
 
     /// Whether nothing is lost with the pod once its successor runs.
-    fn has_taken_over(&self, role: &Role, migration: &Migration, old: Option<&PodSeen>) -> bool {
+    fn has_taken_over(&self, role: &Role, migration: &Migration, old: Option<&ObservedPod>) -> bool {
         !role.keeps_parameters() || old.is_none() || self.observed.released.contains(&migration.pod)
     }
 
     /// The successor does not run yet, which is not waited for for ever.
-    fn await_start(&mut self, migration: &mut Migration, successor: &PodSeen) {
+    fn await_start(&mut self, migration: &mut Migration, successor: &ObservedPod) {
         migration.stage = MigrationStage::Coming;
         let until = migration.since + TO_START;
         if self.now < until {
             return self.wake(until);
         }
-        let held = successor.held.as_ref().map(|held| format!(": {held}")).unwrap_or_default();
-        let why = format!("did not run within {} min{held}", TO_START.as_secs() / 60);
+        let pending = successor.pending.as_ref().map(|pending| format!(": {pending}")).unwrap_or_default();
+        let why = format!("did not run within {} min{pending}", TO_START.as_secs() / 60);
         fail(migration, &successor.name, &why);
     }
 
     /// The successor is gone before it had the place: another is made, unless it is to blame for that itself.
-    fn lose(&mut self, role: &Role, rank: Rank, migration: &mut Migration, successor: Option<&PodSeen>) {
+    fn lose(&mut self, role: &Role, rank: Rank, migration: &mut Migration, successor: Option<&ObservedPod>) {
         let (name, cost, reason, why) = match successor {
             Some(pod) => {
                 let exit = nodes::classify(&end_of(pod));
@@ -204,7 +210,7 @@ impl<'a> Draft<'a> {
             return fail(migration, &name, &format!("has ended: {reason}: {why}"));
         }
         let again = format!("{why}; another is made to take the place of {}", migration.pod);
-        self.tell_of(&name, Because::new(reason, again));
+        self.tell_of(&name, Cause::new(reason, again));
         (migration.to, migration.seen, migration.lost) = (self.next_id(role), false, migration.lost + 1);
         (migration.stage, migration.since) = (MigrationStage::Coming, self.now);
     }
@@ -212,33 +218,32 @@ impl<'a> Draft<'a> {
     /// The place whose pod has this name.
     fn place_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
         self.observed.job.roles.iter().find_map(|role| {
-            let mut seats = self.status.roles.get(&role.name)?.seats.iter();
-            let is_it =
-                |(rank, seat): &(&Rank, &SeatRecord)| self.pod_name(role, seat.id, **rank, seat.relaunches) == pod;
-            seats.find(is_it).map(|(rank, _)| (role, *rank))
+            let mut slots = self.status.roles.get(&role.name)?.slots.iter();
+            let is_it = |(rank, slot): &(&Rank, &Slot)| self.pod_name(role, slot.id, **rank, slot.relaunches) == pod;
+            slots.find(is_it).map(|(rank, _)| (role, *rank))
         })
     }
 
     /// Whether the job has not made all its pods yet.
     fn has_empty_places(&self) -> bool {
         self.observed.job.roles.iter().any(|role| {
-            let seats = self.status.roles.get(&role.name).map_or(0, |seats| seats.seats.len());
-            seats < self.replicas(role) as usize
+            let slots = self.status.roles.get(&role.name).map_or(0, |slots| slots.slots.len());
+            slots < self.replicas(role) as usize
         })
     }
 
     fn migration_of(&self, plan: &Plan, pod: &str) -> Option<(&Role, Rank, &Migration)> {
         self.observed.job.roles.iter().find_map(|role| {
-            let mut seats = self.status.roles.get(&role.name)?.seats.iter();
-            seats.find_map(|(rank, seat)| {
-                let migration = seat.migration.as_ref()?;
+            let mut slots = self.status.roles.get(&role.name)?.slots.iter();
+            slots.find_map(|(rank, slot)| {
+                let migration = slot.migration.as_ref()?;
                 (migration.plan == plan.name.as_str() && migration.pod == pod).then_some((role, *rank, migration))
             })
         })
     }
 
-    fn seat_record(&mut self, role: &RoleName, rank: Rank) -> Option<&mut SeatRecord> {
-        self.status.roles.get_mut(role)?.seats.get_mut(&rank)
+    fn seat_record(&mut self, role: &RoleName, rank: Rank) -> Option<&mut Slot> {
+        self.status.roles.get_mut(role)?.slots.get_mut(&rank)
     }
 }
 
@@ -246,7 +251,7 @@ impl<'a> Draft<'a> {
 fn fail(migration: &mut Migration, successor: &str, why: &str) {
     let pod = &migration.pod;
     let detail = format!("{successor}, which was to take the place of {pod}, {why}; {pod} stays");
-    migration.stage = MigrationStage::Failed(Because::new(Reason::MigrationFailed, detail));
+    migration.stage = MigrationStage::Failed(Cause::new(Reason::MigrationFailed, detail));
 }
 
 /// Why no pod of a role can have a successor beside it.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use flexor_model::{NodeId, Rank, Resources, RoleName};
 use serde::{Deserialize, Serialize};
 
-use super::status::{JobStatus, SeatRecord};
-use crate::Because;
+use super::status::{JobStatus, Slot};
+use crate::Cause;
 
 /// A pod moves: another is made beside it, and then takes its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub enum MigrationStage {
     /// The successor has the place.
     Done,
     /// Nobody will take the place; the pod stays in it.
-    Failed(Because),
+    Failed(Cause),
 }
 
 impl Migration {
@@ -57,7 +57,7 @@ impl Migration {
     }
 }
 
-impl SeatRecord {
+impl Slot {
     /// A successor that is on its way has the place from now on. Whether there is one.
     pub(super) fn give_to_successor(&mut self) -> bool {
         let Some(migration) = &mut self.migration else { return false };
@@ -86,7 +86,7 @@ impl JobStatus {
 
     /// What is going on in a place, with the number of the pod that has it.
     fn migration(&self, role: &RoleName, rank: Rank) -> Option<(NodeId, &Migration)> {
-        let seat = self.roles.get(role)?.seats.get(&rank)?;
-        Some((seat.id, seat.migration.as_ref()?))
+        let slot = self.roles.get(role)?.slots.get(&rank)?;
+        Some((slot.id, slot.migration.as_ref()?))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, RoleName};
 
 use super::{JobStatus, PlanStatus};
-use crate::{Because, nodes};
+use crate::{Cause, nodes};
 
 /// One job and all that exists of it.
 #[derive(Debug)]
@@ -24,20 +24,20 @@ pub struct ObservedJob<'a> {
     /// What was written down last.
     pub status: &'a JobStatus,
     /// All its pods, also those that have ended.
-    pub pods: &'a [PodSeen],
+    pub pods: &'a [ObservedPod],
     /// The names of its services.
     pub services: &'a BTreeSet<String>,
     /// The plans about it, whether they are done or not.
-    pub plans: &'a [PlanSeen],
+    pub plans: &'a [ObservedPlan],
     /// Its parameter servers that are to leave and keep nothing any more, as its master says.
     pub released: &'a BTreeSet<String>,
     /// Why its programs cannot meet any more, as its master says.
-    pub closed: Option<&'a Because>,
+    pub closed: Option<&'a Cause>,
 }
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PodSeen {
+pub struct ObservedPod {
     /// Its name.
     pub name: String,
     /// Its unique id.
@@ -53,9 +53,9 @@ pub struct PodSeen {
     /// Somebody has deleted it; it is going.
     pub deleting: bool,
     /// What keeps it from being started, where something does.
-    pub held: Option<Because>,
+    pub pending: Option<Cause>,
     /// How it ended; looked at once it has.
-    pub end: nodes::Observed,
+    pub end: nodes::ObservedExit,
     /// When its main program began to run.
     pub started_at: Option<Duration>,
     /// When it ended.
@@ -77,7 +77,7 @@ pub enum PodPhase {
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanSeen {
+pub struct ObservedPlan {
     /// What it wants.
     pub plan: Plan,
     /// When it was made.
@@ -86,7 +86,7 @@ pub struct PlanSeen {
     pub status: PlanStatus,
 }
 
-impl PodSeen {
+impl ObservedPod {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)

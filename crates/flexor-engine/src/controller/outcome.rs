@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use flexor_model::{Reason, Role, RoleKind};
 
-use super::status::{Phase, SeatEnd};
-use super::{Draft, PodPhase, counted};
-use crate::{Because, nodes};
+use super::status::{Phase, SlotEnd};
+use super::{PodPhase, Reconciler, counted};
+use crate::{Cause, nodes};
 
 /// How long nodes have to end by themselves once nothing can come of the run any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-impl<'a> Draft<'a> {
+impl<'a> Reconciler<'a> {
     /// Why the master has given the program up, if it has. A pod that is started again would find nobody to meet.
-    pub(super) fn given_up(&self) -> Option<&'a Because> {
+    pub(super) fn given_up(&self) -> Option<&'a Cause> {
         self.observed.closed.filter(|closed| closed.reason == Reason::RestartsExhausted)
     }
 }
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     /// Whether the job runs, has succeeded, or has failed.
     pub(super) fn judge(&mut self) {
         let has_run = |role: &&Role| self.places.of_role(&role.name).any(|pod| pod.phase != PodPhase::Pending);
@@ -27,59 +27,57 @@ impl Draft<'_> {
             self.status.started_at = Some(self.now);
         }
         if self.status.phase != Phase::Running && (runs || self.status.started_at.is_some()) {
-            self.enter(Phase::Running, Because::new(Reason::JobRunning, "its first worker runs"));
+            self.enter(Phase::Running, Cause::new(Reason::JobRunning, "its first worker runs"));
         }
-        if let Some((phase, because)) =
-            self.failure().map(|because| (Phase::Failed, because)).or_else(|| self.success())
-        {
+        if let Some((phase, cause)) = self.failure().map(|cause| (Phase::Failed, cause)).or_else(|| self.success()) {
             self.status.finished_at = Some(self.now);
-            self.tell(because.clone());
-            self.enter(phase, because);
+            self.tell(cause.clone());
+            self.enter(phase, cause);
         }
     }
 
-    pub(super) fn enter(&mut self, phase: Phase, because: Because) {
+    pub(super) fn enter(&mut self, phase: Phase, cause: Cause) {
         self.status.phase = phase;
-        self.status.because = Some(because);
+        self.status.cause = Some(cause);
     }
 
     /// Why the job cannot be done, if it cannot.
-    fn failure(&mut self) -> Option<Because> {
+    fn failure(&mut self) -> Option<Cause> {
         let deadline = self.observed.job.end.deadline_seconds.map(Duration::from_secs);
         if let Some(deadline) = deadline.and_then(|limit| Some(self.status.started_at? + limit)) {
             if deadline <= self.now {
                 let detail = format!("it did not end within {} s", self.observed.job.end.deadline_seconds.unwrap_or(0));
-                return Some(Because::new(Reason::JobDeadlineExceeded, detail));
+                return Some(Cause::new(Reason::JobDeadlineExceeded, detail));
             }
             self.wake(deadline);
         }
-        if let Some(because) = self.shortage() {
-            return Some(because);
+        if let Some(cause) = self.shortage() {
+            return Some(cause);
         }
         let ends =
-            self.status.roles.values().flat_map(|seats| seats.seats.values()).filter_map(|seat| seat.end.as_ref());
+            self.status.roles.values().flat_map(|slots| slots.slots.values()).filter_map(|slot| slot.end.as_ref());
         if let Some(end) = ends.clone().find(|end| end.fails_job) {
-            return Some(end.because.clone());
+            return Some(end.cause.clone());
         }
         if let Some(closed) = self.given_up() {
             return self.after_last_words(closed);
         }
         for role in self.deciding_roles() {
-            let Some(seats) = self.status.roles.get(&role.name) else { continue };
-            let failed: Vec<&SeatEnd> =
-                seats.seats.values().filter_map(|seat| seat.end.as_ref()).filter(|end| !end.succeeded).collect();
-            let left = seats.seats.len() - failed.len();
+            let Some(slots) = self.status.roles.get(&role.name) else { continue };
+            let failed: Vec<&SlotEnd> =
+                slots.slots.values().filter_map(|slot| slot.end.as_ref()).filter(|end| !end.succeeded).collect();
+            let left = slots.slots.len() - failed.len();
             let least = (role.size.allowed().min().max(1) as usize).min(self.replicas(role) as usize);
             if let Some(last) = failed.last().filter(|_| left < least) {
-                let detail = format!("{left} of at least {least} {} are left: {}", role.name, last.because);
-                return Some(Because::new(Reason::TooFewLeft, detail));
+                let detail = format!("{left} of at least {least} {} are left: {}", role.name, last.cause);
+                return Some(Cause::new(Reason::TooFewLeft, detail));
             }
         }
         None
     }
 
     /// The master has given the program up: its nodes have a moment to end by themselves and to say what went wrong.
-    fn after_last_words(&mut self, closed: &Because) -> Option<Because> {
+    fn after_last_words(&mut self, closed: &Cause) -> Option<Cause> {
         let until = *self.status.given_up_at.get_or_insert(self.now) + LAST_WORDS;
         let workers = || self.deciding_roles().into_iter().flat_map(|role| self.places.of_role(&role.name));
         if until > self.now && workers().any(|pod| !pod.has_ended() && !pod.deleting) {
@@ -88,19 +86,19 @@ impl Draft<'_> {
         }
         let told = workers().filter_map(|pod| Some((pod.finished_at, pod.end.error.as_deref()?)));
         let detail = match told.min_by_key(|(at, _)| *at) {
-            Some((_, error)) => format!("{}: {}", closed.detail, nodes::first_words(error)),
-            None => closed.detail.clone(),
+            Some((_, error)) => format!("{}: {}", closed.message, nodes::first_words(error)),
+            None => closed.message.clone(),
         };
-        Some(Because::new(closed.reason, detail))
+        Some(Cause::new(closed.reason, detail))
     }
 
     /// Why the job is stopped early: it has not had the nodes that it needs for longer than it is willing to wait.
-    fn shortage(&mut self) -> Option<Because> {
+    fn shortage(&mut self) -> Option<Cause> {
         let limit = Duration::from_secs(self.observed.job.end.shortage_seconds?);
         let short = self.deciding_roles().into_iter().find_map(|role| {
-            let seats = self.status.roles.get(&role.name);
+            let slots = self.status.roles.get(&role.name);
             let done =
-                seats.into_iter().flat_map(|seats| seats.seats.values()).filter(|seat| seat.end.is_some()).count();
+                slots.into_iter().flat_map(|slots| slots.slots.values()).filter(|slot| slot.end.is_some()).count();
             let running = self.running(role);
             let least = role.size.allowed().min().max(1).min(self.replicas(role).max(1)) as usize;
             (running + done < least).then(|| format!("{running} of at least {least} {} have run", role.name))
@@ -112,27 +110,27 @@ impl Draft<'_> {
         let until = *self.status.short_since.get_or_insert(self.now) + limit;
         if until <= self.now {
             let detail = format!("{short} for the last {} s, as long as the job waits at most", limit.as_secs());
-            return Some(Because::new(Reason::ShortTooLong, detail));
+            return Some(Cause::new(Reason::ShortTooLong, detail));
         }
         self.wake(until);
         None
     }
 
     /// Whether all the work is done.
-    fn success(&self) -> Option<(Phase, Because)> {
+    fn success(&self) -> Option<(Phase, Cause)> {
         let mut count = 0;
         for role in self.deciding_roles() {
-            let seats = self.status.roles.get(&role.name)?;
-            if seats.seats.len() < self.replicas(role) as usize {
+            let slots = self.status.roles.get(&role.name)?;
+            if slots.slots.len() < self.replicas(role) as usize {
                 return None;
             }
-            for seat in seats.seats.values() {
-                count += usize::from(seat.end.as_ref()?.succeeded);
+            for slot in slots.slots.values() {
+                count += usize::from(slot.end.as_ref()?.succeeded);
             }
         }
-        let because =
-            Because::new(Reason::JobSucceeded, format!("the program has ended well on {}", counted(count, "node")));
-        (count > 0).then_some((Phase::Succeeded, because))
+        let cause =
+            Cause::new(Reason::JobSucceeded, format!("the program has ended well on {}", counted(count, "node")));
+        (count > 0).then_some((Phase::Succeeded, cause))
     }
 
     /// The roles whose work is the job's work: those that train, or all but its servers where none does.

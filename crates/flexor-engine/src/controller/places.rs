@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 use flexor_model::{Rank, RoleName};
 
-use super::PodSeen;
+use super::ObservedPod;
 
 /// All pods of a job, by role and rank.
 pub(super) struct Places<'a>(BTreeMap<&'a RoleName, OfRole<'a>>);
 
 #[derive(Default)]
 struct OfRole<'a> {
-    ranks: BTreeMap<Rank, Vec<&'a PodSeen>>,
+    ranks: BTreeMap<Rank, Vec<&'a ObservedPod>>,
     /// The lowest number that none of them has, nor any below it.
     next_id: u32,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn of(pods: &'a [PodSeen]) -> Self {
+    pub(super) fn of(pods: &'a [ObservedPod]) -> Self {
         let mut places: BTreeMap<&RoleName, OfRole<'_>> = BTreeMap::new();
         for pod in pods {
             let role = places.entry(&pod.role).or_default();
@@ -30,18 +30,18 @@ impl<'a> Places<'a> {
     }
 
     /// The pods in one place: the one that fills it, and those that it has replaced.
-    pub(super) fn at(&self, role: &RoleName, rank: Rank) -> &[&'a PodSeen] {
+    pub(super) fn at(&self, role: &RoleName, rank: Rank) -> &[&'a ObservedPod] {
         self.0.get(role).and_then(|role| role.ranks.get(&rank)).map_or(&[], Vec::as_slice)
     }
 
     /// The pods of a role from this rank on, by rank.
-    pub(super) fn from(&self, role: &RoleName, rank: Rank) -> impl DoubleEndedIterator<Item = &'a PodSeen> {
+    pub(super) fn from(&self, role: &RoleName, rank: Rank) -> impl DoubleEndedIterator<Item = &'a ObservedPod> {
         let ranks = self.0.get(role).into_iter().flat_map(move |role| role.ranks.range(rank..));
         ranks.flat_map(|(_, pods)| pods.iter().copied())
     }
 
     /// All pods of a role, by rank.
-    pub(super) fn of_role(&self, role: &RoleName) -> impl DoubleEndedIterator<Item = &'a PodSeen> {
+    pub(super) fn of_role(&self, role: &RoleName) -> impl DoubleEndedIterator<Item = &'a ObservedPod> {
         self.from(role, Rank(0))
     }
 

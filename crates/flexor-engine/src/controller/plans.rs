@@ -8,26 +8,26 @@
 use flexor_model::{Job, MOST_REPLICAS, Plan, Rank, Reason, Resources, Role, RoleKind};
 
 use super::migrating::Migrated;
-use super::status::{PlanPhase, PlanStatus, SeatRecord, SetBy};
-use super::{Action, Draft, PlanSeen, PodPhase, PodSeen, counted};
-use crate::Because;
+use super::status::{PlanPhase, PlanStatus, SetBy, Slot};
+use super::{Action, ObservedPlan, ObservedPod, PodPhase, Reconciler, counted};
+use crate::Cause;
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     pub(super) fn run_plans(&mut self) {
         self.forget_migrations();
         let observed = self.observed;
-        let mut open: Vec<&PlanSeen> = observed.plans.iter().filter(|plan| !plan.status.phase.is_over()).collect();
+        let mut open: Vec<&ObservedPlan> = observed.plans.iter().filter(|plan| !plan.status.phase.is_over()).collect();
         open.sort_by_key(|plan| (plan.created_at, &plan.plan.name));
         open.retain(|plan| match self.check_plan(plan) {
-            Err(because) if plan.status.phase == PlanPhase::Pending => {
-                self.give_up(plan, because);
+            Err(cause) if plan.status.phase == PlanPhase::Pending => {
+                self.give_up(plan, cause);
                 false
             }
             Ok(()) | Err(_) => true,
         });
         for (place, first) in open.iter().enumerate() {
-            if let Some(because) = self.later_word(first, &open[place + 1..]) {
-                self.give_up(first, because);
+            if let Some(cause) = self.later_word(first, &open[place + 1..]) {
+                self.give_up(first, cause);
                 continue;
             }
             let lets_others_go_on = match first.status.phase {
@@ -42,9 +42,9 @@ impl Draft<'_> {
     }
 
     /// Why a plan is not to be carried out any further: somebody has said something else meanwhile.
-    fn later_word(&self, seen: &PlanSeen, later: &[&PlanSeen]) -> Option<Because> {
+    fn later_word(&self, seen: &ObservedPlan, later: &[&ObservedPlan]) -> Option<Cause> {
         let name = &seen.plan.name;
-        let superseded = |detail: String| Some(Because::new(Reason::PlanSuperseded, format!("{name}: {detail}")));
+        let superseded = |detail: String| Some(Cause::new(Reason::PlanSuperseded, format!("{name}: {detail}")));
         let is_begun = seen.status.phase == PlanPhase::Scaling;
         if let Some(later) = later.iter().find(|later| supersedes(&later.plan, &seen.plan, is_begun)) {
             return superseded(format!("the plan {} speaks of the same role or pod", later.plan.name));
@@ -57,19 +57,19 @@ impl Draft<'_> {
     }
 
     /// Begins a plan, if what it is about is there. Whether those after it may go on.
-    fn try_to_begin(&mut self, seen: &PlanSeen) -> bool {
+    fn try_to_begin(&mut self, seen: &ObservedPlan) -> bool {
         match self.check_migrations(&seen.plan) {
             Ok(true) => self.begin_plan(seen),
             Ok(false) => {}
             Err(why) => {
-                self.give_up(seen, Because::new(Reason::PlanRefused, format!("{}: {why}", seen.plan.name)));
+                self.give_up(seen, Cause::new(Reason::PlanRefused, format!("{}: {why}", seen.plan.name)));
                 return true;
             }
         }
         false
     }
 
-    fn begin_plan(&mut self, seen: &PlanSeen) {
+    fn begin_plan(&mut self, seen: &ObservedPlan) {
         let name = seen.plan.name.to_string();
         for (role, change) in &seen.plan.roles {
             let Some(target) = self.status.targets.get_mut(role) else { continue };
@@ -78,46 +78,46 @@ impl Draft<'_> {
             }
             if !change.resources.is_empty() {
                 target.resources = change.resources.clone();
-                let seats = self.status.roles.get_mut(role).map(|role| role.seats.values_mut());
-                seats.into_iter().flatten().for_each(|seat| seat.resources = Resources::default());
+                let slots = self.status.roles.get_mut(role).map(|role| role.slots.values_mut());
+                slots.into_iter().flatten().for_each(|slot| slot.resources = Resources::default());
             }
             target.set_by = SetBy::Plan(name.clone());
             let replicas = counted(target.replicas as usize, "replica");
             let detail = format!("{replicas} of {role}, as the plan {name} says");
-            target.because = Because::new(Reason::SizeFromPlan, detail);
-            let because = target.because.clone();
-            self.tell(because);
+            target.cause = Cause::new(Reason::SizeFromPlan, detail);
+            let cause = target.cause.clone();
+            self.tell(cause);
         }
         self.begin_migrations(&seen.plan);
-        let because = Because::new(Reason::PlanBegun, format!("{name} is carried out"));
-        let status = PlanStatus { phase: PlanPhase::Scaling, because: Some(because), finished_at: None };
+        let cause = Cause::new(Reason::PlanBegun, format!("{name} is carried out"));
+        let status = PlanStatus { phase: PlanPhase::Scaling, cause: Some(cause), finished_at: None };
         self.act(Action::SetPlanStatus { plan: name, status });
     }
 
     /// Why a plan cannot be carried out.
-    fn check_plan(&self, seen: &PlanSeen) -> Result<(), Because> {
-        let refused = |detail| Because::new(Reason::PlanRefused, format!("{}: {detail}", seen.plan.name));
+    fn check_plan(&self, seen: &ObservedPlan) -> Result<(), Cause> {
+        let refused = |detail| Cause::new(Reason::PlanRefused, format!("{}: {detail}", seen.plan.name));
         plan_fits(&seen.plan, self.observed.job).map_err(refused)
     }
 
     /// A plan is done when every role that it names has its pods, and no more, and every pod that is to migrate has.
     /// Whether those after it may go on.
-    fn look_after_plan(&mut self, seen: &PlanSeen) -> bool {
+    fn look_after_plan(&mut self, seen: &ObservedPlan) -> bool {
         let is_sized = seen.plan.roles.keys().all(|name| {
             let role = self.observed.job.roles.iter().find(|role| role.name == *name);
             role.is_none_or(|role| self.has_its_size(role))
         });
         let name = seen.plan.name.to_string();
         match self.migrated(&seen.plan) {
-            Migrated::Never(because) => self.give_up(seen, because),
+            Migrated::Never(cause) => self.give_up(seen, cause),
             Migrated::All if is_sized => {
-                let because = Because::new(Reason::PlanDone, format!("{name}: all pods are as it says"));
-                self.tell(because.clone());
-                self.end_plan(&name, PlanPhase::Succeeded, because);
+                let cause = Cause::new(Reason::PlanDone, format!("{name}: all pods are as it says"));
+                self.tell(cause.clone());
+                self.end_plan(&name, PlanPhase::Succeeded, cause);
                 return false;
             }
-            Migrated::NotYet(because) if is_sized && seen.status.because.as_ref() != Some(&because) => {
-                let status = PlanStatus { phase: PlanPhase::Scaling, because: Some(because), finished_at: None };
+            Migrated::NotYet(cause) if is_sized && seen.status.cause.as_ref() != Some(&cause) => {
+                let status = PlanStatus { phase: PlanPhase::Scaling, cause: Some(cause), finished_at: None };
                 self.act(Action::SetPlanStatus { plan: name, status });
             }
             Migrated::All | Migrated::NotYet(_) => {}
@@ -127,27 +127,26 @@ impl Draft<'_> {
 
     fn has_its_size(&self, role: &Role) -> bool {
         let replicas = self.replicas(role);
-        let Some(seats) = self.status.roles.get(&role.name) else { return replicas == 0 };
-        let is_there = |pod: &PodSeen| !pod.deleting && pod.phase != PodPhase::Pending;
+        let Some(slots) = self.status.roles.get(&role.name) else { return replicas == 0 };
+        let is_there = |pod: &ObservedPod| !pod.deleting && pod.phase != PodPhase::Pending;
         let is_filled = |rank: Rank| {
             let pods = self.places.at(&role.name, rank);
             // Nobody takes a place that has come to its end.
-            let fills =
-                |seat: &SeatRecord| seat.end.is_some() || pods.iter().any(|pod| pod.id == seat.id && is_there(pod));
-            seats.seats.get(&rank).is_some_and(fills)
+            let fills = |slot: &Slot| slot.end.is_some() || pods.iter().any(|pod| pod.id == slot.id && is_there(pod));
+            slots.slots.get(&rank).is_some_and(fills)
         };
         let has_surplus = self.places.from(&role.name, Rank(replicas)).next().is_some();
         !has_surplus && (0..replicas).map(Rank).all(is_filled)
     }
 
     /// A plan that is not carried out, or not to its end.
-    fn give_up(&mut self, seen: &PlanSeen, because: Because) {
-        self.tell(because.clone());
-        self.end_plan(seen.plan.name.as_str(), PlanPhase::Failed, because);
+    fn give_up(&mut self, seen: &ObservedPlan, cause: Cause) {
+        self.tell(cause.clone());
+        self.end_plan(seen.plan.name.as_str(), PlanPhase::Failed, cause);
     }
 
-    fn end_plan(&mut self, name: &str, phase: PlanPhase, because: Because) {
-        let status = PlanStatus { phase, because: Some(because), finished_at: Some(self.now) };
+    fn end_plan(&mut self, name: &str, phase: PlanPhase, cause: Cause) {
+        let status = PlanStatus { phase, cause: Some(cause), finished_at: Some(self.now) };
         self.act(Action::SetPlanStatus { plan: name.to_owned(), status });
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flexor_model::{NodeId, Rank, Role, Seat, ServiceScope};
+use flexor_model::{NodeId, PodIdentity, Rank, Role, ServiceScope};
 
-use super::{Action, Draft, ServiceWish};
+use super::{Action, DesiredService, Reconciler};
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     pub(super) fn make_services(&mut self) {
         let observed = self.observed;
         let (mut wanted, replicas) = (BTreeSet::new(), self.all_replicas());
@@ -17,15 +17,15 @@ impl Draft<'_> {
                 ServiceScope::Rank | ServiceScope::Pod => self.replicas(role),
             };
             for rank in (0..ranks).map(Rank) {
-                let id = self.status.roles.get(&role.name).and_then(|seats| seats.seats.get(&rank)).map(|seat| seat.id);
-                let seat = self.seat(role, id.unwrap_or(NodeId(rank.0)), rank, 0, &replicas);
-                let name = rule.name.fill(&seat);
+                let id = self.status.roles.get(&role.name).and_then(|slots| slots.slots.get(&rank)).map(|slot| slot.id);
+                let identity = self.identity(role, id.unwrap_or(NodeId(rank.0)), rank, 0, &replicas);
+                let name = rule.name.fill(&identity);
                 let selector = rule.selector.iter().filter_map(|key| Some((key.clone(), role.naming.labels.get(key)?)));
                 let selector: BTreeMap<String, String> =
-                    selector.map(|(key, pattern)| (key, pattern.fill(&seat))).collect();
+                    selector.map(|(key, pattern)| (key, pattern.fill(&identity))).collect();
                 if !observed.services.contains(&name) {
                     let role = role.name.clone();
-                    self.act(Action::CreateService(ServiceWish { name: name.clone(), role, selector }));
+                    self.act(Action::CreateService(DesiredService { name: name.clone(), role, selector }));
                 }
                 wanted.insert(name);
             }
@@ -39,16 +39,16 @@ impl Draft<'_> {
         self.status.targets.iter().map(|(role, target)| (role.clone(), target.replicas)).collect()
     }
 
-    pub(super) fn seat<'b>(
+    pub(super) fn identity<'b>(
         &'b self,
         role: &'b Role,
         id: NodeId,
         rank: Rank,
         relaunches: u32,
         replicas: &'b BTreeMap<flexor_model::RoleName, u32>,
-    ) -> Seat<'b> {
+    ) -> PodIdentity<'b> {
         let observed = self.observed;
-        Seat {
+        PodIdentity {
             job: &observed.job.name,
             namespace: observed.namespace,
             uid: observed.uid,

@@ -7,7 +7,7 @@ use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
 use serde::{Deserialize, Serialize};
 
 use super::migration::Migration;
-use crate::Because;
+use crate::Cause;
 use crate::nodes::NodeHistory;
 
 /// The status of a job.
@@ -17,7 +17,7 @@ pub struct JobStatus {
     /// How far it is.
     pub phase: Phase,
     /// Why it is so far and not further.
-    pub because: Option<Because>,
+    pub cause: Option<Cause>,
     /// When the controller first saw it.
     pub created_at: Option<Duration>,
     /// When its first worker ran.
@@ -68,7 +68,7 @@ pub struct Target {
     /// What the job said then, to know whether that has changed.
     pub spec_replicas: u32,
     /// Why.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// Who set the size of a role. A person's word pins it.
@@ -90,13 +90,13 @@ pub struct RoleStatus {
     /// How many failures of the whole role were counted.
     pub counted: u32,
     /// Who sits where.
-    pub seats: BTreeMap<Rank, SeatRecord>,
+    pub slots: BTreeMap<Rank, Slot>,
 }
 
 /// One place in a role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SeatRecord {
+pub struct Slot {
     /// The number of the pod that is in it, or will be.
     pub id: NodeId,
     /// That pod was seen, so that its number is used up.
@@ -125,19 +125,19 @@ pub struct SeatRecord {
     pub not_before: Option<Duration>,
     /// Nobody takes it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<SeatEnd>,
+    pub end: Option<SlotEnd>,
 }
 
 /// How a place came to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SeatEnd {
+pub struct SlotEnd {
     /// Its work is done.
     pub succeeded: bool,
     /// The job cannot do without it.
     pub fails_job: bool,
     /// Why.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// How far a plan is.
@@ -147,7 +147,7 @@ pub struct PlanStatus {
     /// How far.
     pub phase: PlanPhase,
     /// Why.
-    pub because: Option<Because>,
+    pub cause: Option<Cause>,
     /// When it was over.
     pub finished_at: Option<Duration>,
 }
@@ -180,7 +180,7 @@ impl PlanPhase {
     }
 }
 
-impl SeatRecord {
+impl Slot {
     /// A place that nobody has been in.
     pub(super) fn new(id: NodeId) -> Self {
         Self {

@@ -2,20 +2,20 @@
 
 use flexor_model::{Rank, Reason, Role, RoleName};
 
-use super::{Action, Draft, PodSeen, counted};
-use crate::Because;
+use super::{Action, ObservedPod, Reconciler, counted};
+use crate::Cause;
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     /// The role has become smaller: the highest ranks go.
     pub(super) fn take_away_surplus(&mut self, role: &Role) {
         let replicas = self.replicas(role);
-        let surplus: Vec<&PodSeen> = self.places.from(&role.name, Rank(replicas)).rev().collect();
+        let surplus: Vec<&ObservedPod> = self.places.from(&role.name, Rank(replicas)).rev().collect();
         for pod in surplus.into_iter().filter(|pod| !pod.deleting) {
             let detail = format!("{} is to have {}", role.name, counted(replicas as usize, "replica"));
-            self.delete(pod, Because::new(Reason::NodeRemoved, detail));
+            self.delete(pod, Cause::new(Reason::NodeRemoved, detail));
         }
-        if let Some(seats) = self.status.roles.get_mut(&role.name) {
-            seats.seats.retain(|rank, _| rank.0 < replicas);
+        if let Some(slots) = self.status.roles.get_mut(&role.name) {
+            slots.slots.retain(|rank, _| rank.0 < replicas);
         }
     }
 
@@ -25,14 +25,14 @@ impl Draft<'_> {
         let is_gone = |name: &&RoleName| roles.iter().all(|role| role.name != **name);
         let gone: Vec<&RoleName> = self.places.roles().filter(is_gone).collect();
         for role in gone {
-            let pods: Vec<&PodSeen> = self.places.of_role(role).rev().collect();
+            let pods: Vec<&ObservedPod> = self.places.of_role(role).rev().collect();
             for pod in pods.into_iter().filter(|pod| !pod.deleting) {
-                self.delete(pod, Because::new(Reason::NodeRemoved, format!("the job has no role {role} any more")));
+                self.delete(pod, Cause::new(Reason::NodeRemoved, format!("the job has no role {role} any more")));
             }
         }
     }
 
-    pub(super) fn delete(&mut self, pod: &PodSeen, because: Because) {
-        self.act(Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone(), because });
+    pub(super) fn delete(&mut self, pod: &ObservedPod, cause: Cause) {
+        self.act(Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone(), cause });
     }
 }

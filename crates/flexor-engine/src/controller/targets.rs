@@ -3,10 +3,10 @@
 use flexor_model::{Quantity, Reason, Resources, Role, RoleKind};
 
 use super::status::{SetBy, Target};
-use super::{Draft, counted};
-use crate::{Because, nodes};
+use super::{Reconciler, counted};
+use crate::{Cause, nodes};
 
-impl Draft<'_> {
+impl Reconciler<'_> {
     /// Takes over the sizes of the description: of roles that have none yet, and of those whose size was edited. Roles
     /// that it has no longer are forgotten.
     pub(super) fn take_over_sizes(&mut self) {
@@ -18,15 +18,15 @@ impl Draft<'_> {
                 Some(target) if target.spec_replicas == initial => target.generation = generation,
                 Some(target) => {
                     let detail = format!("{wanted}, as the job says now");
-                    let because = Because::new(Reason::SizeFromSpec, detail);
+                    let cause = Cause::new(Reason::SizeFromSpec, detail);
                     let resources = target.resources.clone();
-                    *target = of_spec(role, generation, resources, because.clone());
-                    self.tell(because);
+                    *target = of_spec(role, generation, resources, cause.clone());
+                    self.tell(cause);
                 }
                 None => {
                     let detail = format!("{wanted}, as the job says");
-                    let because = Because::new(Reason::SizeFromSpec, detail);
-                    let target = of_spec(role, generation, Resources::default(), because);
+                    let cause = Cause::new(Reason::SizeFromSpec, detail);
+                    let target = of_spec(role, generation, Resources::default(), cause);
                     self.status.targets.insert(role.name.clone(), target);
                 }
             }
@@ -40,14 +40,14 @@ impl Draft<'_> {
     pub(super) fn look_for_places_of_copies(&mut self) {
         let job = self.observed.job;
         let servers = job.roles.iter().filter(|role| role.kind == RoleKind::ParameterServer);
-        for role in servers.filter(|_| job.ps_copies > 1) {
+        for role in servers.filter(|_| job.ps_replication_factor > 1) {
             let before = self.observed.status.targets.get(&role.name).map(|target| target.replicas);
             if self.replicas(role) == 1 && before != Some(1) {
                 let detail = format!(
                     "{} is to have 1 replica: one server has no place for the second copy, and what it keeps is lost with it; give it 2",
                     role.name
                 );
-                self.tell(Because::new(Reason::NoPlaceForCopy, detail));
+                self.tell(Cause::new(Reason::NoPlaceForCopy, detail));
             }
         }
     }
@@ -68,7 +68,7 @@ impl Draft<'_> {
     }
 }
 
-fn of_spec(role: &Role, generation: u64, resources: Resources, because: Because) -> Target {
+fn of_spec(role: &Role, generation: u64, resources: Resources, cause: Cause) -> Target {
     let replicas = role.size.initial();
-    Target { replicas, resources, set_by: SetBy::Spec, generation, spec_replicas: replicas, because }
+    Target { replicas, resources, set_by: SetBy::Spec, generation, spec_replicas: replicas, cause }
 }

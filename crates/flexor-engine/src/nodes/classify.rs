@@ -4,13 +4,13 @@
 //! program may exit with 0. So what happened to the pod is asked first, the program last, and an exit code decides only
 //! where nothing else explains the end.
 
-use super::{Deletion, Exit, ExitKind, Observed, ProgramExit, Verdict};
+use super::{Deletion, Exit, ExitKind, ObservedExit, ProgramExit, Verdict};
 
 /// How much of a root cause is repeated in the words about an end.
 const LONGEST_ERROR: usize = 400;
 
 /// The kind of end that was seen.
-pub fn classify(observed: &Observed) -> Exit {
+pub fn classify(observed: &ObservedExit) -> Exit {
     let (kind, what) = on_purpose(observed)
         .or_else(|| of_the_infrastructure(observed))
         .or_else(|| of_the_masters_verdict(observed))
@@ -29,13 +29,13 @@ pub fn classify(observed: &Observed) -> Exit {
 }
 
 /// The controller took it away, and not because anything was wrong with it.
-fn on_purpose(observed: &Observed) -> Option<(ExitKind, String)> {
+fn on_purpose(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     let ours = observed.deletion == Some(Deletion::Ours) && observed.verdict.is_none();
     ours.then(|| (ExitKind::Removed, "the controller took it away".to_owned()))
 }
 
 /// The cluster or a person ended it. This comes before everything that costs a retry.
-fn of_the_infrastructure(observed: &Observed) -> Option<(ExitKind, String)> {
+fn of_the_infrastructure(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     let of_pod = observed.pod_reason.as_deref().and_then(|word| Some((lost_by_pod_reason(word)?, word)));
     let of_disruption = observed.disruption.as_deref().map(|word| (lost_by_disruption(word), word));
     // The pod's own word is the more exact one where there are both.
@@ -71,7 +71,7 @@ fn lost_by_disruption(word: &str) -> ExitKind {
 }
 
 /// The master found something wrong with it: how the program answered to being ended says nothing.
-fn of_the_masters_verdict(observed: &Observed) -> Option<(ExitKind, String)> {
+fn of_the_masters_verdict(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     let (kind, what) = match observed.verdict? {
         Verdict::Hung => (ExitKind::Hung, "it lives but makes no progress, says the master"),
         Verdict::Unreachable => (ExitKind::MachineLost, "nothing is heard of it, says the master"),
@@ -82,7 +82,7 @@ fn of_the_masters_verdict(observed: &Observed) -> Option<(ExitKind, String)> {
 }
 
 /// Nobody ended it: it ended, or was killed by someone who leaves no word.
-fn of_the_program(observed: &Observed) -> Option<(ExitKind, String)> {
+fn of_the_program(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     if observed.pod_reason.as_deref() == Some("DeadlineExceeded") {
         let what = "the pod ran longer than activeDeadlineSeconds of its template";
         return Some((ExitKind::DeadlineExceeded, what.to_owned()));

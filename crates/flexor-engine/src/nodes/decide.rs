@@ -5,7 +5,7 @@ use std::time::Duration;
 use flexor_model::{Quantity, Reason};
 
 use super::{Cost, Exit, ExitKind, NodeHistory, Rules};
-use crate::Because;
+use crate::Cause;
 
 /// What follows from an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Relaunch {
     /// The memory to ask for, where it is another than before.
     pub memory: Option<Quantity>,
     /// Why.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// Why a node is not started again, and what that means for the job.
@@ -35,7 +35,7 @@ pub struct Final {
     /// What it means for the job.
     pub outcome: Outcome,
     /// Why.
-    pub because: Because,
+    pub cause: Cause,
 }
 
 /// What the last end of a node means for the job.
@@ -53,10 +53,10 @@ pub enum Outcome {
 
 impl Decision {
     /// Why it was decided.
-    pub fn because(&self) -> &Because {
+    pub fn cause(&self) -> &Cause {
         match self {
-            Decision::Relaunch(relaunch) => &relaunch.because,
-            Decision::Final(last) => &last.because,
+            Decision::Relaunch(relaunch) => &relaunch.cause,
+            Decision::Final(last) => &last.cause,
         }
     }
 }
@@ -88,20 +88,20 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
         }
         Cost::TheNode => failed_for_good(exit, rules, exit.kind.reason(), "trying again would change nothing"),
         Cost::TheJob => {
-            let because = Because::new(exit.kind.reason(), exit.detail.clone());
-            Decision::Final(Final { outcome: Outcome::JobFailed, because })
+            let cause = Cause::new(exit.kind.reason(), exit.detail.clone());
+            Decision::Final(Final { outcome: Outcome::JobFailed, cause })
         }
     }
 }
 
 fn done(exit: &Exit) -> Decision {
     let outcome = if exit.kind == ExitKind::Removed { Outcome::Removed } else { Outcome::Succeeded };
-    Decision::Final(Final { outcome, because: Because::new(exit.kind.reason(), exit.detail.clone()) })
+    Decision::Final(Final { outcome, cause: Cause::new(exit.kind.reason(), exit.detail.clone()) })
 }
 
 fn relaunch(exit: &Exit, after: Duration, memory: Option<Quantity>, detail: String) -> Decision {
     let counted = exit.kind.cost() == Cost::Retry;
-    Decision::Relaunch(Relaunch { counted, after, memory, because: Because::new(exit.kind.reason(), detail) })
+    Decision::Relaunch(Relaunch { counted, after, memory, cause: Cause::new(exit.kind.reason(), detail) })
 }
 
 /// The job fails with a node that it cannot do without; else it goes on, and `reason` says why the node is left out.
@@ -110,11 +110,11 @@ fn failed_for_good(exit: &Exit, rules: &Rules, reason: Reason, why: &str) -> Dec
         true => (Outcome::JobFailed, Reason::CriticalNodeFailed),
         false => (Outcome::NodeFailed, reason),
     };
-    let cause = match reason == exit.kind.reason() {
+    let message = match reason == exit.kind.reason() {
         true => format!("{}; {why}", exit.detail),
         false => format!("{exit}; {why}"),
     };
-    Decision::Final(Final { outcome, because: Because::new(reason, cause) })
+    Decision::Final(Final { outcome, cause: Cause::new(reason, message) })
 }
 
 /// Twice the memory that was not enough, without a ceiling: what the cluster cannot give stays pending and says so.

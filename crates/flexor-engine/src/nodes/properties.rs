@@ -12,7 +12,7 @@ fn word(words: &'static [&'static str]) -> impl Strategy<Value = Option<String>>
     option::of(prop_oneof![select(words).prop_map(str::to_owned), "[A-Za-z]{0,12}"])
 }
 
-fn observed() -> impl Strategy<Value = Observed> {
+fn observed() -> impl Strategy<Value = ObservedExit> {
     let codes = prop_oneof![select(vec![0, 1, 2, 14, 128, 134, 137, 139, 143, 201, 202, 247]), any::<i32>()];
     let exit = prop_oneof![codes.prop_map(ProgramExit::Code), any::<i32>().prop_map(ProgramExit::Signal)];
     (
@@ -24,7 +24,7 @@ fn observed() -> impl Strategy<Value = Observed> {
         option::of(select(vec![Verdict::Hung, Verdict::Unreachable, Verdict::Slow, Verdict::CheckFailed])),
         option::of(".{0,500}"),
     )
-        .prop_map(|(exit, container_reason, pod_reason, disruption, deletion, verdict, error)| Observed {
+        .prop_map(|(exit, container_reason, pod_reason, disruption, deletion, verdict, error)| ObservedExit {
             exit,
             container_reason,
             pod_reason,
@@ -36,7 +36,7 @@ fn observed() -> impl Strategy<Value = Observed> {
 }
 
 /// What was seen proves that infrastructure was lost, whatever the program and the master say.
-fn infrastructure_was_lost(observed: &Observed) -> bool {
+fn infrastructure_was_lost(observed: &ObservedExit) -> bool {
     let by_the_pod = ["Evicted", "Preempting", "Preempted", "NodeLost", "Terminated", "OutOfmemory", "OutOfcpu"];
     let taken_on_purpose = observed.deletion == Some(Deletion::Ours) && observed.verdict.is_none();
     let pod_says_so = observed.pod_reason.as_deref().is_some_and(|word| by_the_pod.contains(&word));
@@ -54,7 +54,7 @@ fn rules() -> impl Strategy<Value = Rules> {
 }
 
 /// The ends of one node, each with how long it had run, until nothing is relaunched any more.
-fn ends() -> impl Strategy<Value = Vec<(Observed, Duration)>> {
+fn ends() -> impl Strategy<Value = Vec<(ObservedExit, Duration)>> {
     proptest::collection::vec((observed(), (0_u64..200).prop_map(Duration::from_secs)), 1..40)
 }
 
@@ -72,7 +72,7 @@ proptest! {
             let decision = decide(&history, &exit, ran, &rules);
             let after = history.after(&decision, ran, &rules.back_off);
 
-            prop_assert!(!decision.because().detail.is_empty(), "every decision has a reason");
+            prop_assert!(!decision.cause().message.is_empty(), "every decision has a reason");
             prop_assert!(after.counted <= rules.limit, "no more relaunches count than the limit allows");
             prop_assert!(after.memory >= history.memory, "memory never shrinks");
             if infrastructure_was_lost(&observed) {
@@ -83,7 +83,7 @@ proptest! {
                 Decision::Relaunch(relaunch) => {
                     prop_assert!(relaunch.after <= rules.back_off.longest);
                     prop_assert_eq!(relaunch.counted, after.counted > history.counted);
-                    prop_assert_ne!(relaunch.because.reason.severity(), Severity::Error, "nothing is lost for good");
+                    prop_assert_ne!(relaunch.cause.reason.severity(), Severity::Error, "nothing is lost for good");
                 }
                 Decision::Final(last) => match last.outcome {
                     Outcome::Succeeded | Outcome::Removed => prop_assert_eq!(exit.kind.cost(), Cost::Nothing),
@@ -109,7 +109,7 @@ proptest! {
         rules in rules(),
         code in (1_i32..127).prop_filter("78 says that trying again is of no use", |code| *code != 78),
     ) {
-        let observed = Observed { exit: Some(ProgramExit::Code(code)), ..Observed::default() };
+        let observed = ObservedExit { exit: Some(ProgramExit::Code(code)), ..ObservedExit::default() };
         let mut history = NodeHistory::default();
         let mut relaunches = 0;
         while let decision @ Decision::Relaunch(_) = decide(&history, &classify(&observed), Duration::ZERO, &rules) {

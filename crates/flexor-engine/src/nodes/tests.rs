@@ -33,32 +33,32 @@ impl Story {
         Self::of(&role(RoleKind::Worker), Strategy::AllReduce)
     }
 
-    fn ends(&mut self, observed: &Observed, ran: Duration) -> Decision {
+    fn ends(&mut self, observed: &ObservedExit, ran: Duration) -> Decision {
         let decision = decide(&self.history, &classify(observed), ran, &self.rules);
         self.history = self.history.after(&decision, ran, &self.rules.back_off);
         decision
     }
 
-    fn is_relaunched(&mut self, observed: &Observed) -> Relaunch {
+    fn is_relaunched(&mut self, observed: &ObservedExit) -> Relaunch {
         match self.ends(observed, AN_HOUR) {
             Decision::Relaunch(relaunch) => relaunch,
-            Decision::Final(last) => panic!("{observed:?} was final: {}", last.because),
+            Decision::Final(last) => panic!("{observed:?} was final: {}", last.cause),
         }
     }
 
-    fn is_over(&mut self, observed: &Observed) -> Final {
+    fn is_over(&mut self, observed: &ObservedExit) -> Final {
         match self.ends(observed, AN_HOUR) {
             Decision::Final(last) => last,
-            Decision::Relaunch(relaunch) => panic!("{observed:?} was relaunched: {}", relaunch.because),
+            Decision::Relaunch(relaunch) => panic!("{observed:?} was relaunched: {}", relaunch.cause),
         }
     }
 
     /// So many relaunches that count, then the end.
-    fn is_retried(&mut self, times: u32, observed: &Observed) -> Final {
+    fn is_retried(&mut self, times: u32, observed: &ObservedExit) -> Final {
         for retry in 1..=times {
             let relaunch = self.is_relaunched(observed);
-            assert!(relaunch.counted, "{}", relaunch.because);
-            assert!(relaunch.because.detail.contains(&format!("retry {retry} of {times}")), "{}", relaunch.because);
+            assert!(relaunch.counted, "{}", relaunch.cause);
+            assert!(relaunch.cause.message.contains(&format!("retry {retry} of {times}")), "{}", relaunch.cause);
         }
         self.is_over(observed)
     }
@@ -82,28 +82,28 @@ fn role(kind: RoleKind) -> Role {
     }
 }
 
-fn exit(code: i32) -> Observed {
-    Observed { exit: Some(ProgramExit::Code(code)), ..Observed::default() }
+fn exit(code: i32) -> ObservedExit {
+    ObservedExit { exit: Some(ProgramExit::Code(code)), ..ObservedExit::default() }
 }
 
-fn out_of_memory() -> Observed {
-    Observed { container_reason: Some("OOMKilled".to_owned()), ..exit(137) }
+fn out_of_memory() -> ObservedExit {
+    ObservedExit { container_reason: Some("OOMKilled".to_owned()), ..exit(137) }
 }
 
-fn pod_says(word: &str) -> Observed {
-    Observed { pod_reason: Some(word.to_owned()), ..exit(1) }
+fn pod_says(word: &str) -> ObservedExit {
+    ObservedExit { pod_reason: Some(word.to_owned()), ..exit(1) }
 }
 
-fn disrupted(word: &str) -> Observed {
-    Observed { disruption: Some(word.to_owned()), ..exit(1) }
+fn disrupted(word: &str) -> ObservedExit {
+    ObservedExit { disruption: Some(word.to_owned()), ..exit(1) }
 }
 
-fn deleted_by(whom: Deletion) -> Observed {
-    Observed { deletion: Some(whom), ..exit(1) }
+fn deleted_by(whom: Deletion) -> ObservedExit {
+    ObservedExit { deletion: Some(whom), ..exit(1) }
 }
 
-fn found(verdict: Verdict) -> Observed {
-    Observed { deletion: Some(Deletion::Ours), verdict: Some(verdict), ..exit(137) }
+fn found(verdict: Verdict) -> ObservedExit {
+    ObservedExit { deletion: Some(Deletion::Ours), verdict: Some(verdict), ..exit(137) }
 }
 
 fn quantity(text: &str) -> Quantity {
@@ -112,8 +112,8 @@ fn quantity(text: &str) -> Quantity {
 
 #[test]
 fn every_end_has_its_kind() {
-    let signal = |number| Observed { exit: Some(ProgramExit::Signal(number)), ..Observed::default() };
-    let container = |word: &str| Observed { container_reason: Some(word.to_owned()), ..Observed::default() };
+    let signal = |number| ObservedExit { exit: Some(ProgramExit::Signal(number)), ..ObservedExit::default() };
+    let container = |word: &str| ObservedExit { container_reason: Some(word.to_owned()), ..ObservedExit::default() };
     let cases = [
         (exit(0), ExitKind::Succeeded),
         (exit(1), ExitKind::ProgramError),
@@ -147,7 +147,7 @@ fn every_end_has_its_kind() {
         (pod_says("SomethingElse"), ExitKind::ProgramError),
         (deleted_by(Deletion::Others), ExitKind::Deleted),
         (deleted_by(Deletion::Ours), ExitKind::Removed),
-        (Observed::default(), ExitKind::Deleted),
+        (ObservedExit::default(), ExitKind::Deleted),
         (found(Verdict::Hung), ExitKind::Hung),
         (found(Verdict::Unreachable), ExitKind::MachineLost),
         (found(Verdict::Slow), ExitKind::Slow),
@@ -171,15 +171,15 @@ fn a_launcher_that_exits_with_1_because_its_pod_is_taken_away_costs_no_retry() {
 
 #[test]
 fn a_pod_that_ends_with_0_because_it_is_taken_away_has_not_succeeded() {
-    let observed = Observed { disruption: Some("PreemptionByScheduler".to_owned()), ..exit(0) };
-    assert_eq!(Story::of_worker().is_relaunched(&observed).because.reason, Reason::Preempted);
+    let observed = ObservedExit { disruption: Some("PreemptionByScheduler".to_owned()), ..exit(0) };
+    assert_eq!(Story::of_worker().is_relaunched(&observed).cause.reason, Reason::Preempted);
 }
 
 #[test]
 fn exit_1_is_retried_to_the_limit() {
     let last = Story::of_worker().is_retried(3, &exit(1));
-    assert_eq!((last.outcome, last.because.reason), (Outcome::NodeFailed, Reason::RetriesExhausted));
-    assert_eq!(last.because.detail, "ProgramError: exit code 1; all retries are used up, 3 of 3");
+    assert_eq!((last.outcome, last.cause.reason), (Outcome::NodeFailed, Reason::RetriesExhausted));
+    assert_eq!(last.cause.message, "ProgramError: exit code 1; all retries are used up, 3 of 3");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn an_all_reduce_oom_is_retried_with_more_memory() {
         .map(|_| story.is_relaunched(&out_of_memory()).memory.map_or_else(String::new, |memory| memory.to_string()))
         .collect();
     assert_eq!(asked, ["24Gi", "48Gi", "96Gi"], "no clamp of 8Gi a time, no ceiling of 64Gi");
-    assert_eq!(story.is_over(&out_of_memory()).because.reason, Reason::RetriesExhausted);
+    assert_eq!(story.is_over(&out_of_memory()).cause.reason, Reason::RetriesExhausted);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn exit_codes_that_torchelastic_calls_permanent_are_retried_to_the_backoff_limit
     for code in [1, 2, 126, 127, 128, 139] {
         let role = Role { failures: FailureBudget::PerRole(3), ..role(RoleKind::Worker) };
         let last = Story::of(&role, Strategy::AllReduce).is_retried(3, &exit(code));
-        assert!(last.because.detail.contains(&format!("exit code {code}")), "{}", last.because);
+        assert!(last.cause.message.contains(&format!("exit code {code}")), "{}", last.cause);
     }
 }
 
@@ -238,32 +238,32 @@ fn a_limit_of_0_means_no_retry_but_losses_are_still_made_good() {
 
 #[test]
 fn a_program_that_says_so_is_not_tried_again() {
-    let told = Observed { error: Some("no such column".to_owned()), ..exit(78) };
+    let told = ObservedExit { error: Some("no such column".to_owned()), ..exit(78) };
     let said = "exit code 78; no such column; trying again would change nothing";
     let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&told);
-    assert_eq!((last.outcome, last.because.to_string()), (Outcome::NodeFailed, format!("ProgramRefused: {said}")));
+    assert_eq!((last.outcome, last.cause.to_string()), (Outcome::NodeFailed, format!("ProgramRefused: {said}")));
     let last = Story::of(&role(RoleKind::Chief), Strategy::ParameterServer).is_over(&told);
     let critical = format!("CriticalNodeFailed: ProgramRefused: {said}");
-    assert_eq!((last.outcome, last.because.to_string()), (Outcome::JobFailed, critical));
+    assert_eq!((last.outcome, last.cause.to_string()), (Outcome::JobFailed, critical));
 }
 
 #[test]
 fn what_can_never_run_is_not_tried_again() {
-    let observed = Observed {
+    let observed = ObservedExit {
         container_reason: Some("CreateContainerError".to_owned()),
         error: Some("no command".to_owned()),
-        ..Observed::default()
+        ..ObservedExit::default()
     };
     let last = Story::of(&role(RoleKind::Worker), Strategy::AllReduce).is_over(&observed);
-    assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CannotRun));
-    assert!(last.because.detail.contains("no command"), "{}", last.because);
+    assert_eq!((last.outcome, last.cause.reason), (Outcome::JobFailed, Reason::CannotRun));
+    assert!(last.cause.message.contains("no command"), "{}", last.cause);
 }
 
 #[test]
 fn a_critical_node_takes_the_job_with_it() {
     for kind in [RoleKind::Chief, RoleKind::ParameterServer, RoleKind::Evaluator, RoleKind::Master] {
         let last = Story::of(&role(kind), Strategy::ParameterServer).is_retried(3, &exit(1));
-        assert_eq!((last.outcome, last.because.reason), (Outcome::JobFailed, Reason::CriticalNodeFailed), "{kind:?}");
+        assert_eq!((last.outcome, last.cause.reason), (Outcome::JobFailed, Reason::CriticalNodeFailed), "{kind:?}");
     }
 }
 
@@ -306,7 +306,7 @@ fn a_crash_loop_waits_longer_each_time_and_a_good_run_ends_it() {
     story.rules.limit = u32::MAX;
     let mut wait = |ran| match story.ends(&exit(1), ran) {
         Decision::Relaunch(relaunch) => relaunch.after.as_secs(),
-        Decision::Final(last) => panic!("{}", last.because),
+        Decision::Final(last) => panic!("{}", last.cause),
     };
     assert_eq!([(); 10].map(|()| wait(A_MOMENT)), [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
     assert_eq!([wait(AN_HOUR), wait(A_MOMENT), wait(A_MOMENT)], [1, 1, 2]);
@@ -317,7 +317,7 @@ fn a_loss_is_made_good_at_once_and_only_who_is_lost_as_soon_as_it_starts_waits()
     let mut story = Story::of_worker();
     let mut wait = |ran| match story.ends(&pod_says("OutOfcpu"), ran) {
         Decision::Relaunch(relaunch) => relaunch.after.as_secs(),
-        Decision::Final(last) => panic!("{}", last.because),
+        Decision::Final(last) => panic!("{}", last.cause),
     };
     assert_eq!([wait(A_MOMENT), wait(A_MOMENT), wait(A_MOMENT)], [0, 0, 0], "however often");
     assert_eq!([wait(AN_HOUR), wait(AT_ONCE), wait(AT_ONCE), wait(AT_ONCE)], [0, 0, 1, 2]);
@@ -327,12 +327,12 @@ fn a_loss_is_made_good_at_once_and_only_who_is_lost_as_soon_as_it_starts_waits()
 #[test]
 fn the_root_cause_that_the_program_left_behind_is_told_on_one_short_line() {
     let error = format!("RuntimeError:\n  no such file\u{7} {}", "x".repeat(1000));
-    let told = classify(&Observed { error: Some(error), ..exit(1) }).detail;
+    let told = classify(&ObservedExit { error: Some(error), ..exit(1) }).detail;
     assert!(told.starts_with("exit code 1; RuntimeError: no such file xxx"), "{told}");
     assert!(told.ends_with('…') && told.chars().count() < 430, "{told}");
-    let evicted = Observed { error: Some("b is more important".to_owned()), ..pod_says("Preempted") };
+    let evicted = ObservedExit { error: Some("b is more important".to_owned()), ..pod_says("Preempted") };
     assert_eq!(classify(&evicted).to_string(), "Preempted: the cluster says Preempted; b is more important");
-    let stale = classify(&Observed { error: Some("an earlier failure".to_owned()), ..exit(0) });
+    let stale = classify(&ObservedExit { error: Some("an earlier failure".to_owned()), ..exit(0) });
     assert_eq!(stale.to_string(), "ProgramSucceeded: exit code 0");
 }
 

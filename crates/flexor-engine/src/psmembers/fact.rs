@@ -6,7 +6,7 @@ use flexor_model::PsEpoch;
 use serde::{Deserialize, Serialize};
 
 use super::map::{Partition, Seat};
-use crate::because::Because;
+use crate::cause::Cause;
 
 /// Something that was decided. Each must be durable before anybody acts on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +23,14 @@ pub enum Fact {
         /// What has changed.
         seats: Vec<(Partition, Seat)>,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// Every partition went back to where it began anew: the data has to go back with them.
     Rewound {
         /// To which checkpoint; to the beginning without one.
         checkpoint: Option<u64>,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// A checkpoint is begun; its number is used up, whatever becomes of it.
     Saving {
@@ -52,7 +52,7 @@ pub enum Fact {
         /// Its number.
         checkpoint: u64,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// Updates that a client was answered for were lost when a partition began again.
     Lost {

@@ -8,7 +8,7 @@ use flexor_model::Reason;
 use super::fact::Fact;
 use super::map::{Partition, Seat, Source};
 use super::server::ServerId;
-use super::{Because, PsMembers, balance};
+use super::{Cause, PsMembers, balance};
 use crate::natural_order;
 
 /// How long a server that lost its session has to come back, if nobody says that it is gone: then copies take over.
@@ -37,12 +37,12 @@ impl PsMembers {
     }
 
     /// A server is gone for good, as the controller says.
-    pub fn gone(&mut self, server: &ServerId, because: &Because, now: Duration, facts: &mut Vec<Fact>) {
+    pub fn gone(&mut self, server: &ServerId, cause: &Cause, now: Duration, facts: &mut Vec<Fact>) {
         self.clock.advance(now);
         if self.present_mut(server).is_some() {
             self.present.remove(&server.name);
         }
-        self.replace_lost(because, facts);
+        self.replace_lost(cause, facts);
         self.settle(facts);
     }
 
@@ -65,9 +65,8 @@ impl PsMembers {
         if seats.is_empty() {
             return;
         }
-        let because =
-            Because::new(Reason::CopyUnreachable, format!("{owner} cannot reach {backup}, which keeps a copy"));
-        self.map_anew(seats, because, facts);
+        let cause = Cause::new(Reason::CopyUnreachable, format!("{owner} cannot reach {backup}, which keeps a copy"));
+        self.map_anew(seats, cause, facts);
         self.settle(facts);
     }
 
@@ -85,12 +84,11 @@ impl PsMembers {
         });
         let absent: Vec<(ServerId, Duration)> = away.filter(|(_, until)| now >= *until).collect();
         for (server, until) in absent {
-            let because =
-                Because::new(Reason::ServerLost, format!("{server} lost its connection and did not come back"));
-            self.replace(|other| *other != server, Alone::Waits, &because, facts);
+            let cause = Cause::new(Reason::ServerLost, format!("{server} lost its connection and did not come back"));
+            self.replace(|other| *other != server, Alone::Waits, &cause, facts);
             if now >= until + WAIT_FOR_REPLACEMENT || self.keeps_nothing(&server.name) {
                 self.present.remove(&server.name);
-                self.replace_lost(&because, facts);
+                self.replace_lost(&cause, facts);
                 // It was waited for.
                 self.orphaned_at = self.orphaned_at.map(|since| since.min(until));
             }
@@ -98,15 +96,15 @@ impl PsMembers {
     }
 
     /// Takes servers that are not here out of the map: backups take over at once.
-    pub(super) fn replace_lost(&mut self, because: &Because, facts: &mut Vec<Fact>) {
+    pub(super) fn replace_lost(&mut self, cause: &Cause, facts: &mut Vec<Fact>) {
         let here: BTreeSet<ServerId> = self.present().collect();
-        self.replace(|server| here.contains(server), Alone::Orphaned, because, facts);
+        self.replace(|server| here.contains(server), Alone::Orphaned, cause, facts);
         let orphans = self.map.seats.iter().any(|seat| seat.owner.is_none());
         self.orphaned_at = orphans.then(|| self.orphaned_at.unwrap_or(self.clock.now()));
     }
 
     /// Takes servers that are not `here` out of the map where somebody who is has the same.
-    fn replace(&mut self, here: impl Fn(&ServerId) -> bool, alone: Alone, because: &Because, facts: &mut Vec<Fact>) {
+    fn replace(&mut self, here: impl Fn(&ServerId) -> bool, alone: Alone, cause: &Cause, facts: &mut Vec<Fact>) {
         let mut seats = Vec::new();
         for (partition, seat) in self.map.iter() {
             let owner = seat.owner.clone().filter(&here);
@@ -131,7 +129,7 @@ impl PsMembers {
             }
         }
         if !seats.is_empty() {
-            self.map_anew(seats, because.clone(), facts);
+            self.map_anew(seats, cause.clone(), facts);
         }
     }
 
@@ -172,14 +170,14 @@ impl PsMembers {
         let seats: Vec<(Partition, Seat)> = self.map.iter().filter_map(begin_again).collect();
         let lost = self.unowned();
         let all = if rewinds { "; all others go back with them" } else { "" };
-        let because = Because::new(
+        let cause = Cause::new(
             Reason::PartitionsRestored,
             format!("{lost} partitions were lost and begin again from {from}{all}"),
         );
-        self.map_anew(seats, because.clone(), facts);
+        self.map_anew(seats, cause.clone(), facts);
         if rewinds {
             let checkpoint = self.checkpoints.last().map(|latest| latest.number);
-            self.decide(Fact::Rewound { checkpoint, because }, facts);
+            self.decide(Fact::Rewound { checkpoint, cause }, facts);
         }
     }
 

@@ -19,7 +19,7 @@ use super::balance::{self, Aim};
 use super::fact::Fact;
 use super::map::{Partition, Seat};
 use super::server::ServerId;
-use super::{Because, PsMembers};
+use super::{Cause, PsMembers};
 
 /// How many partitions are under way at a time: what is copied at once is held twice.
 const AT_ONCE: usize = 16;
@@ -236,7 +236,7 @@ impl PsMembers {
                 "{} copies are given up: the server that has them is to leave, and no other is there",
                 seats.len()
             );
-            self.map_anew(seats, Because::new(Reason::PartitionsMoved, detail), facts);
+            self.map_anew(seats, Cause::new(Reason::PartitionsMoved, detail), facts);
         }
     }
 
@@ -266,9 +266,8 @@ impl PsMembers {
         for (partition, _) in &seats {
             self.moves.remove(partition);
         }
-        let because =
-            Because::new(Reason::PartitionsMoved, format!("{} partitions are where they should be", seats.len()));
-        self.map_anew(seats, because, facts);
+        let cause = Cause::new(Reason::PartitionsMoved, format!("{} partitions are where they should be", seats.len()));
+        self.map_anew(seats, cause, facts);
         true
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::fact::Fact;
 use super::map::{Origin, Partition, Seat, Source};
 use super::server::ServerId;
-use super::{Because, Mode, PsMembers};
+use super::{Cause, Mode, PsMembers};
 
 /// How long moves that are under way may make no progress, before the attempt is given up.
 const STILL_LIMIT: Duration = Duration::from_secs(30);
@@ -221,10 +221,10 @@ impl PsMembers {
     }
 
     /// A server cannot write what it should.
-    pub fn not_saved(&mut self, number: u64, because: Because, now: Duration, facts: &mut Vec<Fact>) {
+    pub fn not_saved(&mut self, number: u64, cause: Cause, now: Duration, facts: &mut Vec<Fact>) {
         self.clock.advance(now);
         if self.saving.as_ref().is_some_and(|saving| saving.number == number) {
-            self.give_up_saving(because);
+            self.give_up_saving(cause);
         }
         self.settle(facts);
     }
@@ -240,9 +240,9 @@ impl PsMembers {
         facts: &mut Vec<Fact>,
     ) {
         self.clock.advance(now);
-        let because = Because::new(Reason::CheckpointDamaged, format!("checkpoint {number} cannot be read: {why}"));
+        let cause = Cause::new(Reason::CheckpointDamaged, format!("checkpoint {number} cannot be read: {why}"));
         if self.checkpoints.iter().any(|known| known.number == number) {
-            self.decide(Fact::Spoiled { checkpoint: number, because: because.clone() }, facts);
+            self.decide(Fact::Spoiled { checkpoint: number, cause: cause.clone() }, facts);
         }
         let is_of_it = |seat: &Seat| seat.origin.source == Source::Checkpoint(number);
         let seats = partitions.iter().filter_map(|partition| Some((*partition, self.map.seat(*partition)?)));
@@ -256,7 +256,7 @@ impl PsMembers {
             .collect();
         if !seats.is_empty() {
             let is_lost = seats.iter().any(|(_, seat)| seat.owner.is_none());
-            self.map_anew(seats, because, facts);
+            self.map_anew(seats, cause, facts);
             if is_lost {
                 self.orphaned_at = Some(self.orphaned_at.unwrap_or(self.clock.now()));
             }
@@ -299,7 +299,7 @@ impl PsMembers {
         let seats: Vec<(Partition, Seat)> = seats.collect();
         if !seats.is_empty() {
             let detail = format!("checkpoint {number} cannot be read by {server}, and is read again: {why}");
-            self.map_anew(seats, Because::new(Reason::CheckpointUnread, detail), facts);
+            self.map_anew(seats, Cause::new(Reason::CheckpointUnread, detail), facts);
         }
         self.settle(facts);
     }
@@ -326,7 +326,7 @@ impl PsMembers {
     }
 
     /// Why the last attempt failed, if it did.
-    pub fn unsaved(&self) -> Option<&Because> {
+    pub fn unsaved(&self) -> Option<&Cause> {
         self.unsaved.as_ref()
     }
 
@@ -350,7 +350,7 @@ impl PsMembers {
             }
         };
         if let Some(why) = failure {
-            self.give_up_saving(Because::new(Reason::CheckpointFailed, why));
+            self.give_up_saving(Cause::new(Reason::CheckpointFailed, why));
         }
     }
 
@@ -390,9 +390,9 @@ impl PsMembers {
         Origin { number: seat.origin.number + 1, source: self.source() }
     }
 
-    fn give_up_saving(&mut self, because: Because) {
+    fn give_up_saving(&mut self, cause: Cause) {
         self.saving = None;
-        self.unsaved = Some(because);
+        self.unsaved = Some(cause);
     }
 
     fn owners(&self) -> BTreeSet<ServerId> {

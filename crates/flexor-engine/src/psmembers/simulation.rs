@@ -135,8 +135,8 @@ impl Simulation {
     fn kill(&mut self, id: &ServerId) {
         self.servers.remove(id);
         if self.dice.roll(2) == 0 {
-            let because = Because::new(Reason::ServerLost, "killed");
-            self.act(|members, _, now, facts| members.gone(id, &because, now, facts));
+            let cause = Cause::new(Reason::ServerLost, "killed");
+            self.act(|members, _, now, facts| members.gone(id, &cause, now, facts));
         } else {
             self.act(|members, _, now, _| members.session_lost(id, now));
         }

@@ -41,8 +41,8 @@ impl Story {
     }
 
     pub(super) fn dies(&mut self, name: &str) {
-        let because = Because::new(Reason::ServerLost, format!("{name} was killed"));
-        self.members.gone(&server(name), &because, self.now, &mut self.facts);
+        let cause = Cause::new(Reason::ServerLost, format!("{name} was killed"));
+        self.members.gone(&server(name), &cause, self.now, &mut self.facts);
     }
 
     pub(super) fn waits(&mut self, seconds: u64) {
@@ -88,8 +88,8 @@ impl Story {
 
     pub(super) fn reasons(&self) -> Vec<Reason> {
         let reason = |fact: &Fact| match fact {
-            Fact::Mapped { because, .. } | Fact::Rewound { because, .. } | Fact::Spoiled { because, .. } => {
-                Some(because.reason)
+            Fact::Mapped { cause, .. } | Fact::Rewound { cause, .. } | Fact::Spoiled { cause, .. } => {
+                Some(cause.reason)
             }
             Fact::Declared { .. }
             | Fact::Saving { .. }

@@ -7,21 +7,21 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::ranks::{self, Candidate};
-use super::{Because, Fact, MemberId, Place, Rendezvous};
+use super::{Cause, Fact, MemberId, Place, Rendezvous};
 
 /// What is to be done about the forming round.
 enum Verdict {
     /// Nothing asks for a round.
     Stands,
     /// Not yet; `enough` if only time or others are missing, not nodes.
-    Wait { because: Because, enough: bool },
+    Wait { cause: Cause, enough: bool },
     /// Now, with this many.
-    Complete { size: u32, because: Because },
+    Complete { size: u32, cause: Cause },
 }
 
 impl Rendezvous {
     /// Why things are as they are: what a forming round waits for, or that the world stands.
-    pub fn standing(&self) -> Because {
+    pub fn standing(&self) -> Cause {
         if let Some(closed) = &self.closed {
             return closed.clone();
         }
@@ -32,11 +32,11 @@ impl Rendezvous {
                 }
                 Some(world) => {
                     let (size, round) = (world.members.len(), world.round);
-                    Because::new(Reason::WorldStands, format!("{size} nodes train in round {round}"))
+                    Cause::new(Reason::WorldStands, format!("{size} nodes train in round {round}"))
                 }
-                None => Because::new(Reason::WaitingForMinimum, format!("0 of {} nodes are here", self.settings.min)),
+                None => Cause::new(Reason::WaitingForMinimum, format!("0 of {} nodes are here", self.settings.min)),
             },
-            Verdict::Wait { because, .. } | Verdict::Complete { because, .. } => because,
+            Verdict::Wait { cause, .. } | Verdict::Complete { cause, .. } => cause,
         }
     }
 
@@ -50,7 +50,7 @@ impl Rendezvous {
             Verdict::Wait { enough: true, .. } => {
                 self.enough_since.get_or_insert(self.clock.now());
             }
-            Verdict::Complete { size, because } => self.complete(size, because, facts),
+            Verdict::Complete { size, cause } => self.complete(size, cause, facts),
         }
     }
 
@@ -80,15 +80,15 @@ impl Rendezvous {
         }
         let here = census.joined + census.spare;
         let Some(size) = self.settings.world_of(here.min(self.limit())) else {
-            return Verdict::Wait { because: self.why_too_few(here), enough: false };
+            return Verdict::Wait { cause: self.why_too_few(here), enough: false };
         };
         if let Some(expected) = self.expected
             && census.joined >= expected
             && (!self.awaits_survivors() || self.survivors_here() >= expected)
             && self.settings.world_of(expected).is_some()
         {
-            let because = Because::new(Reason::ExpectedReached, format!("all {expected} expected nodes have joined"));
-            return Verdict::Complete { size, because };
+            let cause = Cause::new(Reason::ExpectedReached, format!("all {expected} expected nodes have joined"));
+            return Verdict::Complete { size, cause };
         }
         if self.awaits_survivors() { self.judge_with_survivors(size) } else { self.judge_of_those_here(size) }
     }
@@ -98,78 +98,77 @@ impl Rendezvous {
         let missing = self.census.world + self.census.away;
         if self.waited_for(self.settings.straggler_limit) {
             let limit = self.settings.straggler_limit;
-            let because = format!("{missing} nodes are alive but did not come within {limit:?}");
-            return Verdict::Complete { size, because: Because::new(Reason::StragglerLeftOut, because) };
+            let cause = format!("{missing} nodes are alive but did not come within {limit:?}");
+            return Verdict::Complete { size, cause: Cause::new(Reason::StragglerLeftOut, cause) };
         }
-        Verdict::Wait { because: self.waiting_for_members(), enough: true }
+        Verdict::Wait { cause: self.waiting_for_members(), enough: true }
     }
 
-    fn why_too_few(&self, here: u32) -> Because {
+    fn why_too_few(&self, here: u32) -> Cause {
         if self.awaits_survivors() {
             return self.waiting_for_members();
         }
-        Because::new(Reason::WaitingForMinimum, format!("{here} of at least {} nodes are here", self.settings.min))
+        Cause::new(Reason::WaitingForMinimum, format!("{here} of at least {} nodes are here", self.settings.min))
     }
 
-    fn waiting_for_members(&self) -> Because {
+    fn waiting_for_members(&self) -> Cause {
         let missing = self.census.world + self.census.away;
         let detail = format!("{missing} nodes of the last world are alive and have not joined again");
-        Because::new(Reason::WaitingForMembers, detail)
+        Cause::new(Reason::WaitingForMembers, detail)
     }
 
     /// Everyone alive is here; others may come.
     fn judge_of_those_here(&self, size: u32) -> Verdict {
         let greatest = self.settings.world_of(self.limit());
         if Some(size) == greatest {
-            let because = format!("{size} nodes have joined, which is the most there may be");
-            return Verdict::Complete { size, because: Because::new(Reason::MaximumReached, because) };
+            let cause = format!("{size} nodes have joined, which is the most there may be");
+            return Verdict::Complete { size, cause: Cause::new(Reason::MaximumReached, cause) };
         }
         let first = self.survivors == 0;
         let unknown = first && self.expected.is_none();
         // After the first world a replacement is only waited for once it is announced: training goes on meanwhile.
         let missing = if first { self.missing_nodes() } else { self.announced };
         if !unknown && missing == 0 {
-            let because = format!("all {size} nodes that are alive have joined");
-            return Verdict::Complete { size, because: Because::new(Reason::EveryoneJoined, because) };
+            let cause = format!("all {size} nodes that are alive have joined");
+            return Verdict::Complete { size, cause: Cause::new(Reason::EveryoneJoined, cause) };
         }
         if self.waited_for(self.settings.last_call) {
-            let because =
-                format!("{size} nodes have joined and the last call of {:?} is over", self.settings.last_call);
-            return Verdict::Complete { size, because: Because::new(Reason::LastCallOver, because) };
+            let cause = format!("{size} nodes have joined and the last call of {:?} is over", self.settings.last_call);
+            return Verdict::Complete { size, cause: Cause::new(Reason::LastCallOver, cause) };
         }
-        let because = match missing {
+        let cause = match missing {
             0 => format!("{size} nodes have joined; others may come during the last call"),
             missing => format!("{size} nodes have joined; {missing} more are to come"),
         };
-        Verdict::Wait { because: Because::new(Reason::WaitingForExpected, because), enough: true }
+        Verdict::Wait { cause: Cause::new(Reason::WaitingForExpected, cause), enough: true }
     }
 
     fn waited_for(&self, limit: Duration) -> bool {
         self.enough_since.is_some_and(|since| self.clock.now().saturating_sub(since) >= limit)
     }
 
-    fn complete(&mut self, size: u32, because: Because, facts: &mut Vec<Fact>) {
+    fn complete(&mut self, size: u32, cause: Cause, facts: &mut Vec<Fact>) {
         let mut failures = self.program_failures;
-        let mut cause = self.cause.clone();
+        let mut trigger = self.trigger.clone();
         // Who is slow to come makes it no less a failure; who is not expected any more has not failed.
-        let by_itself = self.census.world + self.census.away == 0 || because.reason == Reason::StragglerLeftOut;
-        if cause.is_none() && self.world.is_some() && by_itself {
+        let by_itself = self.census.world + self.census.away == 0 || cause.reason == Reason::StragglerLeftOut;
+        if trigger.is_none() && self.world.is_some() && by_itself {
             failures += 1;
             let limit = self.settings.max_restarts;
             if failures > limit {
                 let detail = format!("the program failed {failures} times, {limit} restarts are allowed");
-                let because = Because::new(Reason::RestartsExhausted, detail);
-                return self.decide(Fact::Closed { because }, facts);
+                let cause = Cause::new(Reason::RestartsExhausted, detail);
+                return self.decide(Fact::Closed { cause }, facts);
             }
             let detail = format!("no node was lost or joined; failure {failures} of {limit} that are retried");
-            cause = Some(Because::new(Reason::ProgramFailed, detail));
+            trigger = Some(Cause::new(Reason::ProgramFailed, detail));
         }
         self.leave_stragglers_out(facts);
-        let cause = cause.or_else(|| self.cause.clone());
+        let trigger = trigger.or_else(|| self.trigger.clone());
         let members = ranks::assign(self.candidates(), size as usize);
         let round = self.next_round();
-        let cause = cause.filter(|_| self.world.is_some());
-        self.decide(Fact::Completed { round, members, because, cause, program_failures: failures }, facts);
+        let trigger = trigger.filter(|_| self.world.is_some());
+        self.decide(Fact::Completed { round, members, cause, trigger, program_failures: failures }, facts);
     }
 
     /// Those that are alive and not here are not members of anything any more: when they come, they come as newcomers.
@@ -177,8 +176,8 @@ impl Rendezvous {
         let stragglers: Vec<MemberId> =
             self.members().filter(|(_, place)| matches!(place, Place::World | Place::Away)).map(|(id, _)| id).collect();
         for id in stragglers {
-            let because = Because::new(Reason::StragglerLeftOut, "the next round completed without it");
-            self.decide(Fact::Dropped { id, because }, facts);
+            let cause = Cause::new(Reason::StragglerLeftOut, "the next round completed without it");
+            self.decide(Fact::Dropped { id, cause }, facts);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{MemberId, Processes};
-use crate::Because;
+use crate::Cause;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Event {
         /// Who.
         id: MemberId,
         /// How that is known.
-        because: Because,
+        cause: Cause,
     },
     /// How many nodes the world should have, if that is known.
     Expect {

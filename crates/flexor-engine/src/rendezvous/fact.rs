@@ -4,7 +4,7 @@ use flexor_model::Round;
 use serde::{Deserialize, Serialize};
 
 use super::{MemberId, Processes};
-use crate::Because;
+use crate::Cause;
 
 /// Something that was decided. Applying the facts in order to an empty rendezvous gives the same rendezvous again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub enum Fact {
         /// Who.
         id: MemberId,
         /// Why there is none.
-        because: Because,
+        cause: Cause,
         /// What it brings.
         #[serde(default)]
         processes: Processes,
@@ -52,7 +52,7 @@ pub enum Fact {
         /// Who.
         id: MemberId,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// A round is complete.
     Completed {
@@ -61,21 +61,21 @@ pub enum Fact {
         /// Everyone in it, by rank from 0.
         members: Vec<MemberId>,
         /// Why it is complete.
-        because: Because,
+        cause: Cause,
         /// Why there was a round at all, where there was a world before.
-        cause: Option<Because>,
+        trigger: Option<Cause>,
         /// How many times the program has failed so far.
         program_failures: u32,
     },
     /// Nobody can join any more.
     Closed {
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// The run is open again, with no failures counted.
     Reopened {
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// How many nodes are to come is known, or not known any more.
     Expected {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::member::Lease;
-use super::{Because, Fact, MemberId, Place, Rendezvous, ended};
+use super::{Cause, Fact, MemberId, Place, Rendezvous, ended};
 
 impl Rendezvous {
     pub(super) fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
@@ -24,20 +24,20 @@ impl Rendezvous {
         }
         self.leases_hold_until = earliest;
         for (id, lease) in lost {
-            let because = match lease {
+            let cause = match lease {
                 Lease::Heard | Lease::ConnectionLost | Lease::Restored if self.closed.is_some() => ended(),
                 Lease::Heard => {
-                    Because::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
+                    Cause::new(Reason::NodeSilent, format!("nothing heard of it for {:?}", self.settings.silence))
                 }
                 Lease::ConnectionLost => {
-                    Because::new(Reason::ConnectionLost, "its connection was lost and did not come back")
+                    Cause::new(Reason::ConnectionLost, "its connection was lost and did not come back")
                 }
                 Lease::Restored => {
                     let grace = self.settings.reconnect_grace;
-                    Because::new(Reason::NotReconnected, format!("it did not come back within {grace:?}"))
+                    Cause::new(Reason::NotReconnected, format!("it did not come back within {grace:?}"))
                 }
             };
-            self.decide(Fact::Dropped { id, because }, facts);
+            self.decide(Fact::Dropped { id, cause }, facts);
         }
     }
 
@@ -62,9 +62,9 @@ impl Rendezvous {
         for name in left {
             let Some((life, _)) = self.members.get(&name) else { continue };
             let id = MemberId::new(name, *life);
-            let because =
-                Because::new(Reason::ConnectionLost, "its connection was lost, and all others of its world met again");
-            self.decide(Fact::Dropped { id, because }, facts);
+            let cause =
+                Cause::new(Reason::ConnectionLost, "its connection was lost, and all others of its world met again");
+            self.decide(Fact::Dropped { id, cause }, facts);
         }
     }
 

@@ -136,8 +136,8 @@ impl Simulation {
                 (Agent::Done, None) if self.machine.is_too_small() => Agent::Outside,
                 (Agent::Done, None) => Agent::Done,
                 (Agent::Done, Some(Place::Joined | Place::Spare | Place::Away)) => {
-                    let because = Because::new(Reason::LauncherGaveUp, "stands aside");
-                    self.feed(Event::Gone { id: id.clone(), because });
+                    let cause = Cause::new(Reason::LauncherGaveUp, "stands aside");
+                    self.feed(Event::Gone { id: id.clone(), cause });
                     Agent::Done
                 }
                 (Agent::Waiting, Some(Place::World)) => Agent::Training(round.expect("a world was completed")),
@@ -174,8 +174,8 @@ impl Simulation {
             3 => {
                 if let Some(name) = some_agent(self) {
                     self.agents.remove(&name);
-                    let because = Because::new(Reason::ConnectionClosed, "killed");
-                    self.feed(Event::Gone { id: MemberId::new(name, 0), because });
+                    let cause = Cause::new(Reason::ConnectionClosed, "killed");
+                    self.feed(Event::Gone { id: MemberId::new(name, 0), cause });
                 }
             }
             4 => {
@@ -291,7 +291,7 @@ impl Simulation {
     }
 
     fn settled(&self) -> Result<(), String> {
-        if self.machine.closed().is_some_and(|because| because.reason == Reason::RunFinished) {
+        if self.machine.closed().is_some_and(|cause| cause.reason == Reason::RunFinished) {
             return Ok(());
         }
         let alive = u32::try_from(self.agents.len()).unwrap();
@@ -313,7 +313,7 @@ impl Simulation {
             return Err(format!("{ghost} is a ghost in the world"));
         }
         match self.machine.restart_wanted() {
-            Some(because) => Err(format!("the world does not stand: {because}")),
+            Some(cause) => Err(format!("the world does not stand: {cause}")),
             None => Ok(()),
         }
     }

@@ -39,7 +39,7 @@ impl Story {
     }
 
     fn lose(&mut self, name: &str) -> Vec<Fact> {
-        self.tell(Event::Gone { id: id(name), because: Because::new(Reason::ConnectionClosed, "closed") })
+        self.tell(Event::Gone { id: id(name), cause: Cause::new(Reason::ConnectionClosed, "closed") })
     }
 
     /// Lets time pass second by second; everyone named is heard in each.
@@ -56,7 +56,7 @@ impl Story {
     }
 
     fn wanted(&self) -> Option<Reason> {
-        self.rendezvous.restart_wanted().map(|because| because.reason)
+        self.rendezvous.restart_wanted().map(|cause| cause.reason)
     }
 }
 
@@ -85,7 +85,7 @@ fn a_first_round_of_unknown_size_makes_a_last_call() {
     assert_eq!(story.rendezvous.standing().reason, Reason::WaitingForExpected);
     assert_eq!(story.wait(29, &["a", "b"]), []);
     let facts = story.wait(1, &["a", "b"]);
-    assert!(matches!(&facts[..], [Fact::Completed { because, .. }] if because.reason == Reason::LastCallOver));
+    assert!(matches!(&facts[..], [Fact::Completed { cause, .. }] if cause.reason == Reason::LastCallOver));
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn a_loss_seen_after_the_survivors_met_still_costs_no_retry() {
     assert_eq!(story.leave_and_join(&["b", "c"]), None, "a is alive as far as we know");
     let facts = story.lose("a");
     assert!(
-        matches!(&facts[..], [Fact::Dropped { .. }, Fact::Completed { cause: Some(cause), program_failures: 0, .. }]
-        if cause.reason == Reason::NodeLost)
+        matches!(&facts[..], [Fact::Dropped { .. }, Fact::Completed { trigger: Some(trigger), program_failures: 0, .. }]
+        if trigger.reason == Reason::NodeLost)
     );
 }
 
@@ -278,7 +278,7 @@ fn rounds_that_only_a_failing_program_explains_are_counted_and_close_the_run() {
         assert_eq!(story.rendezvous.program_failures(), failures);
     }
     assert_eq!(story.leave_and_join(&["a", "b"]), None);
-    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RestartsExhausted));
+    assert_eq!(story.rendezvous.closed().map(|cause| cause.reason), Some(Reason::RestartsExhausted));
     assert_eq!(story.rendezvous.program_failures(), 4, "the one that closed the run is counted too");
 
     story.tell(Event::Reopen);
@@ -291,7 +291,7 @@ fn a_silent_node_is_dropped_and_what_it_says_later_about_the_old_world_does_not_
     let mut story = Story::of(2, 3);
     story.join(&["a", "b", "c"]);
     let facts = story.wait(10, &["a", "b"]);
-    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NodeSilent), "{facts:?}");
+    assert!(matches!(&facts[..], [Fact::Dropped { cause, .. }] if cause.reason == Reason::NodeSilent), "{facts:?}");
     assert_eq!(story.tell(Event::Leave { id: id("c") }), []);
     assert_eq!(story.tell(Event::Close { by: id("c") }), []);
     story.leave_and_join(&["a", "b"]);
@@ -310,7 +310,7 @@ fn a_lost_sidecar_has_a_moment_to_come_back() {
     assert_eq!(story.wait(2, &["b"]), [], "it came back");
     story.tell(Event::ConnectionLost { id: id("a"), grace: second });
     let facts = story.wait(1, &["b"]);
-    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::ConnectionLost));
+    assert!(matches!(&facts[..], [Fact::Dropped { cause, .. }] if cause.reason == Reason::ConnectionLost));
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn after_a_restart_nobody_is_lost_before_the_grace_is_over() {
     story.now = Duration::from_secs(1);
     assert_eq!(story.wait(5, &["a", "b"]), []);
     let facts = story.wait(1, &["a", "b"]);
-    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NotReconnected));
+    assert!(matches!(&facts[..], [Fact::Dropped { cause, .. }] if cause.reason == Reason::NotReconnected));
     assert_eq!(story.rendezvous.world().map(|world| world.round), Some(Round(0)));
 }
 
@@ -347,7 +347,7 @@ fn the_later_life_of_a_node_ends_the_earlier_one() {
     let mut story = Story::of(2, 2);
     story.join(&["a", "b"]);
     let facts = story.tell(Event::Join { id: MemberId::new("a", 2), processes: Processes::default() });
-    assert!(matches!(&facts[0], Fact::Dropped { because, .. } if because.reason == Reason::NodeReplaced));
+    assert!(matches!(&facts[0], Fact::Dropped { cause, .. } if cause.reason == Reason::NodeReplaced));
     assert_eq!(
         story.tell(Event::Join { id: MemberId::new("a", 1), processes: Processes::default() }),
         [],
@@ -364,7 +364,7 @@ fn a_node_that_is_alive_but_never_joins_again_is_left_out_in_the_end() {
     assert_eq!(story.wait(59, &["a", "b", "c"]), []);
     let facts = story.wait(1, &["a", "b", "c"]);
     assert!(
-        matches!(&facts[..], [Fact::Dropped { .. }, Fact::Completed { because, .. }] if because.reason == Reason::StragglerLeftOut),
+        matches!(&facts[..], [Fact::Dropped { .. }, Fact::Completed { cause, .. }] if cause.reason == Reason::StragglerLeftOut),
         "{facts:?}"
     );
 }
@@ -383,7 +383,7 @@ fn a_program_that_fails_is_counted_though_a_node_of_its_world_is_too_slow_to_com
     }
     story.leave_and_join(&["a", "b"]);
     story.wait(60, &["a", "b", "c"]);
-    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RestartsExhausted));
+    assert_eq!(story.rendezvous.closed().map(|cause| cause.reason), Some(Reason::RestartsExhausted));
 }
 
 #[test]
@@ -413,9 +413,9 @@ fn a_closed_run_takes_nobody() {
     story.tell(Event::Close { by: id("a") });
     assert_eq!(story.join(&["c"]), None);
     assert_eq!(story.rendezvous.place_of(&id("c")), None);
-    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::ClosedByNode));
+    assert_eq!(story.rendezvous.closed().map(|cause| cause.reason), Some(Reason::ClosedByNode));
     let facts = story.lose("b");
-    assert!(matches!(&facts[..], [Fact::Dropped { because, .. }] if because.reason == Reason::NodeEnded), "{facts:?}");
+    assert!(matches!(&facts[..], [Fact::Dropped { cause, .. }] if cause.reason == Reason::NodeEnded), "{facts:?}");
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn a_run_is_over_when_every_node_has_finished() {
     story.tell(Event::Finish { id: id("b") });
     assert_eq!((story.wanted(), story.rendezvous.closed()), (None, None), "c still works, and nobody disturbs it");
     story.tell(Event::Finish { id: id("c") });
-    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RunFinished));
+    assert_eq!(story.rendezvous.closed().map(|cause| cause.reason), Some(Reason::RunFinished));
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn a_node_that_is_lost_while_all_others_have_finished_keeps_nobody() {
     story.tell(Event::Finish { id: id("a") });
     story.tell(Event::Finish { id: id("b") });
     story.lose("c");
-    assert_eq!(story.rendezvous.closed().map(|because| because.reason), Some(Reason::RunFinished));
+    assert_eq!(story.rendezvous.closed().map(|cause| cause.reason), Some(Reason::RunFinished));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 
 use super::grant::GrantId;
-use super::{Because, Fact, Shards, WorkerId};
+use super::{Cause, Fact, Shards, WorkerId};
 
 /// How many lives that have ended for good are remembered: long enough for what was under way when they did.
 const REMEMBERED: usize = 1024;
@@ -54,29 +54,23 @@ impl Shards {
         if !self.knows(worker) {
             return;
         }
-        let because = match ending {
-            Ending::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
-            Ending::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
-            Ending::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it had done them")),
+        let cause = match ending {
+            Ending::Lost => Cause::new(Reason::WorkerLost, format!("{worker} was lost")),
+            Ending::Failed => Cause::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
+            Ending::Finished => Cause::new(Reason::WorkerEnded, format!("{worker} ended before it had done them")),
         };
-        self.take_everything(worker, ending, &because, facts);
+        self.take_everything(worker, ending, &cause, facts);
         if self.failed.iter().any(|(known, _)| known == worker) {
             self.decide(Fact::Judged { worker: worker.clone() }, facts);
         }
         self.workers.remove(&worker.name);
     }
 
-    pub(super) fn take_everything(
-        &mut self,
-        worker: &WorkerId,
-        ending: Ending,
-        because: &Because,
-        facts: &mut Vec<Fact>,
-    ) {
+    pub(super) fn take_everything(&mut self, worker: &WorkerId, ending: Ending, cause: &Cause, facts: &mut Vec<Fact>) {
         let grants: Vec<GrantId> = self.grants_of(worker).collect();
         let in_progress: u64 = grants.iter().map(|grant| self.grants[grant].leased.count()).sum();
         for grant in grants {
-            self.take_grant(grant, ending, in_progress, because, facts);
+            self.take_grant(grant, ending, in_progress, cause, facts);
         }
     }
 
@@ -86,7 +80,7 @@ impl Shards {
         grant: GrantId,
         ending: Ending,
         in_progress: u64,
-        because: &Because,
+        cause: &Cause,
         facts: &mut Vec<Fact>,
     ) {
         let Some(held) = self.grants.get(&grant) else { return };
@@ -94,13 +88,13 @@ impl Shards {
         let (dataset, epoch) = (Arc::clone(&held.dataset), held.epoch);
         let suspects = ending == Ending::Failed && !held.in_doubt;
         for batches in unleased.iter() {
-            let because = because.clone();
-            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+            let cause = cause.clone();
+            self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, cause }, facts);
         }
         for batches in leased.iter() {
             let repeated = self.datasets[&dataset].spec.records_in(batches);
-            let because = because.clone();
-            self.decide(Fact::Returned { grant, batches, repeated, suspects, because }, facts);
+            let cause = cause.clone();
+            self.decide(Fact::Returned { grant, batches, repeated, suspects, cause }, facts);
         }
         if suspects
             && in_progress == 1
@@ -117,8 +111,8 @@ impl Shards {
         let failures = blame.and_then(|blame| blame.failures.get(&batch)).copied().unwrap_or(0);
         if failures >= self.settings.quarantine_after {
             let detail = format!("the program failed {failures} times of batch {batch} of epoch {epoch} alone");
-            let because = Because::new(Reason::BatchQuarantined, detail);
-            self.decide(Fact::Quarantined { dataset: Arc::clone(dataset), epoch, batch, because }, facts);
+            let cause = Cause::new(Reason::BatchQuarantined, detail);
+            self.decide(Fact::Quarantined { dataset: Arc::clone(dataset), epoch, batch, cause }, facts);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::grant::{GrantId, Promise};
 use super::position::Position;
 use super::ranges::Batches;
 use super::worker::WorkerId;
-use crate::Because;
+use crate::Cause;
 
 /// Something that was decided. Applying the facts in order to an empty ledger gives the same ledger again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub enum Fact {
         /// They may be what the program failed of, so that they are leased one by one.
         suspects: bool,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// The program of a worker failed in a round; whose fault it was is not known yet.
     Failed {
@@ -103,7 +103,7 @@ pub enum Fact {
         /// Which.
         batch: u64,
         /// Why.
-        because: Because,
+        cause: Cause,
     },
     /// The ledger stands where it stood before; every grant is void.
     Rewound {

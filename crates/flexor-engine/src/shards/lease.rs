@@ -12,7 +12,7 @@ use flexor_model::Reason;
 use super::grant::{GrantId, Promise};
 use super::ranges::Batches;
 use super::worker::WorkerId;
-use super::{Because, Fact, Shards};
+use super::{Cause, Fact, Shards};
 
 /// The most batches that are granted at a time.
 const MOST: u64 = 4096;
@@ -39,7 +39,7 @@ pub enum Leased {
     /// Batches.
     Lease(Lease),
     /// Nothing yet, for this reason.
-    Wait(Because),
+    Wait(Cause),
     /// Nothing any more.
     Finished,
 }
@@ -72,21 +72,21 @@ impl Shards {
         asked: &Asked,
         now: Duration,
         facts: &mut Vec<Fact>,
-    ) -> Result<Leased, Because> {
+    ) -> Result<Leased, Cause> {
         self.clock.advance(now);
         if !self.datasets.contains_key(&asked.dataset) {
             let detail = format!("there is no dataset {}; register it first", asked.dataset);
-            return Err(Because::new(Reason::UnknownDataset, detail));
+            return Err(Cause::new(Reason::UnknownDataset, detail));
         }
         self.admit(worker, facts)?;
         if self.grants_of(worker).any(|grant| self.grants[&grant].in_doubt) {
             let detail = format!("the master was started again; {worker} has to say what it holds");
-            return Err(Because::new(Reason::WorkerInDoubt, detail));
+            return Err(Cause::new(Reason::WorkerInDoubt, detail));
         }
         self.take_back_the_stuck(facts);
         if self.grants_of(worker).any(|grant| self.grants[&grant].alone) {
             let detail = "a batch that the program may have failed of is gone through with no other beside it";
-            return Ok(Leased::Wait(Because::new(Reason::SuspectAlone, detail)));
+            return Ok(Leased::Wait(Cause::new(Reason::SuspectAlone, detail)));
         }
         let grant = match self.unleased_of(worker, asked) {
             Some(grant) => grant,
@@ -101,7 +101,7 @@ impl Shards {
         }
         self.watch(grant);
         self.check(facts);
-        lease.map(Leased::Lease).ok_or_else(|| Because::new(Reason::LeaseVoid, "nothing is left of what was granted"))
+        lease.map(Leased::Lease).ok_or_else(|| Cause::new(Reason::LeaseVoid, "nothing is left of what was granted"))
     }
 
     fn lease_from(&mut self, grant: GrantId, most: u64) -> Option<Lease> {
@@ -174,9 +174,8 @@ impl Shards {
         let (grant, held) = candidates.max_by_key(|(_, held)| held.unleased.count())?;
         let (epoch, half) = (held.epoch, held.unleased.count().div_ceil(2));
         let batches = held.unleased.last(half)?;
-        let because =
-            Because::new(Reason::SharedOut, format!("{worker} has nothing, {} had not begun it", held.worker));
-        self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
+        let cause = Cause::new(Reason::SharedOut, format!("{worker} has nothing, {} had not begun it", held.worker));
+        self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, cause }, facts);
         let count =
             if asked.promise == Promise::Forgets { batches.count.min(asked.batches.max(1)) } else { batches.count };
         Some(Found { epoch, batches: Batches::new(batches.first, count), alone: false })
@@ -212,13 +211,13 @@ impl Shards {
     }
 
     /// Why there is nothing to lease.
-    fn nothing(&self, worker: &WorkerId, asked: &Asked) -> Result<Leased, Because> {
+    fn nothing(&self, worker: &WorkerId, asked: &Asked) -> Result<Leased, Cause> {
         let dataset = &self.datasets[&asked.dataset];
         let unfinished = |number: u32| dataset.epochs.contains_key(&number);
         let over = match asked.epoch {
             Some(epoch) if epoch > dataset.begun => {
                 let detail = format!("epoch {epoch} was asked for, and epoch {} has not begun", dataset.begun);
-                return Err(Because::new(Reason::UnknownEpoch, detail));
+                return Err(Cause::new(Reason::UnknownEpoch, detail));
             }
             Some(epoch) => !unfinished(epoch) && (epoch < dataset.begun || !dataset.spec.has_epoch(epoch)),
             None => dataset.epochs.is_empty(),
@@ -227,14 +226,14 @@ impl Shards {
             return Ok(Leased::Finished);
         }
         let suspects = dataset.epochs.values().any(|epoch| !epoch.suspects.is_empty()) && self.holds_leases(worker);
-        let because = if dataset.spec.steps.is_some() && !suspects {
-            Because::new(Reason::StepNotTaken, "the next step is computed when all of this one is done")
+        let cause = if dataset.spec.steps.is_some() && !suspects {
+            Cause::new(Reason::StepNotTaken, "the next step is computed when all of this one is done")
         } else if suspects {
             let detail = "what is left is suspected, and leased to a worker that has acknowledged all it holds";
-            Because::new(Reason::SuspectAlone, detail)
+            Cause::new(Reason::SuspectAlone, detail)
         } else {
-            Because::new(Reason::OthersHoldTheRest, "other workers have what is left")
+            Cause::new(Reason::OthersHoldTheRest, "other workers have what is left")
         };
-        Ok(Leased::Wait(because))
+        Ok(Leased::Wait(cause))
     }
 }

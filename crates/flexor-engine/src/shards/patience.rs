@@ -10,7 +10,7 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::grant::{Grant, GrantId};
-use super::{Because, Ending, Fact, Settings, Shards, WorkerId};
+use super::{Cause, Ending, Fact, Settings, Shards, WorkerId};
 
 const TIMES: u32 = 3;
 /// What a worker has whose session broke. Whoever started it says sooner what has become of it.
@@ -103,7 +103,7 @@ impl Shards {
             let since = self.workers.get(&worker.name).map_or(held.progress_at, |known| known.pace.progress_at);
             let waited = self.clock.now().saturating_sub(since.min(held.progress_at));
             let detail = format!("{worker} made no progress with lease {grant} for {} s", waited.as_secs());
-            self.take_grant(grant, Ending::Lost, 0, &Because::new(Reason::LeaseExpired, detail), facts);
+            self.take_grant(grant, Ending::Lost, 0, &Cause::new(Reason::LeaseExpired, detail), facts);
             // It may only be slower than it was: the next time it has longer.
             if let Some(known) = self.life_of(&worker) {
                 known.pace.was_stuck(waited, batches);

@@ -8,7 +8,7 @@ use flexor_model::Reason;
 use super::epoch::Epoch;
 use super::position::{DatasetPosition, Position};
 use super::ranges::Ranges;
-use super::{Because, Fact, Shards};
+use super::{Cause, Fact, Shards};
 
 impl Shards {
     /// What is accounted for at this moment. A program that keeps it in its checkpoint can come back to it.
@@ -37,17 +37,17 @@ impl Shards {
 
     /// Goes back to a position: all leases are void, and what was accounted for since then is open again. A dataset that
     /// the position does not know begins anew. Gives how many records that makes open.
-    pub fn restore(&mut self, position: Position, now: Duration, facts: &mut Vec<Fact>) -> Result<u64, Because> {
+    pub fn restore(&mut self, position: Position, now: Duration, facts: &mut Vec<Fact>) -> Result<u64, Cause> {
         self.clock.advance(now);
         for (name, at) in &position.datasets {
             let known = self.datasets.get(name).map(|dataset| &dataset.spec);
             if let Some(spec) = known.filter(|spec| **spec != at.spec) {
                 let (was, is) = (at.spec.described(), spec.described());
                 let detail = format!("{name} is not what it was when the position was taken: {was} then, {is} now");
-                return Err(Because::new(Reason::DatasetChanged, detail));
+                return Err(Cause::new(Reason::DatasetChanged, detail));
             }
             if at.spec.name != *name || !at.is_possible() {
-                return Err(Because::new(Reason::InvalidPosition, format!("the position of {name} cannot be")));
+                return Err(Cause::new(Reason::InvalidPosition, format!("the position of {name} cannot be")));
             }
         }
         let rewound = |shards: &Self| shards.datasets.values().map(|dataset| dataset.rewound).sum::<u64>();

@@ -133,9 +133,9 @@ impl Simulation {
                 }
             }
             Ok(Leased::Wait(_) | Leased::Finished) => {}
-            Err(because) => match because.reason {
+            Err(cause) => match cause.reason {
                 Reason::WorkerInDoubt => self.come_back(&process.id.name),
-                other => panic!("{other}: {because}"),
+                other => panic!("{other}: {cause}"),
             },
         }
     }
@@ -168,8 +168,8 @@ impl Simulation {
                     *self.accepted.entry((lease.epoch, batch)).or_default() += 1;
                 }
             }
-            Err(because) => {
-                assert!(matches!(because.reason, Reason::LeaseVoid | Reason::WorkerReplaced), "{because}");
+            Err(cause) => {
+                assert!(matches!(cause.reason, Reason::LeaseVoid | Reason::WorkerReplaced), "{cause}");
                 now_holds.holds.remove(0);
             }
         }

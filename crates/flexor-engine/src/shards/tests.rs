@@ -27,12 +27,12 @@ impl Story {
         story
     }
 
-    fn register(&mut self, records: u64, epochs: Option<u32>) -> Result<(), Because> {
+    fn register(&mut self, records: u64, epochs: Option<u32>) -> Result<(), Cause> {
         let spec = DatasetSpec::new("d", records, BATCH).unwrap().with_epochs(epochs);
         self.shards.register(spec, &mut self.journal)
     }
 
-    fn ask(&mut self, name: &str, batches: u64, epoch: Option<u32>, promise: Promise) -> Result<Leased, Because> {
+    fn ask(&mut self, name: &str, batches: u64, epoch: Option<u32>, promise: Promise) -> Result<Leased, Cause> {
         let asked = Asked { dataset: "d".into(), batches, epoch, promise };
         self.shards.lease(&worker(name), &asked, self.now, &mut self.journal)
     }
@@ -46,14 +46,14 @@ impl Story {
 
     fn waits(&mut self, name: &str) -> Reason {
         match self.ask(name, 1, None, Promise::Replays).unwrap() {
-            Leased::Wait(because) => because.reason,
+            Leased::Wait(cause) => cause.reason,
             other => panic!("{name} got {other:?}"),
         }
     }
 
     fn acknowledge(&mut self, name: &str, lease: &Lease) -> Result<u64, Reason> {
         let done = self.shards.acknowledge(&worker(name), lease.grant, lease.batches, self.now, &mut self.journal);
-        done.map_err(|because| because.reason)
+        done.map_err(|cause| cause.reason)
     }
 
     /// Seconds pass, each with its tick.
@@ -120,7 +120,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_same_one_is_not() {
     assert_eq!(refused.reason, Reason::DatasetChanged);
     let told = "d is registered with 95 records, batches of 10, 1 epoch, in order, not with 94 records, batches of 10, \
                 1 epoch, in order; register what has changed under another name";
-    assert_eq!(refused.detail, told);
+    assert_eq!(refused.message, told);
 }
 
 #[test]

@@ -17,8 +17,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
 use super::socket::Reach;
-use crate::home::Home;
 use crate::objects::Object;
+use crate::state_dir::StateDir;
 
 /// A thousand pods are some megabytes.
 const LARGEST_ANSWER: usize = 256 << 20;
@@ -27,10 +27,10 @@ const LARGEST_ANSWER: usize = 256 << 20;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody serves there.
-    #[error("no laptop cluster runs in {}{}", home.display(), next_step(left))]
+    #[error("no laptop cluster runs in {}{}", state_dir.display(), next_step(left))]
     NoCluster {
         /// The folder.
-        home: PathBuf,
+        state_dir: PathBuf,
         /// The jobs of one that was killed.
         left: Vec<String>,
     },
@@ -51,7 +51,7 @@ pub enum ClientError {
 #[derive(Debug, Clone)]
 pub struct Client {
     calls: LocalClient<Channel>,
-    home: PathBuf,
+    state_dir: PathBuf,
     /// The way to the socket, for as long as it may be dialled again.
     _reach: Arc<Reach>,
 }
@@ -99,21 +99,21 @@ impl Client {
     /// # Errors
     ///
     /// No cluster runs there, or it is somebody else's.
-    pub async fn connect(home: &Home) -> Result<Self, ClientError> {
-        let socket = home.socket();
-        let nobody = |_| no_cluster(home);
+    pub async fn connect(state_dir: &StateDir) -> Result<Self, ClientError> {
+        let socket = state_dir.socket();
+        let nobody = |_| no_cluster(state_dir);
         let reach = Reach::of(&socket).map_err(nobody)?;
         let path = reach.path().display();
         let endpoint = Endpoint::from_shared(format!("unix:{path}")).map_err(|error| lost(&error))?;
         let channel = endpoint.connect().await.map_err(|error| {
             if nobody_is_there(&error) {
-                no_cluster(home)
+                no_cluster(state_dir)
             } else {
                 ClientError::Lost(format!("{}: {}", socket.display(), in_full(&error)))
             }
         })?;
         let calls = LocalClient::new(channel).max_decoding_message_size(LARGEST_ANSWER);
-        Ok(Self { calls, home: home.path().to_owned(), _reach: Arc::new(reach) })
+        Ok(Self { calls, state_dir: state_dir.path().to_owned(), _reach: Arc::new(reach) })
     }
 
     /// The objects of a resource in a namespace, or in all.
@@ -224,7 +224,7 @@ impl Client {
     /// Why a call was not answered.
     fn refused(&self, status: Status) -> ClientError {
         // It has ended since it was found.
-        if nobody_is_there(&status) { no_cluster(&Home::at(&self.home)) } else { refused(status) }
+        if nobody_is_there(&status) { no_cluster(&StateDir::at(&self.state_dir)) } else { refused(status) }
     }
 }
 
@@ -275,14 +275,15 @@ fn refused(status: Status) -> ClientError {
 }
 
 /// That nobody serves in a folder, and what lies there.
-fn no_cluster(home: &Home) -> ClientError {
-    ClientError::NoCluster { home: home.path().to_owned(), left: home.job_names() }
+fn no_cluster(state_dir: &StateDir) -> ClientError {
+    ClientError::NoCluster { state_dir: state_dir.path().to_owned(), left: state_dir.job_names() }
 }
 
 /// What to do where no cluster runs.
 fn next_step(left: &[String]) -> String {
     if left.is_empty() {
-        return "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home".to_owned();
+        return "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --state-dir"
+            .to_owned();
     }
     let left = left.join(", ");
     format!(
@@ -322,16 +323,18 @@ mod tests {
     #[test]
     fn what_one_that_was_killed_has_left_is_told_with_how_to_go_on() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path());
-        let told = no_cluster(&home).to_string();
+        let state_dir = StateDir::at(folder.path());
+        let told = no_cluster(&state_dir).to_string();
         assert!(
-            told.ends_with("; start one with `flexor local up` or `flexor run FILE`, or name its folder with --home")
+            told.ends_with(
+                "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --state-dir"
+            )
         );
-        std::fs::create_dir(home.jobs()).unwrap();
+        std::fs::create_dir(state_dir.jobs()).unwrap();
         for file in ["default.mnist.json", "default.ctr.json", "other"] {
-            std::fs::write(home.jobs().join(file), "").unwrap();
+            std::fs::write(state_dir.jobs().join(file), "").unwrap();
         }
-        let told = no_cluster(&home).to_string();
+        let told = no_cluster(&state_dir).to_string();
         let expected = ", but one that was killed has left ctr, mnist; `flexor run --resume` or `flexor local up` goes on \
                         with them, `flexor local down` ends them";
         assert!(told.ends_with(expected), "{told}");

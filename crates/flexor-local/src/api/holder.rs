@@ -11,8 +11,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 
 use super::socket::Reach;
-use crate::home::Home;
 use crate::readiness::readable;
+use crate::state_dir::StateDir;
 
 /// A process that runs a cluster.
 #[derive(Debug)]
@@ -27,13 +27,13 @@ impl Holder {
     /// # Errors
     ///
     /// The folder is somebody else's, or the system refuses.
-    pub async fn of(home: &Home) -> io::Result<Option<Self>> {
+    pub async fn of(state_dir: &StateDir) -> io::Result<Option<Self>> {
         // Where it was replaced between the two looks the number might be another process's by now.
         for _ in 0..3 {
-            let Some(pid) = listener(home).await? else { return Ok(None) };
+            let Some(pid) = listener(state_dir).await? else { return Ok(None) };
             let Some(raw) = Pid::from_raw(pid) else { return Ok(None) };
             let Ok(descriptor) = pidfd_open(raw, PidfdFlags::NONBLOCK) else { continue };
-            if listener(home).await? == Some(pid) {
+            if listener(state_dir).await? == Some(pid) {
                 return Ok(Some(Self { pid, descriptor: readable(descriptor)? }));
             }
         }
@@ -64,9 +64,9 @@ impl Holder {
 }
 
 /// The process that listens on the socket of a folder.
-async fn listener(home: &Home) -> io::Result<Option<i32>> {
+async fn listener(state_dir: &StateDir) -> io::Result<Option<i32>> {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
-    let connected = match Reach::of(&home.socket()) {
+    let connected = match Reach::of(&state_dir.socket()) {
         Ok(reach) => UnixStream::connect(reach.path()).await,
         Err(error) => Err(error),
     };

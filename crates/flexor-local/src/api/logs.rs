@@ -20,7 +20,7 @@ use tonic::Status;
 use self::folder_watch::FolderWatch;
 use self::pages::Pages;
 use self::succession::{Next, Occupant};
-use crate::cluster::{Cluster, WishError};
+use crate::cluster::{ApiError, Cluster};
 
 /// The log of a container.
 pub(super) struct Log {
@@ -45,11 +45,11 @@ pub(super) fn find(
     namespace: &DnsLabel,
     pod: &str,
     container: Option<&str>,
-) -> Result<Log, WishError> {
+) -> Result<Log, ApiError> {
     let pod = cluster.pod_named(namespace, pod)?;
     let container = pod.container(container)?;
     if pod.trouble.is_some() {
-        return Err(WishError::NotRunning { pod: pod.meta.wish.name.clone(), container: container.to_owned() });
+        return Err(ApiError::NotRunning { pod: pod.meta.desired.name.clone(), container: container.to_owned() });
     }
     Ok(Log { container: container.to_owned(), pod: Occupant::of(&pod) })
 }
@@ -64,7 +64,7 @@ pub(super) fn start(
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         loop {
-            let path = cluster.home().pod(&log.pod.uid).log(&log.container);
+            let path = cluster.state_dir().pod(&log.pod.uid).log(&log.container);
             match send(&cluster, &log.pod.uid, &path, wanted, &sender).await {
                 Ok(()) => {}
                 // It went before anybody could look.
@@ -133,7 +133,7 @@ async fn send(cluster: &Cluster, uid: &str, path: &Path, wanted: Wanted, to: &Se
 
 /// Whether nothing more will be printed: whoever writes the log is gone.
 fn has_ended(cluster: &Cluster, uid: &str) -> bool {
-    cluster.look(|all| all.pods.get(uid).is_none_or(|pod| pod.parent.is_none()))
+    cluster.look(|all| all.pods.get(uid).is_none_or(|pod| pod.supervisor.is_none()))
 }
 
 fn is_gone(cluster: &Cluster, uid: &str) -> bool {

@@ -27,7 +27,7 @@ struct Neighbour {
     name: String,
     address: String,
     /// Its parent, while that is alive.
-    parent: Option<i32>,
+    supervisor: Option<i32>,
     /// Where its programs name services of their job.
     mentions: Vec<String>,
 }
@@ -53,17 +53,18 @@ pub(super) async fn list(cluster: &Cluster, namespace: &str) -> Vec<Object> {
             jobs.push((job.key.clone(), of_job(job, &services, all)));
         }
         let pods = all.pods.values().map(|pod| {
-            let mentions = mentioned.get(&(&pod.meta.job, &pod.meta.wish.role)).cloned();
+            let mentions = mentioned.get(&(&pod.meta.job, &pod.meta.desired.role)).cloned();
             neighbour(pod, mentions.unwrap_or_default())
         });
         (jobs, pods.collect::<Vec<_>>(), refused(all))
     });
-    let parents: Vec<Option<i32>> = pods.iter().map(|pod| pod.parent).collect();
+    let supervisors: Vec<Option<i32>> = pods.iter().map(|pod| pod.supervisor).collect();
     // All processes of a thousand pods take a moment to look through, in which the cluster has other things to do.
     let looked = tokio::task::spawn_blocking(move || {
         let processes = Processes::now();
-        let family = |parent: Option<i32>| parent.map(|pid| processes.family(pid, |_| false)).unwrap_or_default();
-        listeners::on_all_addresses(&parents.into_iter().map(family).collect::<Vec<_>>())
+        let family =
+            |supervisor: Option<i32>| supervisor.map(|pid| processes.family(pid, |_| false)).unwrap_or_default();
+        listeners::on_all_addresses(&supervisors.into_iter().map(family).collect::<Vec<_>>())
     });
     let listening = looked.await.unwrap_or_default();
     let mut objects = Vec::new();
@@ -99,7 +100,7 @@ fn of_job(job: &JobRecord, services: &[Service], all: &Everything<'_>) -> Value 
     let master = job.places.values().find(|place| place.is_master).map(|place| {
         let pod = all.pods.values().find(|pod| pod.meta.job == job.key && pod.meta.address == place.address);
         let at = place.ports.iter().find(|(name, _)| name.as_str() == "grpc").map(|(_, at)| at.to_string());
-        json!({ "pod": pod.map(|pod| &pod.meta.wish.name), "address": at })
+        json!({ "pod": pod.map(|pod| &pod.meta.desired.name), "address": at })
     });
     let services = services.iter().map(|service| json!({ "name": service.name, "address": service.address() }));
     json!({ "master": master, "services": services.collect::<Vec<_>>() })
@@ -109,9 +110,9 @@ fn neighbour(pod: &PodRecord, mentions: Vec<String>) -> Neighbour {
     let meta = &pod.meta;
     Neighbour {
         job: meta.job.clone(),
-        name: meta.wish.name.clone(),
+        name: meta.desired.name.clone(),
         address: meta.address.to_string(),
-        parent: pod.parent.map(|(pid, _)| pid),
+        supervisor: pod.supervisor.map(|(pid, _)| pid),
         mentions,
     }
 }
@@ -119,15 +120,15 @@ fn neighbour(pod: &PodRecord, mentions: Vec<String>) -> Neighbour {
 /// What programs said last that did not get their port, of pods that do not run.
 fn refused(all: &Everything<'_>) -> Vec<Refused> {
     let is_of = |pod: &PodRecord, event: &ClusterEvent| {
-        pod.meta.job == event.job && event.pod.as_ref() == Some(&pod.meta.wish.name)
+        pod.meta.job == event.job && event.pod.as_ref() == Some(&pod.meta.desired.name)
     };
     let mut found: BTreeMap<(JobKey, String), String> = BTreeMap::new();
     for event in all.events {
-        let is_it = IN_USE.iter().any(|words| event.because.detail.contains(words));
+        let is_it = IN_USE.iter().any(|words| event.cause.message.contains(words));
         let Some(pod) = event.pod.as_ref().filter(|_| is_it && all.jobs.contains_key(&event.job)) else { continue };
         let runs = |record: &PodRecord| is_of(record, event) && record.phase() == PodPhase::Running;
         if !all.pods.values().any(runs) {
-            found.insert((event.job.clone(), pod.clone()), event.because.detail.clone());
+            found.insert((event.job.clone(), pod.clone()), event.cause.message.clone());
         }
     }
     found.into_iter().map(|((job, pod), said)| Refused { job, pod, said }).collect()
@@ -192,7 +193,7 @@ mod tests {
 
     fn pod(name: &str, address: &str) -> Neighbour {
         let (name, address) = (name.to_owned(), address.to_owned());
-        Neighbour { job: key(), name, address, parent: None, mentions: Vec::new() }
+        Neighbour { job: key(), name, address, supervisor: None, mentions: Vec::new() }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::{about, logs, notes, objects, usage, watching};
-use crate::cluster::{Cluster, JobKey, Taken, WishError};
+use crate::cluster::{ApiError, ApplyOutcome, Cluster, JobKey};
 use crate::objects::{Object, ObjectKind};
 
 /// Answers for a cluster.
@@ -80,9 +80,9 @@ impl Local for Service {
             },
         };
         let outcome = match taken.map_err(refused)? {
-            Taken::Created => Outcome::Created,
-            Taken::Changed => Outcome::Configured,
-            Taken::Unchanged => Outcome::Unchanged,
+            ApplyOutcome::Created => Outcome::Created,
+            ApplyOutcome::Changed => Outcome::Configured,
+            ApplyOutcome::Unchanged => Outcome::Unchanged,
         };
         Ok(Response::new(Applied { outcome: outcome.into() }))
     }
@@ -140,14 +140,14 @@ fn unreadable(error: serde_json::Error) -> Status {
     Status::invalid_argument(format!("cannot be understood: {error}; is the cluster's flexor another version?"))
 }
 
-fn refused(error: WishError) -> Status {
+fn refused(error: ApiError) -> Status {
     match error {
-        WishError::Missing { .. } | WishError::NoContainer { .. } => Status::not_found(error.to_string()),
-        WishError::PlanExists(_) => Status::already_exists(error.to_string()),
-        WishError::CannotRun(_) | WishError::PlanDoesNotFit { .. } => Status::invalid_argument(error.to_string()),
-        WishError::BeingDeleted(_) | WishError::NotRunning { .. } | WishError::Object(_) => {
+        ApiError::Missing { .. } | ApiError::NoContainer { .. } => Status::not_found(error.to_string()),
+        ApiError::PlanExists(_) => Status::already_exists(error.to_string()),
+        ApiError::CannotRun(_) | ApiError::PlanDoesNotFit { .. } => Status::invalid_argument(error.to_string()),
+        ApiError::BeingDeleted(_) | ApiError::NotRunning { .. } | ApiError::Object(_) => {
             Status::failed_precondition(error.to_string())
         }
-        WishError::Io(_) => Status::internal(error.to_string()),
+        ApiError::Io(_) => Status::internal(error.to_string()),
     }
 }

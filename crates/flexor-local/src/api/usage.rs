@@ -22,7 +22,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 struct Running {
     metadata: Value,
     uid: String,
-    parent: i32,
+    supervisor: i32,
     containers: Vec<RunningContainer>,
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn measure(cluster: &Cluster, namespace: &str) -> Vec<Object> {
             }
             // What looks after the pod, and what its programs have left to it.
             let is_one = |child: i32| pod.containers.iter().any(|container| container.pid == child);
-            let rest = looks.by_family(&looks.processes[1].family(pod.parent, is_one));
+            let rest = looks.by_family(&looks.processes[1].family(pod.supervisor, is_one));
             containers.push(json!({ "name": "flexor-pod", "usage": rest.json() }));
             let json = json!({
                 "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
@@ -122,7 +122,7 @@ impl Looks {
 }
 
 fn running(pod: &PodRecord) -> Option<Running> {
-    let (parent, _) = pod.parent?;
+    let (supervisor, _) = pod.supervisor?;
     let statuses = pod.status.iter().flat_map(|status| &status.containers);
     let containers = statuses.filter_map(|container| match container.state {
         ContainerState::Running { pid, .. } => {
@@ -133,9 +133,9 @@ fn running(pod: &PodRecord) -> Option<Running> {
     });
     let meta = &pod.meta;
     Some(Running {
-        metadata: json!({ "name": meta.wish.name, "namespace": meta.job.namespace, "labels": meta.wish.labels }),
+        metadata: json!({ "name": meta.desired.name, "namespace": meta.job.namespace, "labels": meta.desired.labels }),
         uid: meta.uid.clone(),
-        parent,
+        supervisor,
         containers: containers.collect(),
     })
 }

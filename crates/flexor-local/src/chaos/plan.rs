@@ -9,7 +9,7 @@ use flexor_model::{Job, Program, Rank, RoleKind, RoleName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::act::{Act, Deed, Seat};
+use super::fault::{Fault, ScheduledFault, SlotRef};
 use super::random::Random;
 use crate::cluster::JobKey;
 use crate::pods::making;
@@ -50,7 +50,7 @@ pub struct Crew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Kill,
-    KillParent,
+    KillSupervisor,
     KillSidecar,
     Stop,
     Pause,
@@ -63,7 +63,7 @@ enum Kind {
 
 const WEIGHTS: [(Kind, u64); 10] = [
     (Kind::Kill, 24),
-    (Kind::KillParent, 10),
+    (Kind::KillSupervisor, 10),
     (Kind::KillSidecar, 10),
     (Kind::Stop, 8),
     (Kind::Pause, 12),
@@ -76,19 +76,19 @@ const WEIGHTS: [(Kind, u64); 10] = [
 
 /// The acts that `seed` stands for, in the order in which they are done, all before `horizon`.
 #[must_use]
-pub fn plan(seed: u64, rate: Rate, crews: &[Crew], horizon: Duration) -> Vec<Act> {
+pub fn plan(seed: u64, rate: Rate, crews: &[Crew], horizon: Duration) -> Vec<ScheduledFault> {
     let crews: Vec<&Crew> = crews.iter().filter(|crew| crew.replicas > 0).collect();
     let mut draw = Draw { random: Random::new(seed), crews: &crews };
     let horizon = u64::try_from(horizon.as_millis()).unwrap_or(u64::MAX);
-    let mut acts = Vec::new();
+    let mut faults = Vec::new();
     let mut at_ms = 0;
     loop {
         at_ms += draw.random.between(1, rate.longest_gap_ms());
         if at_ms >= horizon {
-            return acts;
+            return faults;
         }
         let kind = draw.kind();
-        acts.extend(draw.deed(kind).map(|deed| Act { at_ms, deed }));
+        faults.extend(draw.fault(kind).map(|fault| ScheduledFault { at_ms, fault }));
     }
 }
 
@@ -111,44 +111,44 @@ impl Draw<'_> {
     }
 
     /// What of this kind is done to whom; nothing where there is nobody for it.
-    fn deed(&mut self, kind: Kind) -> Option<Deed> {
+    fn fault(&mut self, kind: Kind) -> Option<Fault> {
         Some(match kind {
-            Kind::Kill => Deed::Kill(self.victim()?),
-            Kind::KillParent => Deed::KillParent(self.victim()?),
-            Kind::KillSidecar => Deed::KillSidecar(self.seat(|crew| crew.has_sidecar)?),
-            Kind::Stop => Deed::Stop { seat: self.victim()?, for_ms: self.random.between(2_000, 6_000) },
-            Kind::Pause => Deed::Stop { seat: self.seat(|_| true)?, for_ms: self.random.between(50, 1_000) },
-            Kind::Delete => Deed::Delete(self.victim()?),
-            Kind::FillDisk => Deed::FillDisk { job: self.master()?, for_ms: self.random.between(200, 4_000) },
+            Kind::Kill => Fault::Kill(self.victim()?),
+            Kind::KillSupervisor => Fault::KillSupervisor(self.victim()?),
+            Kind::KillSidecar => Fault::KillSidecar(self.slot(|crew| crew.has_sidecar)?),
+            Kind::Stop => Fault::Stop { slot: self.victim()?, for_ms: self.random.between(2_000, 6_000) },
+            Kind::Pause => Fault::Stop { slot: self.slot(|_| true)?, for_ms: self.random.between(50, 1_000) },
+            Kind::Delete => Fault::Delete(self.victim()?),
+            Kind::FillDisk => Fault::FillDisk { job: self.master()?, for_ms: self.random.between(200, 4_000) },
             Kind::SlowDisk => {
                 let by_ms = *self.random.one_of(&DELAYS)?;
-                Deed::SlowDisk { job: self.master()?, by_ms, for_ms: self.random.between(500, 5_000) }
+                Fault::SlowDisk { job: self.master()?, by_ms, for_ms: self.random.between(500, 5_000) }
             }
             Kind::JumpClock => {
                 let far = *self.random.one_of(&JUMPS)?;
                 let by_ms = if self.random.below(2) == 0 { far } else { -far };
-                Deed::JumpClock { job: self.master()?, by_ms }
+                Fault::JumpClock { job: self.master()?, by_ms }
             }
-            Kind::FailWrites => Deed::FailWrites { for_ms: self.random.between(200, 3_000) },
+            Kind::FailWrites => Fault::FailWrites { for_ms: self.random.between(200, 3_000) },
         })
     }
 
     /// Any place whose pod may be lost.
-    fn victim(&mut self) -> Option<Seat> {
-        self.seat(|crew| !crew.is_spared)
+    fn victim(&mut self) -> Option<SlotRef> {
+        self.slot(|crew| !crew.is_spared)
     }
 
     /// Any place in any role of these.
-    fn seat(&mut self, of: impl Fn(&Crew) -> bool) -> Option<Seat> {
+    fn slot(&mut self, of: impl Fn(&Crew) -> bool) -> Option<SlotRef> {
         let crews: Vec<&Crew> = self.crews.iter().copied().filter(|crew| of(crew)).collect();
         let crew = *self.random.one_of(&crews)?;
         let rank = u32::try_from(self.random.below(u64::from(crew.replicas))).unwrap_or(0);
-        Some(Seat { job: crew.job.clone(), role: crew.role.clone(), rank: Rank(rank) })
+        Some(SlotRef { job: crew.job.clone(), role: crew.role.clone(), rank: Rank(rank) })
     }
 
     /// A job that has a master of ours.
     fn master(&mut self) -> Option<JobKey> {
-        self.seat(|crew| crew.is_master).map(|seat| seat.job)
+        self.slot(|crew| crew.is_master).map(|slot| slot.job)
     }
 }
 
@@ -171,7 +171,7 @@ impl Crew {
 
 /// Whether what a parameter server keeps is there without it: on another one, or in a checkpoint.
 fn can_lose_servers(job: &Job, servers: u32) -> bool {
-    job.ps_copies > 1 && servers > 1 || job.checkpoints.is_some()
+    job.ps_replication_factor > 1 && servers > 1 || job.checkpoints.is_some()
 }
 
 impl Rate {

@@ -123,7 +123,7 @@ mod tests {
         let program = Program::start("sleep 20");
         assert!(PodProcess::program((own, started + 1), program.pid()).is_none(), "another process had that number");
         assert!(PodProcess::program((1, 1), program.pid()).is_none(), "it is somebody else's child");
-        assert!(PodProcess::parent((own, started + 1)).is_none() && PodProcess::parent((-1, 0)).is_none());
+        assert!(PodProcess::supervisor((own, started + 1)).is_none() && PodProcess::supervisor((-1, 0)).is_none());
         assert!(PodProcess::program((own, started), program.pid()).is_some_and(|held| held.kill()));
     }
 }

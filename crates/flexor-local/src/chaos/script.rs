@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::act::{Act, Deed};
+use super::fault::{Fault, ScheduledFault};
 use super::plan::{Crew, Rate, plan};
 use crate::cluster::JobKey;
 
@@ -38,7 +38,7 @@ pub struct Script {
     /// Parameter servers are harmed only while everything that they keep is kept twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     spare_servers: bool,
-    acts: Vec<Act>,
+    faults: Vec<ScheduledFault>,
 }
 
 /// Why a script cannot be used.
@@ -74,7 +74,7 @@ impl Script {
     /// The acts that a seed stands for.
     #[must_use]
     pub fn of_seed(seed: u64, rate: Rate, crews: &[Crew]) -> Self {
-        Self { version: VERSION, seed, rate, spare_servers: true, acts: plan(seed, rate, crews, HORIZON) }
+        Self { version: VERSION, seed, rate, spare_servers: true, faults: plan(seed, rate, crews, HORIZON) }
     }
 
     /// The acts in a file, all of them possible, about jobs that are among `jobs`.
@@ -94,7 +94,7 @@ impl Script {
         let no_script = |source| ScriptError::NoScript { path: path.to_owned(), source };
         let mut script: Self = serde_json::from_slice(&bytes).map_err(no_script)?;
         script.check(jobs).map_err(wrong)?;
-        script.acts.sort_by_key(|act| act.at_ms);
+        script.faults.sort_by_key(|fault| fault.at_ms);
         Ok(script)
     }
 
@@ -113,8 +113,8 @@ impl Script {
 
     /// What is done, in order.
     #[must_use]
-    pub fn acts(&self) -> &[Act] {
-        &self.acts
+    pub fn faults(&self) -> &[ScheduledFault] {
+        &self.faults
     }
 
     /// Whether parameter servers are harmed only while everything that they keep is kept twice.
@@ -133,41 +133,41 @@ impl Script {
         if self.version != VERSION {
             return Err(format!("it is of version {}; this program knows version {VERSION}", self.version));
         }
-        if self.acts.len() > MOST_ACTS {
-            return Err(format!("it has {} acts; {MOST_ACTS} are the most", self.acts.len()));
+        if self.faults.len() > MOST_ACTS {
+            return Err(format!("it has {} acts; {MOST_ACTS} are the most", self.faults.len()));
         }
-        for (index, act) in self.acts.iter().enumerate() {
-            check_act(act, jobs).map_err(|wrong| format!("acts[{index}]: {wrong}"))?;
+        for (index, fault) in self.faults.iter().enumerate() {
+            check_act(fault, jobs).map_err(|wrong| format!("acts[{index}]: {wrong}"))?;
         }
         Ok(())
     }
 }
 
-fn check_act(act: &Act, jobs: &[JobKey]) -> Result<(), String> {
-    if act.at() > LATEST {
-        return Err(format!("atMs {} is more than a day after the start", act.at_ms));
+fn check_act(fault: &ScheduledFault, jobs: &[JobKey]) -> Result<(), String> {
+    if fault.at() > LATEST {
+        return Err(format!("atMs {} is more than a day after the start", fault.at_ms));
     }
-    if act.deed.lasts().is_some_and(|lasts| lasts > LONGEST) {
+    if fault.fault.lasts().is_some_and(|lasts| lasts > LONGEST) {
         return Err(format!("forMs is more than {} seconds", LONGEST.as_secs()));
     }
-    match &act.deed {
-        Deed::SlowDisk { by_ms, .. } if *by_ms > SLOWEST_MS => {
+    match &fault.fault {
+        Fault::SlowDisk { by_ms, .. } if *by_ms > SLOWEST_MS => {
             return Err(format!("byMs {by_ms} is more than {SLOWEST_MS}"));
         }
-        Deed::JumpClock { by_ms, .. } if by_ms.unsigned_abs() > FURTHEST_MS => {
+        Fault::JumpClock { by_ms, .. } if by_ms.unsigned_abs() > FURTHEST_MS => {
             return Err(format!("byMs {by_ms} is more than a day"));
         }
-        Deed::Kill(_)
-        | Deed::KillParent(_)
-        | Deed::KillSidecar(_)
-        | Deed::Stop { .. }
-        | Deed::Delete(_)
-        | Deed::FillDisk { .. }
-        | Deed::SlowDisk { .. }
-        | Deed::JumpClock { .. }
-        | Deed::FailWrites { .. } => {}
+        Fault::Kill(_)
+        | Fault::KillSupervisor(_)
+        | Fault::KillSidecar(_)
+        | Fault::Stop { .. }
+        | Fault::Delete(_)
+        | Fault::FillDisk { .. }
+        | Fault::SlowDisk { .. }
+        | Fault::JumpClock { .. }
+        | Fault::FailWrites { .. } => {}
     }
-    match act.deed.job() {
+    match fault.fault.job() {
         Some(job) if !jobs.contains(job) => {
             Err(format!("it is about the job {job}, which is not among those that are run"))
         }
@@ -206,29 +206,29 @@ mod tests {
 
     #[test]
     fn acts_are_done_in_order_however_they_stand_in_the_file() {
-        let writes = |at| format!(r#"{{"atMs":{at},"deed":{{"failWrites":{{"forMs":1}}}}}}"#);
+        let writes = |at| format!(r#"{{"atMs":{at},"fault":{{"failWrites":{{"forMs":1}}}}}}"#);
         let script =
-            read(&format!(r#"{{"version":1,"seed":0,"rate":1,"acts":[{},{}]}}"#, writes(9), writes(3))).unwrap();
-        assert_eq!(script.acts().iter().map(|act| act.at_ms).collect::<Vec<_>>(), [3, 9]);
+            read(&format!(r#"{{"version":1,"seed":0,"rate":1,"faults":[{},{}]}}"#, writes(9), writes(3))).unwrap();
+        assert_eq!(script.faults().iter().map(|fault| fault.at_ms).collect::<Vec<_>>(), [3, 9]);
     }
 
     #[test]
     fn nonsense_is_refused_with_where_it_stands() {
-        let act = |text: &str| format!(r#"{{"version":1,"seed":0,"rate":1,"acts":[{text}]}}"#);
-        let seat = r#"{"job":{"namespace":"default","name":"job"},"role":"Worker","rank":0}"#;
+        let fault = |text: &str| format!(r#"{{"version":1,"seed":0,"rate":1,"faults":[{text}]}}"#);
+        let slot = r#"{"job":{"namespace":"default","name":"job"},"role":"Worker","rank":0}"#;
         for (text, told) in [
             (String::new(), "EOF"),
             ("[]".to_owned(), "invalid"),
-            (act("").replace(":1,", ":2,"), "version 2"),
-            (act("").replace(r#""rate":1"#, r#""rate":0"#), "no rate"),
-            (act("").replace("seed", "sed"), "sed"),
-            (act(r#"{"atMs":-1,"deed":{"failWrites":{"forMs":1}}}"#), "-1"),
-            (act(r#"{"atMs":86400001,"deed":{"failWrites":{"forMs":1}}}"#), "acts[0]: atMs 86400001"),
-            (act(r#"{"atMs":1,"deed":{"failWrites":{"forMs":600001}}}"#), "acts[0]: forMs"),
-            (act(&format!(r#"{{"atMs":1,"deed":{{"explode":{seat}}}}}"#)), "explode"),
-            (act(&format!(r#"{{"atMs":1,"deed":{{"stop":{{"seat":{seat},"forMs":1,"now":2}}}}}}"#)), "now"),
+            (fault("").replace(":1,", ":2,"), "version 2"),
+            (fault("").replace(r#""rate":1"#, r#""rate":0"#), "no rate"),
+            (fault("").replace("seed", "sed"), "sed"),
+            (fault(r#"{"atMs":-1,"fault":{"failWrites":{"forMs":1}}}"#), "-1"),
+            (fault(r#"{"atMs":86400001,"fault":{"failWrites":{"forMs":1}}}"#), "faults[0]: atMs 86400001"),
+            (fault(r#"{"atMs":1,"fault":{"failWrites":{"forMs":600001}}}"#), "faults[0]: forMs"),
+            (fault(&format!(r#"{{"atMs":1,"fault":{{"explode":{slot}}}}}"#)), "explode"),
+            (fault(&format!(r#"{{"atMs":1,"fault":{{"stop":{{"slot":{slot},"forMs":1,"now":2}}}}}}"#)), "now"),
             (
-                act(&format!(r#"{{"atMs":1,"deed":{{"kill":{}}}}}"#, seat.replace("job\"}", "other\"}"))),
+                fault(&format!(r#"{{"atMs":1,"fault":{{"kill":{}}}}}"#, slot.replace("job\"}", "other\"}"))),
                 "default/other",
             ),
         ] {

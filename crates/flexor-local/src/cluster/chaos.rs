@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_model::{Role, RoleKind};
 
-use super::{Cluster, JobKey, PodRecord, ServersStanding};
-use crate::chaos::Seat;
+use super::{Cluster, JobKey, PodRecord, PsClusterStatus};
+use crate::chaos::SlotRef;
 use crate::pods::plan::PodPlan;
 
 /// Has the master in a pod follow a file of faults.
@@ -19,49 +19,52 @@ pub(super) fn let_follow(plan: &mut PodPlan, file: &Path) {
 
 impl Cluster {
     /// The pod that has a place and is not on its way out.
-    pub(crate) fn pod_in(&self, seat: &Seat) -> Option<PodRecord> {
+    pub(crate) fn pod_in(&self, slot: &SlotRef) -> Option<PodRecord> {
         let state = self.lock();
         let has_it = |pod: &&PodRecord| {
             let meta = &pod.meta;
-            meta.job == seat.job && meta.wish.role == seat.role && meta.wish.rank == seat.rank && !pod.is_deleting()
+            meta.job == slot.job
+                && meta.desired.role == slot.role
+                && meta.desired.rank == slot.rank
+                && !pod.is_deleting()
         };
         state.pods.values().find(has_it).cloned()
     }
 
     /// Whether this is a place of a parameter server, in a job that keeps everything twice.
-    pub(crate) fn is_kept_twice(&self, seat: &Seat) -> bool {
+    pub(crate) fn is_kept_twice(&self, slot: &SlotRef) -> bool {
         let state = self.lock();
-        let Some(record) = state.jobs.get(&seat.job) else { return false };
-        let is_server = |role: &Role| role.name == seat.role && role.kind == RoleKind::ParameterServer;
-        record.job.ps_copies > 1 && record.job.roles.iter().any(is_server)
+        let Some(record) = state.jobs.get(&slot.job) else { return false };
+        let is_server = |role: &Role| role.name == slot.role && role.kind == RoleKind::ParameterServer;
+        record.job.ps_replication_factor > 1 && record.job.roles.iter().any(is_server)
     }
 
     /// How the parameter servers of a job stand, once its master has said so.
-    pub(crate) fn servers_of(&self, job: &JobKey) -> Option<ServersStanding> {
-        self.lock().jobs.get(job)?.standing.as_ref()?.servers.clone()
+    pub(crate) fn servers_of(&self, job: &JobKey) -> Option<PsClusterStatus> {
+        self.lock().jobs.get(job)?.training.as_ref()?.servers.clone()
     }
 
     /// Where the master of a job looks for its faults.
     pub(crate) fn faults_file(&self, job: &JobKey) -> Option<PathBuf> {
-        self.lock().jobs.get(job).map(|record| self.home().faults(&record.uid.to_string()))
+        self.lock().jobs.get(job).map(|record| self.state_dir().faults(&record.uid.to_string()))
     }
 
     /// An act was done, or missed. What is about no job is told with all of them.
-    pub(crate) fn tell_of_act(&self, job: Option<&JobKey>, pod: Option<String>, because: Because) {
+    pub(crate) fn record_fault(&self, job: Option<&JobKey>, pod: Option<String>, cause: Cause) {
         let mut state = self.lock();
         let jobs: Vec<JobKey> = job.map_or_else(|| state.jobs.keys().cloned().collect(), |job| vec![job.clone()]);
         for job in jobs {
-            state.tell(&job, pod.clone(), because.clone());
+            state.tell(&job, pod.clone(), cause.clone());
         }
         drop(state);
-        self.announce();
+        self.publish();
     }
 
     /// What could not be written down can be now.
     pub(crate) fn end_failing_writes(&self) {
-        if let Err(error) = self.home().write_faults().end() {
-            tracing::error!(%error, "writes go on failing; remove {}", self.home().full().display());
+        if let Err(error) = self.state_dir().write_faults().end() {
+            tracing::error!(%error, "writes go on failing; remove {}", self.state_dir().full().display());
         }
-        self.ring();
+        self.notify();
     }
 }

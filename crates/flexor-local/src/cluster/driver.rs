@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use flexor_agent::processes::kill_what_they_left;
-use flexor_engine::Because;
-use flexor_engine::controller::{self, ObservedJob, PlanSeen, PodSeen, Turn};
+use flexor_engine::Cause;
+use flexor_engine::controller::{self, ObservedJob, ObservedPlan, ObservedPod, Reconciliation};
 use flexor_model::Reason;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -19,7 +19,7 @@ use crate::proc::PodProcess;
 use crate::readiness::readable;
 
 /// A controller that has not come to rest after so many turns waits for the next change.
-const MOST_TURNS: usize = 100;
+const MOST_PASSES: usize = 100;
 /// How often a parent is looked at whose end cannot be heard of.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// When to try again what the system refused.
@@ -35,13 +35,13 @@ pub(super) type Started = (String, (i32, u64));
 pub(super) struct Decided {
     /// The pods that have been started, of whose ends is to be heard.
     pub(super) started: Vec<Started>,
-    look_again_at: Option<Duration>,
+    requeue_at: Option<Duration>,
 }
 
 impl Decided {
     /// Everything is to be looked at again then, if nothing changes before.
     pub(super) fn look_again(&mut self, at: Duration) {
-        self.look_again_at = Some(self.look_again_at.map_or(at, |known| known.min(at)));
+        self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 }
 
@@ -62,11 +62,11 @@ impl Cluster {
     ///
     /// The system does not let us hear of changes.
     pub async fn run_until_acted(&self, mut acts_left: usize) -> io::Result<()> {
-        let mut statuses = Statuses::watch(&self.0.options.home.status())?;
+        let mut statuses = Statuses::watch(&self.0.options.state_dir.status())?;
         let (ended, mut ends) = mpsc::unbounded_channel();
         self.look_at(&Changed::All);
         let adopted: Vec<Started> =
-            self.lock().pods.values().filter_map(|pod| Some((pod.meta.uid.clone(), pod.parent?))).collect();
+            self.lock().pods.values().filter_map(|pod| Some((pod.meta.uid.clone(), pod.supervisor?))).collect();
         for started in adopted {
             await_end(started, ended.clone());
         }
@@ -81,7 +81,7 @@ impl Cluster {
                 return Ok(());
             }
             let timer = async {
-                match decided.look_again_at {
+                match decided.requeue_at {
                     Some(at) => tokio::time::sleep(at.saturating_sub(now())).await,
                     None => std::future::pending().await,
                 }
@@ -91,9 +91,9 @@ impl Cluster {
                 Some(ended) = ends.recv() => {
                     let others = std::iter::from_fn(|| ends.try_recv().ok());
                     let all: Vec<Started> = std::iter::once(ended).chain(others).collect();
-                    self.parents_ended(&all);
+                    self.supervisors_ended(&all);
                 }
-                () = self.0.bell.notified() => {}
+                () = self.0.notified.notified() => {}
                 () = timer => {}
             }
         }
@@ -122,9 +122,9 @@ impl Cluster {
 
     /// Does what the controller says about a job, until it says nothing more.
     fn let_controller_act(&self, key: &JobKey, decided: &mut Decided, acts_left: &mut usize) -> io::Result<()> {
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MOST_PASSES {
             let Some(turn) = self.lock().turn(key) else { break };
-            if let Some(at) = turn.look_again_at {
+            if let Some(at) = turn.requeue_at {
                 decided.look_again(at);
             }
             if turn.actions.is_empty() {
@@ -137,7 +137,7 @@ impl Cluster {
                 *acts_left -= 1;
                 self.carry_out(key, action)
             });
-            self.announce();
+            self.publish();
             done?;
             if *acts_left == 0 {
                 break;
@@ -155,41 +155,42 @@ impl Cluster {
         };
         for uid in uids {
             let Some(pod) = state.pods.get_mut(&uid) else { continue };
-            match self.0.options.home.pod(&uid).status() {
+            match self.0.options.state_dir.pod(&uid).status() {
                 Ok(Some(status)) => {
-                    if pod.parent.is_some() || crate::proc::is_alive(status.parent) {
-                        pod.parent = Some(status.parent);
+                    if pod.supervisor.is_some() || crate::proc::is_alive(status.supervisor) {
+                        pod.supervisor = Some(status.supervisor);
                     }
-                    let (job, name) = (pod.meta.job.clone(), pod.meta.wish.name.clone());
+                    let (job, name) = (pod.meta.job.clone(), pod.meta.desired.name.clone());
                     let cut = status.logs_cut_since(pod.status.as_ref());
                     pod.status = Some(status);
-                    for because in cut {
-                        state.tell(&job, Some(name.clone()), because);
+                    for cause in cut {
+                        state.tell(&job, Some(name.clone()), cause);
                     }
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(pod = pod.meta.wish.name, %error, "its status cannot be read"),
+                Err(error) => tracing::warn!(pod = pod.meta.desired.name, %error, "its status cannot be read"),
             }
         }
         drop(state);
-        self.announce();
+        self.publish();
     }
 
     /// Parents have ended: their pods are gone if they were to go, else they have ended or were lost.
-    fn parents_ended(&self, ended: &[Started]) {
+    fn supervisors_ended(&self, ended: &[Started]) {
         self.look_at(&Changed::These(ended.iter().map(|(uid, _)| uid.clone()).collect()));
         let mut killed = Vec::new();
-        for (uid, parent) in ended {
+        for (uid, supervisor) in ended {
             let mut state = self.lock();
-            let Some(pod) = state.pods.get_mut(uid).filter(|pod| pod.parent.is_some_and(|(pid, _)| pid == parent.0))
+            let Some(pod) =
+                state.pods.get_mut(uid).filter(|pod| pod.supervisor.is_some_and(|(pid, _)| pid == supervisor.0))
             else {
                 continue;
             };
-            pod.parent = None;
+            pod.supervisor = None;
             // Who has said how its pod ended had ended everything in it before.
             if !pod.status.as_ref().is_some_and(|status| status.phase.is_over()) {
                 pod.lost_at = Some(now());
-                killed.push(parent.0.unsigned_abs());
+                killed.push(supervisor.0.unsigned_abs());
             }
         }
         if !killed.is_empty() {
@@ -199,11 +200,11 @@ impl Cluster {
             // Where it is a child of ours it has to be waited for; until then nobody else has its number.
             let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
             let mut state = self.lock();
-            if state.pods.get(uid).is_some_and(|pod| pod.is_deleting() && pod.parent.is_none()) {
-                state.forget_pod(&self.0.options.home, uid);
+            if state.pods.get(uid).is_some_and(|pod| pod.is_deleting() && pod.supervisor.is_none()) {
+                state.forget_pod(&self.0.options.state_dir, uid);
             }
         }
-        self.announce();
+        self.publish();
     }
 
     /// Kills the parents of pods that should be gone by now. When the next will be due.
@@ -211,11 +212,11 @@ impl Cluster {
         let state = self.lock();
         let mut next: Option<Duration> = None;
         for pod in state.pods.values() {
-            let (Some(since), Some(_)) = (pod.meta.deleting_since, pod.parent) else { continue };
+            let (Some(since), Some(_)) = (pod.meta.deleting_since, pod.supervisor) else { continue };
             let due = since + pod.meta.grace + AFTER_GRACE;
             if due <= now() {
-                tracing::warn!(pod = pod.meta.wish.name, "did not end in time and is killed");
-                pod.tell_parent(Signal::KILL);
+                tracing::warn!(pod = pod.meta.desired.name, "did not end in time and is killed");
+                pod.signal_supervisor(Signal::KILL);
             } else {
                 next = Some(next.map_or(due, |known| known.min(due)));
             }
@@ -226,9 +227,9 @@ impl Cluster {
 
 /// Hears of the end of a parent, child of ours or not.
 fn await_end(started: Started, ended: mpsc::UnboundedSender<Started>) {
-    let parent = started.1;
-    let descriptor = match PodProcess::open(parent.0) {
-        Ok(process) if crate::proc::is_alive(parent) => readable(process.into_descriptor()).ok(),
+    let supervisor = started.1;
+    let descriptor = match PodProcess::open(supervisor.0) {
+        Ok(process) if crate::proc::is_alive(supervisor) => readable(process.into_descriptor()).ok(),
         Ok(_) | Err(Errno::SRCH) => {
             let _ = ended.send(started);
             return;
@@ -240,7 +241,7 @@ fn await_end(started: Started, ended: mpsc::UnboundedSender<Started>) {
             Some(descriptor) => _ = descriptor.readable().await,
             // There are no more descriptors: it is looked at instead.
             None => {
-                while crate::proc::is_alive(parent) {
+                while crate::proc::is_alive(supervisor) {
                     tokio::time::sleep(LOOK_AGAIN).await;
                 }
             }
@@ -257,18 +258,23 @@ impl State {
         if record.trouble.as_ref() != Some(&told) {
             record.trouble = Some(told.clone());
             let detail = format!("{told}; what was decided is tried again every second");
-            self.tell(key, None, Because::new(Reason::StartRefused, detail));
+            self.tell(key, None, Cause::new(Reason::CreateRefused, detail));
         }
     }
 
     /// What the controller says about a job.
-    fn turn(&self, key: &JobKey) -> Option<Turn> {
+    fn turn(&self, key: &JobKey) -> Option<Reconciliation> {
         let record = self.jobs.get(key)?;
-        let pods: Vec<PodSeen> = self.pods.values().filter(|pod| pod.meta.job == *key).map(PodRecord::seen).collect();
-        let plans: Vec<PlanSeen> = record
+        let pods: Vec<ObservedPod> =
+            self.pods.values().filter(|pod| pod.meta.job == *key).map(PodRecord::seen).collect();
+        let plans: Vec<ObservedPlan> = record
             .plans
             .iter()
-            .map(|plan| PlanSeen { plan: plan.plan.clone(), created_at: plan.created_at, status: plan.status.clone() })
+            .map(|plan| ObservedPlan {
+                plan: plan.plan.clone(),
+                created_at: plan.created_at,
+                status: plan.status.clone(),
+            })
             .collect();
         let observed = ObservedJob {
             job: &record.job,
@@ -283,6 +289,6 @@ impl State {
             released: &record.released,
             closed: record.closed.as_ref(),
         };
-        Some(controller::plan(&observed, now()))
+        Some(controller::reconcile(&observed, now()))
     }
 }

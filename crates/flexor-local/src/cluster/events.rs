@@ -116,7 +116,7 @@ fn aside(path: &Path) -> PathBuf {
 mod tests {
     use std::time::Duration;
 
-    use flexor_engine::Because;
+    use flexor_engine::Cause;
     use flexor_model::Reason;
 
     use super::super::JobKey;
@@ -124,9 +124,9 @@ mod tests {
 
     fn add(events: &mut Events, detail: &str) {
         let job = JobKey { namespace: "default".parse().unwrap(), name: "mnist".parse().unwrap() };
-        let because = Because::new(Reason::JobCreated, detail);
+        let cause = Cause::new(Reason::JobCreated, detail);
         let number = events.next();
-        events.add(ClusterEvent { number, at: Duration::from_secs(1), job, pod: None, because });
+        events.add(ClusterEvent { number, at: Duration::from_secs(1), job, pod: None, cause });
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         add(&mut events, "three");
         let again = Events::open(&path, false).unwrap();
         let told: Vec<(u64, &str)> =
-            again.all().iter().map(|event| (event.number, event.because.detail.as_str())).collect();
+            again.all().iter().map(|event| (event.number, event.cause.message.as_str())).collect();
         assert_eq!(told, [(1, "one"), (2, "two"), (3, "three")]);
         assert!(Events::open(&path, true).unwrap().all().is_empty());
     }

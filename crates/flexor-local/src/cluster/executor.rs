@@ -3,43 +3,43 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use flexor_engine::controller::{Action, PodWish};
+use flexor_engine::controller::{Action, DesiredPod};
 use rustix::process::Signal;
 
 use super::pod::{PodMeta, PodRecord};
 use super::{Cluster, JobKey, State, now, uid};
-use crate::home::Home;
 use crate::pods::making;
+use crate::state_dir::StateDir;
 
 impl Cluster {
     /// Carries out one action.
     pub(super) fn carry_out(&self, key: &JobKey, action: Action) -> io::Result<()> {
-        let home = &self.0.options.home;
+        let state_dir = &self.0.options.state_dir;
         let mut state = self.lock();
-        if let Action::CreatePod(wish) = action {
-            return self.create_pod(&mut state, key, *wish);
+        if let Action::CreatePod(desired) = action {
+            return self.create_pod(&mut state, key, *desired);
         }
         let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
         match action {
-            Action::SetStatus(status) => record.change(home, |record| record.status = *status)?,
-            Action::SetPlanStatus { plan, status } => record.change(home, |record| {
+            Action::SetStatus(status) => record.change(state_dir, |record| record.status = *status)?,
+            Action::SetPlanStatus { plan, status } => record.change(state_dir, |record| {
                 if let Some(known) = record.plans.iter_mut().find(|known| known.plan.name.as_str() == plan) {
                     known.status = status;
                 }
             })?,
             // Written down with whatever is next: one that is forgotten is made again.
-            Action::CreateService(wish) => _ = record.services.insert(wish.name),
+            Action::CreateService(desired) => _ = record.services.insert(desired.name),
             Action::DeleteService { name } => _ = record.services.remove(&name),
-            Action::DeletePod { name, uid, because } => {
-                state.tell(key, Some(name), because);
+            Action::DeletePod { name, uid, cause } => {
+                state.tell(key, Some(name), cause);
                 self.delete_pod(&mut state, &uid)?;
             }
             Action::Record(event) => {
-                state.tell(key, event.pod, event.because);
+                state.tell(key, event.pod, event.cause);
             }
-            Action::DeleteJob { because } => {
-                state.tell(key, None, because);
-                state.forget_job(key, home)?;
+            Action::DeleteJob { cause } => {
+                state.tell(key, None, cause);
+                state.forget_job(key, state_dir)?;
             }
             Action::CreatePod(_) => {}
         }
@@ -47,20 +47,20 @@ impl Cluster {
     }
 
     /// Makes a pod; it runs once there is room for it.
-    fn create_pod(&self, state: &mut State, key: &JobKey, wish: PodWish) -> io::Result<()> {
-        let home = &self.0.options.home;
+    fn create_pod(&self, state: &mut State, key: &JobKey, desired: DesiredPod) -> io::Result<()> {
+        let state_dir = &self.0.options.state_dir;
         let record = state.jobs.get(key).ok_or_else(|| io::Error::other("the job is gone"))?;
-        let Some(role) = record.job.roles.iter().find(|role| role.name == wish.role) else {
-            return Err(io::Error::other(format!("the job has no role {}", wish.role)));
+        let Some(role) = record.job.roles.iter().find(|role| role.name == desired.role) else {
+            return Err(io::Error::other(format!("the job has no role {}", desired.role)));
         };
         let (main, grace) = (role.template.main().name().to_owned(), making::grace(role));
-        let address = match record.fixed_address(&wish.role, wish.rank) {
+        let address = match record.fixed_address(&desired.role, desired.rank) {
             Some(address) => address,
             None => state.addresses.take().ok_or_else(|| io::Error::other("all addresses are in use"))?,
         };
         let meta = PodMeta {
             uid: uid(),
-            wish,
+            desired,
             job: key.clone(),
             address,
             ports: BTreeMap::new(),
@@ -71,27 +71,27 @@ impl Cluster {
             evicted: None,
         };
         let pod = PodRecord::waiting(meta);
-        home.pod(&pod.meta.uid).begin()?;
-        pod.save(home)?;
-        state.tell(key, Some(pod.meta.wish.name.clone()), pod.meta.wish.because.clone());
+        state_dir.pod(&pod.meta.uid).begin()?;
+        pod.save(state_dir)?;
+        state.tell(key, Some(pod.meta.desired.name.clone()), pod.meta.desired.cause.clone());
         state.pods.insert(pod.meta.uid.clone(), pod);
         Ok(())
     }
 
     /// Has a pod end, and its folder removed then.
     pub(super) fn delete_pod(&self, state: &mut State, uid: &str) -> io::Result<()> {
-        let home = &self.0.options.home;
+        let state_dir = &self.0.options.state_dir;
         let Some(pod) = state.pods.get_mut(uid) else { return Ok(()) };
         pod.meta.deleting_since.get_or_insert_with(now);
-        match pod.parent {
+        match pod.supervisor {
             Some(_) => {
                 // A full disk must not keep it: who takes over would find it ended, which is as good.
-                if let Err(error) = pod.save(home) {
-                    tracing::warn!(pod = pod.meta.wish.name, %error, "cannot be written down; it is deleted all the same");
+                if let Err(error) = pod.save(state_dir) {
+                    tracing::warn!(pod = pod.meta.desired.name, %error, "cannot be written down; it is deleted all the same");
                 }
-                pod.tell_parent(Signal::TERM);
+                pod.signal_supervisor(Signal::TERM);
             }
-            None => state.forget_pod(home, uid),
+            None => state.forget_pod(state_dir, uid),
         }
         Ok(())
     }
@@ -99,18 +99,18 @@ impl Cluster {
 
 impl State {
     /// A job is gone, and all that was held for it.
-    fn forget_job(&mut self, key: &JobKey, home: &Home) -> io::Result<()> {
+    fn forget_job(&mut self, key: &JobKey, state_dir: &StateDir) -> io::Result<()> {
         self.feeds.remove(key);
         self.sockets.retain(|(of, _), _| of != key);
         let Some(record) = self.jobs.remove(key) else { return Ok(()) };
         for place in record.places.values() {
             self.addresses.free(place.address);
         }
-        record.remove(home)
+        record.remove(state_dir)
     }
 
     /// A pod is gone.
-    pub(super) fn forget_pod(&mut self, home: &Home, uid: &str) {
+    pub(super) fn forget_pod(&mut self, state_dir: &StateDir, uid: &str) {
         let Some(pod) = self.pods.remove(uid) else { return };
         self.remember(&pod);
         let is_fixed = self
@@ -120,9 +120,9 @@ impl State {
         if !is_fixed {
             self.addresses.free(pod.meta.address);
         }
-        crate::limits::forget_pod(home, uid);
-        if let Err(error) = home.pod(uid).remove() {
-            tracing::warn!(pod = pod.meta.wish.name, %error, "its folder cannot be removed");
+        crate::limits::forget_pod(state_dir, uid);
+        if let Err(error) = state_dir.pod(uid).remove() {
+            tracing::warn!(pod = pod.meta.desired.name, %error, "its folder cannot be removed");
         }
     }
 }

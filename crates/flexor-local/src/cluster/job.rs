@@ -7,14 +7,14 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::controller::{JobStatus, PlanStatus};
 use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Standing, Timeline};
-use crate::home::Home;
+use super::{Timeline, TrainingStatus};
+use crate::state_dir::StateDir;
 use crate::whole_file;
 
 /// Which job.
@@ -58,7 +58,7 @@ pub struct JobRecord {
     pub timeline: Timeline,
     /// Why its programs cannot meet any more, as its master says.
     #[serde(skip)]
-    pub closed: Option<Because>,
+    pub closed: Option<Cause>,
     /// Its parameter servers that are to leave and keep nothing any more, as its master says.
     #[serde(skip)]
     pub released: BTreeSet<String>,
@@ -67,7 +67,7 @@ pub struct JobRecord {
     pub trouble: Option<String>,
     /// How its training stands, as its master says.
     #[serde(skip)]
-    pub standing: Option<Standing>,
+    pub training: Option<TrainingStatus>,
 }
 
 /// Where a pod is.
@@ -105,7 +105,7 @@ impl fmt::Display for JobKey {
 impl JobKey {
     /// The key of a job, in the usual namespace where it names none.
     pub fn of(job: &Job) -> Self {
-        let namespace = job.namespace.clone().unwrap_or_else(super::wishes::usual_namespace);
+        let namespace = job.namespace.clone().unwrap_or_else(super::requests::usual_namespace);
         Self { namespace, name: job.name.clone() }
     }
 }
@@ -113,10 +113,10 @@ impl JobKey {
 impl JobRecord {
     /// Changes it and writes that down; where that fails nothing has changed. What is on its way out goes on all the same:
     /// a full disk must not keep it.
-    pub(super) fn change(&mut self, home: &Home, change: impl FnOnce(&mut Self)) -> io::Result<()> {
+    pub(super) fn change(&mut self, state_dir: &StateDir, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         let mut changed = self.clone();
         change(&mut changed);
-        if let Err(error) = changed.save(home) {
+        if let Err(error) = changed.save(state_dir) {
             if !changed.deleting {
                 return Err(error);
             }
@@ -127,36 +127,36 @@ impl JobRecord {
     }
 
     /// Writes it down, whole or not at all.
-    pub(super) fn save(&self, home: &Home) -> io::Result<()> {
-        home.write_faults().check()?;
-        whole_file::write(&file(home, &self.key), self)
+    pub(super) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
+        state_dir.write_faults().check()?;
+        whole_file::write(&file(state_dir, &self.key), self)
     }
 
     /// Removes it, and the journal of its master.
-    pub(super) fn remove(&self, home: &Home) -> io::Result<()> {
-        let master = home.master(&self.uid.to_string());
+    pub(super) fn remove(&self, state_dir: &StateDir) -> io::Result<()> {
+        let master = state_dir.master(&self.uid.to_string());
         if master.exists() {
             fs::remove_dir_all(master)?;
         }
-        match fs::remove_file(home.faults(&self.uid.to_string())) {
+        match fs::remove_file(state_dir.faults(&self.uid.to_string())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        match fs::remove_file(file(home, &self.key)) {
+        match fs::remove_file(file(state_dir, &self.key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => Ok(()),
         }
     }
 }
 
-fn file(home: &Home, key: &JobKey) -> std::path::PathBuf {
-    home.jobs().join(format!("{}.{}.json", key.namespace, key.name))
+fn file(state_dir: &StateDir, key: &JobKey) -> std::path::PathBuf {
+    state_dir.jobs().join(format!("{}.{}.json", key.namespace, key.name))
 }
 
 /// All jobs of a cluster that ran before.
-pub(super) fn read_all(home: &Home) -> io::Result<BTreeMap<JobKey, JobRecord>> {
+pub(super) fn read_all(state_dir: &StateDir) -> io::Result<BTreeMap<JobKey, JobRecord>> {
     let mut jobs = BTreeMap::new();
-    for entry in fs::read_dir(home.jobs())? {
+    for entry in fs::read_dir(state_dir.jobs())? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let record: JobRecord = whole_file::read(&path)?;

@@ -2,8 +2,8 @@
 
 use flexor_model::DnsLabel;
 
-use super::pod::Held;
-use super::{Cluster, State, Taken, WishError, now, uid};
+use super::pod::PendingReason;
+use super::{ApiError, ApplyOutcome, Cluster, State, now, uid};
 use crate::objects::{Admission, Kept, Object, ObjectError, ObjectKey, ObjectKind};
 use crate::pods::making::MakeError;
 
@@ -13,22 +13,22 @@ impl Cluster {
     /// # Errors
     ///
     /// What is there does not let it, or it cannot be written down.
-    pub fn apply_object(&self, object: Object) -> Result<Taken, WishError> {
+    pub fn apply_object(&self, object: Object) -> Result<ApplyOutcome, ApiError> {
         let mut state = self.lock();
         let taken = match state.objects.admit(&object)? {
-            Admission::Same => return Ok(Taken::Unchanged),
-            Admission::New => Taken::Created,
-            Admission::Other => Taken::Changed,
+            Admission::Same => return Ok(ApplyOutcome::Unchanged),
+            Admission::New => ApplyOutcome::Created,
+            Admission::Other => ApplyOutcome::Changed,
         };
         let known = state.objects.get(&object.key).map(|known| (known.uid.clone(), known.created_at));
         let (uid, created_at) = known.unwrap_or_else(|| (uid(), now()));
         let kept = Kept { object, uid, created_at };
-        kept.save(self.home())?;
+        kept.save(self.state_dir())?;
         state.objects.insert(kept);
         drop(state);
-        self.announce();
+        self.publish();
         // Some pod may have waited for it.
-        self.ring();
+        self.notify();
         Ok(taken)
     }
 
@@ -37,21 +37,21 @@ impl Cluster {
     /// # Errors
     ///
     /// It is not there, it is always there, or the disk refuses.
-    pub fn delete_object(&self, kind: ObjectKind, namespace: &DnsLabel, name: &str) -> Result<String, WishError> {
+    pub fn delete_object(&self, kind: ObjectKind, namespace: &DnsLabel, name: &str) -> Result<String, ApiError> {
         let mut state = self.lock();
         let elsewhere = state.namespace_of(kind, name);
-        let missing = || super::wishes::missing(kind.as_str(), name, namespace, elsewhere);
+        let missing = || super::requests::missing(kind.as_str(), name, namespace, elsewhere);
         let Ok(parsed) = name.parse() else { return Err(missing()) };
         let key = ObjectKey { kind, namespace: kind.is_namespaced().then(|| namespace.clone()), name: parsed };
         if kind == ObjectKind::PriorityClass && crate::objects::is_built_in(name) {
             return Err(ObjectError::BuiltIn(key).into());
         }
         let kept = state.objects.get(&key).ok_or_else(missing)?;
-        kept.erase(self.home())?;
+        kept.erase(self.state_dir())?;
         let uid = kept.uid.clone();
         state.objects.remove(&key);
         drop(state);
-        self.announce();
+        self.publish();
         Ok(uid)
     }
 
@@ -59,7 +59,7 @@ impl Cluster {
     pub(super) fn forget_objects(&self) {
         let mut state = self.lock();
         for kept in std::mem::take(&mut state.objects).iter() {
-            if let Err(error) = kept.erase(self.home()) {
+            if let Err(error) = kept.erase(self.state_dir()) {
                 tracing::warn!(object = %kept.object.key, %error, "cannot be removed");
             }
         }
@@ -74,6 +74,11 @@ impl State {
 
     /// A pod refers to something that is not there; it is started once that has come. People are told once.
     pub(super) fn await_objects(&mut self, uid: &str, why: &MakeError) {
-        self.hold(uid, Held::Missing(format!("{why}; the pod starts as soon as `flexor apply -f FILE` brings it")));
+        self.hold(
+            uid,
+            PendingReason::MissingReference(format!(
+                "{why}; the pod starts as soon as `flexor apply -f FILE` brings it"
+            )),
+        );
     }
 }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flexor_agent::processes::kill_what_they_left;
-use flexor_engine::Because;
-use flexor_engine::controller::{PodPhase, PodSeen, PodWish};
-use flexor_engine::nodes::{Observed, ProgramExit};
+use flexor_engine::Cause;
+use flexor_engine::controller::{DesiredPod, ObservedPod, PodPhase};
+use flexor_engine::nodes::{ObservedExit, ProgramExit};
 use flexor_model::{PortName, Reason};
 use jiff::Timestamp;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{JobKey, now};
-use crate::home::Home;
 use crate::pods::status::{self, ContainerState, ContainerStatus, PodStatus};
 use crate::proc::PodProcess;
+use crate::state_dir::StateDir;
 use crate::whole_file;
 
 /// A program that fails within this time after its sidecar was killed fails of that.
@@ -33,40 +33,40 @@ pub struct PodRecord {
     /// What its parent last said.
     pub status: Option<PodStatus>,
     /// Its parent, while that is alive: the process and when it started.
-    pub parent: Option<(i32, u64)>,
+    pub supervisor: Option<(i32, u64)>,
     /// When its parent was found dead that had not said how the pod ended.
     pub lost_at: Option<Duration>,
     /// Why nothing of it can run.
     pub trouble: Option<String>,
     /// Why it is not started yet.
-    pub held: Option<Held>,
+    pub pending: Option<PendingReason>,
     /// The pod ends when this is closed.
     pub owner: Option<Arc<PipeWriter>>,
 }
 
 /// Why a pod is not started yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum PendingReason {
     /// It has not been looked at.
     New,
     /// There is no room for it; the text says how much there would have to be.
-    NoRoom(String),
+    Unschedulable(String),
     /// Something that it refers to is not there; the text says what.
-    Missing(String),
+    MissingReference(String),
     /// The system refuses what it needs; it is tried again.
-    Refused(String),
+    CreateRefused(String),
 }
 
-impl Held {
+impl PendingReason {
     /// What people are told of it.
-    pub(super) fn because(&self) -> Option<Because> {
+    pub(super) fn cause(&self) -> Option<Cause> {
         let (reason, why) = match self {
-            Held::New => return None,
-            Held::NoRoom(why) => (Reason::NoRoom, why),
-            Held::Missing(why) => (Reason::ObjectMissing, why),
-            Held::Refused(why) => (Reason::StartRefused, why),
+            PendingReason::New => return None,
+            PendingReason::Unschedulable(why) => (Reason::Unschedulable, why),
+            PendingReason::MissingReference(why) => (Reason::MissingReference, why),
+            PendingReason::CreateRefused(why) => (Reason::CreateRefused, why),
         };
-        Some(Because::new(reason, why.clone()))
+        Some(Cause::new(reason, why.clone()))
     }
 }
 
@@ -77,7 +77,7 @@ pub struct PodMeta {
     /// Its unique id.
     pub uid: String,
     /// What the controller wants it to be: its name, its role, its place, and why.
-    pub wish: PodWish,
+    pub desired: DesiredPod,
     /// Whose it is.
     pub job: JobKey,
     /// Its own address.
@@ -101,7 +101,15 @@ pub struct PodMeta {
 impl PodRecord {
     /// One that has not been started.
     pub(super) fn waiting(meta: PodMeta) -> Self {
-        Self { meta, status: None, parent: None, lost_at: None, trouble: None, held: Some(Held::New), owner: None }
+        Self {
+            meta,
+            status: None,
+            supervisor: None,
+            lost_at: None,
+            trouble: None,
+            pending: Some(PendingReason::New),
+            owner: None,
+        }
     }
 
     /// Whether it is to go.
@@ -116,24 +124,24 @@ impl PodRecord {
             ContainerState::Running { pid, .. } => i32::try_from(pid).ok(),
             ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
         });
-        PodProcess::program(self.parent?, running?)
+        PodProcess::program(self.supervisor?, running?)
     }
 
     /// Sends its parent a signal, if it is still there.
-    pub(super) fn tell_parent(&self, signal: Signal) {
-        if let Some(parent) = self.parent.and_then(PodProcess::parent) {
-            parent.send(signal);
+    pub(super) fn signal_supervisor(&self, signal: Signal) {
+        if let Some(supervisor) = self.supervisor.and_then(PodProcess::supervisor) {
+            supervisor.send(signal);
         }
     }
 
     /// Whether something keeps it from being started, for who knows how long.
     pub(super) fn is_held_up(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| *held != Held::New)
+        self.pending.as_ref().is_some_and(|pending| *pending != PendingReason::New)
     }
 
     /// Whether it waits for room.
     pub fn waits_for_room(&self) -> bool {
-        matches!(self.held, Some(Held::NoRoom(_)))
+        matches!(self.pending, Some(PendingReason::Unschedulable(_)))
     }
 
     /// How far it is.
@@ -141,7 +149,7 @@ impl PodRecord {
         if self.trouble.is_some() {
             return PodPhase::Failed;
         }
-        if self.held.is_some() {
+        if self.pending.is_some() {
             return PodPhase::Pending;
         }
         let phase = self.status.as_ref().map_or(status::PodPhase::Pending, |status| status.phase);
@@ -149,21 +157,21 @@ impl PodRecord {
             status::PodPhase::Succeeded => PodPhase::Succeeded,
             status::PodPhase::Failed => PodPhase::Failed,
             // Whoever should have said how it ended was lost with it.
-            _ if self.parent.is_none() => PodPhase::Failed,
+            _ if self.supervisor.is_none() => PodPhase::Failed,
             status::PodPhase::Pending => PodPhase::Pending,
             status::PodPhase::Running => PodPhase::Running,
         }
     }
 
     /// What the controller sees.
-    pub(super) fn seen(&self) -> PodSeen {
+    pub(super) fn seen(&self) -> ObservedPod {
         let containers = || self.status.iter().flat_map(|status| &status.containers);
         let main = containers().find(|one| one.name == self.meta.main);
         // Where one of those that come first has failed, the program was never started. Sidecars are ended after it.
         let failed_first = containers().filter(|one| one.init && self.phase() == PodPhase::Failed);
         let failed_first = failed_first.filter_map(|one| Some((failed_at(one)?, one))).min_by_key(|(at, _)| *at);
         let failed_first = failed_first.map(|(_, one)| one);
-        let mut end = Observed::default();
+        let mut end = ObservedExit::default();
         let (mut started_at, mut finished_at) = (None, None);
         match failed_first.filter(|_| !main.is_some_and(has_ended)).or(main).map(|one| (one, &one.state)) {
             Some((
@@ -195,15 +203,15 @@ impl PodRecord {
         } else if self.phase() == PodPhase::Failed && end.exit.is_none() {
             end.pod_reason.get_or_insert_with(|| "NodeLost".to_owned());
         }
-        PodSeen {
-            name: self.meta.wish.name.clone(),
+        ObservedPod {
+            name: self.meta.desired.name.clone(),
             uid: self.meta.uid.clone(),
-            role: self.meta.wish.role.clone(),
-            id: self.meta.wish.id,
-            rank: self.meta.wish.rank,
+            role: self.meta.desired.role.clone(),
+            id: self.meta.desired.id,
+            rank: self.meta.desired.rank,
             phase: self.phase(),
             deleting: self.is_deleting(),
-            held: self.held.as_ref().and_then(Held::because),
+            pending: self.pending.as_ref().and_then(PendingReason::cause),
             end,
             started_at,
             finished_at,
@@ -223,9 +231,9 @@ impl PodRecord {
     }
 
     /// Writes down who it is.
-    pub(super) fn save(&self, home: &Home) -> io::Result<()> {
-        home.write_faults().check()?;
-        whole_file::write(&home.pod(&self.meta.uid).path().join("meta.json"), &self.meta)
+    pub(super) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
+        state_dir.write_faults().check()?;
+        whole_file::write(&state_dir.pod(&self.meta.uid).path().join("meta.json"), &self.meta)
     }
 }
 
@@ -234,12 +242,12 @@ fn since_epoch(at: Timestamp) -> Duration {
 }
 
 /// All pods of a cluster that ran before. What was not made whole is removed.
-pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
+pub(super) fn read_all(state_dir: &StateDir) -> io::Result<Vec<PodRecord>> {
     let (mut pods, mut lost) = (Vec::new(), Vec::new());
-    for entry in fs::read_dir(home.pods())? {
+    for entry in fs::read_dir(state_dir.pods())? {
         let entry = entry?;
         let uid = entry.file_name().to_string_lossy().into_owned();
-        let folder = home.pod(&uid);
+        let folder = state_dir.pod(&uid);
         match fs::read(folder.path().join("meta.json")) {
             Ok(bytes) => {
                 let meta: PodMeta = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
@@ -251,20 +259,21 @@ pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
                 // finds nothing to run.
                 if folder.status()?.is_none() && folder.remove_unless_begun()? {
                     let pod = PodRecord::waiting(PodMeta { uid: super::uid(), ..meta });
-                    home.pod(&pod.meta.uid).begin()?;
-                    pod.save(home)?;
+                    state_dir.pod(&pod.meta.uid).begin()?;
+                    pod.save(state_dir)?;
                     pods.push(pod);
                     continue;
                 }
                 let status = folder.status()?;
-                let said = status.as_ref().map(|status| (status.parent, status.phase.is_over()));
-                let parent = said.map(|(parent, _)| parent).filter(|parent| crate::proc::is_alive(*parent));
+                let said = status.as_ref().map(|status| (status.supervisor, status.phase.is_over()));
+                let supervisor =
+                    said.map(|(supervisor, _)| supervisor).filter(|supervisor| crate::proc::is_alive(*supervisor));
                 let mut lost_at = None;
-                if let (None, Some((dead, false))) = (parent, said) {
+                if let (None, Some((dead, false))) = (supervisor, said) {
                     lost.push(dead);
                     lost_at = Some(now());
                 }
-                pods.push(PodRecord { meta, status, parent, lost_at, trouble: None, held: None, owner: None });
+                pods.push(PodRecord { meta, status, supervisor, lost_at, trouble: None, pending: None, owner: None });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.remove()?,
             Err(error) => return Err(error),
@@ -276,9 +285,9 @@ pub(super) fn read_all(home: &Home) -> io::Result<Vec<PodRecord>> {
         kill_what_they_left(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
     }
     // Those that were to go, and have.
-    let gone = |pod: &PodRecord| pod.is_deleting() && pod.parent.is_none();
+    let gone = |pod: &PodRecord| pod.is_deleting() && pod.supervisor.is_none();
     for pod in pods.extract_if(.., |pod| gone(pod)) {
-        home.pod(&pod.meta.uid).remove()?;
+        state_dir.pod(&pod.meta.uid).remove()?;
     }
     Ok(pods)
 }
@@ -300,16 +309,16 @@ mod tests {
 
     use super::*;
 
-    fn pod(parent: Option<(i32, u64)>, phase: Option<status::PodPhase>, reason: Option<&str>) -> PodRecord {
+    fn pod(supervisor: Option<(i32, u64)>, phase: Option<status::PodPhase>, reason: Option<&str>) -> PodRecord {
         let of = |phase| PodStatus {
             uid: "u".to_owned(),
-            parent: (1, 1),
+            supervisor: (1, 1),
             phase,
             reason: reason.map(str::to_owned),
             message: None,
             containers: Vec::new(),
         };
-        let wish = PodWish {
+        let desired = DesiredPod {
             name: "p".to_owned(),
             role: "worker".parse().unwrap(),
             id: NodeId(0),
@@ -319,11 +328,11 @@ mod tests {
             replicas: BTreeMap::new(),
             resources: Resources::default(),
             memory: None,
-            because: Because::new(Reason::PodWanted, "a test wants it"),
+            cause: Cause::new(Reason::PodWanted, "a test wants it"),
         };
         let meta = PodMeta {
             uid: "u".to_owned(),
-            wish,
+            desired,
             job: JobKey { namespace: "n".parse().unwrap(), name: "j".parse().unwrap() },
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
@@ -333,7 +342,7 @@ mod tests {
             deleting_since: None,
             evicted: None,
         };
-        PodRecord { meta, status: phase.map(of), parent, lost_at: None, trouble: None, held: None, owner: None }
+        PodRecord { meta, status: phase.map(of), supervisor, lost_at: None, trouble: None, pending: None, owner: None }
     }
 
     #[test]
@@ -353,7 +362,7 @@ mod tests {
         pod.meta.deleting_since = Some(Duration::from_secs(2));
         let mut was_taken_away = |lost_at| {
             pod.lost_at = Some(Duration::from_secs(lost_at));
-            pod.life().taken_away
+            pod.pod_run().taken_away
         };
         assert!(!was_taken_away(1) && was_taken_away(3));
     }

@@ -12,7 +12,7 @@ use flexor_model::{PortName, Program, Quantity, Role, RoleKind, RolePriority};
 use super::admission::{self, Ask, Eviction, Millis, Stage};
 use super::driver::{Decided, TRY_AGAIN};
 use super::job::Place;
-use super::pod::{Held, PodRecord};
+use super::pod::{PendingReason, PodRecord};
 use super::{Cluster, JobKey, JobRecord, State, now};
 use crate::objects::ObjectKind;
 use crate::pods::making::{self, Setting};
@@ -26,7 +26,7 @@ impl Cluster {
     /// Starts those that have room, and has those go that have to make it.
     pub(super) fn start_what_may_run(&self, decided: &mut Decided, acts_left: &mut usize) {
         let mut state = self.lock();
-        if !state.pods.values().any(|pod| pod.held.is_some() && !pod.is_deleting()) {
+        if !state.pods.values().any(|pod| pod.pending.is_some() && !pod.is_deleting()) {
             return;
         }
         let asks: Vec<Ask> = state.pods.values().filter_map(|pod| state.ask(pod)).collect();
@@ -37,22 +37,22 @@ impl Cluster {
                 return;
             }
             if number == AT_A_TIME {
-                self.ring();
+                self.notify();
                 break;
             }
             *acts_left -= 1;
             match self.start_pod(&mut state, &uid) {
-                Ok(parent) => decided.started.extend(parent.map(|parent| (uid, parent))),
+                Ok(supervisor) => decided.started.extend(supervisor.map(|supervisor| (uid, supervisor))),
                 Err(error) => {
-                    state.hold(&uid, Held::Refused(error.to_string()));
+                    state.hold(&uid, PendingReason::CreateRefused(error.to_string()));
                     decided.look_again(now() + TRY_AGAIN);
                 }
             }
         }
         for (uid, why) in admission.wait {
-            if state.hold(&uid, Held::NoRoom(why)) {
+            if state.hold(&uid, PendingReason::Unschedulable(why)) {
                 // A plan may wait for it, and is to say why.
-                self.ring();
+                self.notify();
             }
         }
         for Eviction { uid, by } in admission.evict {
@@ -62,26 +62,26 @@ impl Cluster {
             }
         }
         drop(state);
-        self.announce();
+        self.publish();
     }
 
     /// Starts a pod. Its parent; none where nothing of it can run, which its record says then.
     fn start_pod(&self, state: &mut State, uid: &str) -> io::Result<Option<(i32, u64)>> {
         let options = &self.0.options;
         let Some(pod) = state.pods.get(uid) else { return Ok(None) };
-        let (key, wish, address) = (pod.meta.job.clone(), pod.meta.wish.clone(), pod.meta.address);
+        let (key, desired, address) = (pod.meta.job.clone(), pod.meta.desired.clone(), pod.meta.address);
         state.give_master_a_place(&key, self)?;
-        let seat = format!("{}-{}", wish.role, wish.rank);
-        let (ports, sockets) = state.sockets_for(&key, &seat, &wish.role, address)?;
+        let slot = format!("{}-{}", desired.role, desired.rank);
+        let (ports, sockets) = state.sockets_for(&key, &slot, &desired.role, address)?;
         let record = state.jobs.get(&key).ok_or_else(|| io::Error::other("the job is gone"))?;
-        let Some(role) = record.job.roles.iter().find(|role| role.name == wish.role) else {
-            return Err(io::Error::other(format!("the job has no role {}", wish.role)));
+        let Some(role) = record.job.roles.iter().find(|role| role.name == desired.role) else {
+            return Err(io::Error::other(format!("the job has no role {}", desired.role)));
         };
-        let folder = options.home.pod(uid);
+        let folder = options.state_dir.pod(uid);
         let sidecar = making::wants_sidecar(role).then(|| ports.values().next().copied()).flatten();
         let error_file = |container: &str| folder.error_file(container);
         let objects = |kind: ObjectKind, name: &str| state.objects.data(kind, &key.namespace, name).cloned();
-        let claim = |name: &str| options.home.claim(key.namespace.as_str(), name);
+        let claim = |name: &str| options.state_dir.claim(key.namespace.as_str(), name);
         let flexor = options.flexor.display().to_string();
         let setting = Setting {
             job: &record.job,
@@ -90,15 +90,15 @@ impl Cluster {
             flexor: &flexor,
             base: &options.base,
             folder: options.folder.clone(),
-            master_state: options.home.master(&record.uid.to_string()),
+            master_state: options.state_dir.master(&record.uid.to_string()),
             master: &state.master_ports(&key),
             error_file: &error_file,
             objects: &objects,
             claim: &claim,
         };
-        let mut made = making::make(&setting, role, &wish, (uid, address), sidecar, sockets.len());
+        let mut made = making::make(&setting, role, &desired, (uid, address), sidecar, sockets.len());
         if let (Ok(plan), Program::FlexorMaster, true) = (&mut made, role.program, options.chaos) {
-            super::chaos::let_follow(plan, &options.home.faults(&record.uid.to_string()));
+            super::chaos::let_follow(plan, &options.state_dir.faults(&record.uid.to_string()));
         }
         let Some(pod) = state.pods.get_mut(uid) else { return Ok(None) };
         let plan = match made {
@@ -108,33 +108,33 @@ impl Cluster {
                 return Ok(None);
             }
             Err(error) => {
-                (pod.trouble, pod.held) = (Some(error.to_string()), None);
+                (pod.trouble, pod.pending) = (Some(error.to_string()), None);
                 return Ok(None);
             }
         };
         (pod.meta.ports, pod.meta.grace) = (ports, plan.grace);
-        pod.save(&options.home)?;
+        pod.save(&options.state_dir)?;
         folder.create(&plan)?;
-        let started = self.start_parent(uid, sockets);
+        let started = self.start_supervisor(uid, sockets);
         if started.is_err() {
             // Whoever takes over has to see that nothing of it runs.
             folder.take_back_plan()?;
         }
-        let (parent, owner) = started?;
-        let parent = (parent, crate::proc::started(parent).unwrap_or(0));
-        pod.parent = Some(parent);
+        let (supervisor, owner) = started?;
+        let supervisor = (supervisor, crate::proc::started(supervisor).unwrap_or(0));
+        pod.supervisor = Some(supervisor);
         pod.owner = owner.map(Arc::new);
-        pod.held = None;
-        Ok(Some(parent))
+        pod.pending = None;
+        Ok(Some(supervisor))
     }
 
-    fn start_parent(&self, uid: &str, sockets: Vec<TcpListener>) -> io::Result<(i32, Option<PipeWriter>)> {
+    fn start_supervisor(&self, uid: &str, sockets: Vec<TcpListener>) -> io::Result<(i32, Option<PipeWriter>)> {
         let options = &self.0.options;
         let mut command = Command::new(&options.flexor);
-        command.arg(options.pod_word).arg(options.home.path()).arg(uid);
+        command.arg(options.pod_word).arg(options.state_dir.path()).arg(uid);
         command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         if options.chaos {
-            command.env(flexor_model::env::FAULTS.name, options.home.full());
+            command.env(flexor_model::env::FAULTS.name, options.state_dir.full());
         }
         command.env("LISTEN_FDS", sockets.len().to_string()).env_remove("LISTEN_PID");
         let owner = if options.ephemeral {
@@ -155,58 +155,58 @@ impl Cluster {
 impl State {
     /// What a pod asks for; nothing where it has ended.
     fn ask(&self, pod: &PodRecord) -> Option<Ask> {
-        let stage = match (&pod.held, pod.parent, pod.is_deleting()) {
+        let stage = match (&pod.pending, pod.supervisor, pod.is_deleting()) {
             (_, Some(_), true) => Stage::Goes,
             (Some(_), _, false) => Stage::Waits,
             (None, Some(_), false) => Stage::Runs,
             (_, None, _) => return None,
         };
-        let wish = &pod.meta.wish;
+        let desired = &pod.meta.desired;
         let role = self.role_of(pod)?;
-        let replicas = wish.replicas.get(&wish.role).copied().unwrap_or(1);
+        let replicas = desired.replicas.get(&desired.role).copied().unwrap_or(1);
         let class = match &role.priority {
             RolePriority::FromTemplate => role.template.json()["spec"]["priorityClassName"].as_str(),
             RolePriority::Class(class) => Some(class.as_str()),
-            RolePriority::Split(split) => Some(if split.is_high(wish.rank, replicas) { "high" } else { "low" }),
+            RolePriority::Split(split) => Some(if split.is_high(desired.rank, replicas) { "high" } else { "low" }),
         };
         let asked = role.template.requests().cpu().map_or(0, millis);
         let of_main = role.template.main().requests().cpu().map_or(0, millis);
         Some(Ask {
             uid: pod.meta.uid.clone(),
-            cpu: wish.resources.cpu().map_or(asked, |wished| asked - of_main + millis(wished)),
+            cpu: desired.resources.cpu().map_or(asked, |wished| asked - of_main + millis(wished)),
             priority: self.objects.priority(class),
             preempts: self.objects.preempts(class),
             is_server: matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer),
-            order: (pod.meta.created_at, wish.name.clone()),
+            order: (pod.meta.created_at, desired.name.clone()),
             stage,
         })
     }
 
     fn role_of(&self, pod: &PodRecord) -> Option<&Role> {
         let record = self.jobs.get(&pod.meta.job)?;
-        record.job.roles.iter().find(|role| role.name == pod.meta.wish.role)
+        record.job.roles.iter().find(|role| role.name == pod.meta.desired.role)
     }
 
     /// A pod has to wait; people are told once of each reason. Whether it is another than before.
-    pub(super) fn hold(&mut self, uid: &str, held: Held) -> bool {
+    pub(super) fn hold(&mut self, uid: &str, pending: PendingReason) -> bool {
         let Some(pod) = self.pods.get_mut(uid) else { return false };
-        let is_news = match (&pod.held, &held) {
+        let is_news = match (&pod.pending, &pending) {
             // How much room there is changes all the time.
-            (Some(Held::NoRoom(_)), Held::NoRoom(_)) => false,
+            (Some(PendingReason::Unschedulable(_)), PendingReason::Unschedulable(_)) => false,
             (before, now) => before.as_ref() != Some(now),
         };
-        let because = held.because();
-        pod.held = Some(held);
-        let (job, name) = (pod.meta.job.clone(), pod.meta.wish.name.clone());
-        if let Some(because) = because.filter(|_| is_news) {
-            self.tell(&job, Some(name), because);
+        let cause = pending.cause();
+        pod.pending = Some(pending);
+        let (job, name) = (pod.meta.job.clone(), pod.meta.desired.name.clone());
+        if let Some(cause) = cause.filter(|_| is_news) {
+            self.tell(&job, Some(name), cause);
         }
         is_news
     }
 
     /// A pod has to make room for another, which the controller is to see.
     fn note_eviction(&mut self, uid: &str, by: &str) {
-        let by = self.pods.get(by).map(|pod| pod.meta.wish.name.clone()).unwrap_or_default();
+        let by = self.pods.get(by).map(|pod| pod.meta.desired.name.clone()).unwrap_or_default();
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.meta.evicted = Some(format!("{by} is more important and needs its room"));
         }
@@ -228,23 +228,23 @@ impl State {
         let Some(record) = self.jobs.get(key) else { return Ok(()) };
         let master = record.job.roles.iter().find(|role| role.program == Program::FlexorMaster);
         let Some(role) = master.map(|role| role.name.clone()) else { return Ok(()) };
-        let seat = format!("{role}-0");
-        if record.places.contains_key(&seat) {
+        let slot = format!("{role}-0");
+        if record.places.contains_key(&slot) {
             return Ok(());
         }
-        let of_master = |pod: &&PodRecord| pod.meta.job == *key && pod.meta.wish.role == role;
+        let of_master = |pod: &&PodRecord| pod.meta.job == *key && pod.meta.desired.role == role;
         let address = match self.pods.values().find(of_master) {
             Some(pod) => pod.meta.address,
             None => self.addresses.take().ok_or_else(|| io::Error::other("all addresses are in use"))?,
         };
         let names = ports_of(Program::FlexorMaster, false);
         let (at, sockets) = open_all(address, names.iter().map(|_| 0))?;
-        self.sockets.insert((key.clone(), seat.clone()), sockets);
+        self.sockets.insert((key.clone(), slot.clone()), sockets);
         let place = Place { address, ports: names.into_iter().zip(at).collect(), is_master: true };
         let record = self.jobs.get_mut(key).ok_or_else(|| io::Error::other("the job is gone"))?;
         // Whoever takes over has to know where the others are to meet.
-        record.change(cluster.home(), |record| {
-            record.places.insert(seat, place);
+        record.change(cluster.state_dir(), |record| {
+            record.places.insert(slot, place);
         })
     }
 
@@ -252,7 +252,7 @@ impl State {
     fn sockets_for(
         &mut self,
         key: &JobKey,
-        seat: &str,
+        slot: &str,
         role: &flexor_model::RoleName,
         address: Ipv4Addr,
     ) -> io::Result<(BTreeMap<PortName, SocketAddr>, Vec<TcpListener>)> {
@@ -261,17 +261,17 @@ impl State {
             return Ok((BTreeMap::new(), Vec::new()));
         };
         let names = ports_of(role.program, making::wants_sidecar(role));
-        let Some(place) = record.places.get(seat).cloned() else {
+        let Some(place) = record.places.get(slot).cloned() else {
             let (at, sockets) = open_all(address, names.iter().map(|_| 0))?;
             return Ok((names.into_iter().zip(at).collect(), sockets));
         };
-        if let Some(kept) = self.sockets.get(&(key.clone(), seat.to_owned())) {
+        if let Some(kept) = self.sockets.get(&(key.clone(), slot.to_owned())) {
             return Ok((place.ports, clone_all(kept)?));
         }
         // Another process held them before; the ports are the same.
         let ports = names.iter().filter_map(|name| place.ports.get(name)).map(SocketAddr::port);
         let (_, sockets) = open_all(place.address, ports)?;
-        self.sockets.insert((key.clone(), seat.to_owned()), clone_all(&sockets)?);
+        self.sockets.insert((key.clone(), slot.to_owned()), clone_all(&sockets)?);
         Ok((place.ports, sockets))
     }
 }

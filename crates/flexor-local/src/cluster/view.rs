@@ -6,10 +6,12 @@ use std::time::Duration;
 use flexor_engine::controller::{JobStatus, PodPhase};
 use serde_json::Value;
 
-use super::{Cluster, ClusterEvent, Held, JobKey, JobRecord, Options, PodRecord, Standing, Timeline, now};
-use crate::home::Home;
+use super::{
+    Cluster, ClusterEvent, JobKey, JobRecord, Options, PendingReason, PodRecord, Timeline, TrainingStatus, now,
+};
 use crate::objects::Objects;
 use crate::pods::status::PodStatus;
+use crate::state_dir::StateDir;
 
 /// A job, to be looked at.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ pub struct JobView {
     /// Where its master serves, if it has one.
     pub master: Option<std::net::SocketAddr>,
     /// How its training stands, once its master has said so.
-    pub standing: Option<Standing>,
+    pub training: Option<TrainingStatus>,
     /// What it did with its time.
     pub timeline: Timeline,
 }
@@ -62,7 +64,7 @@ pub struct PodView {
     /// Why nothing of it can run.
     pub trouble: Option<String>,
     /// Why it is not started yet.
-    pub held: Option<Held>,
+    pub pending: Option<PendingReason>,
 }
 
 /// All that there is, for as long as it is looked at.
@@ -90,7 +92,7 @@ impl Cluster {
             deleting: record.deleting,
             status: record.status.clone(),
             master: state.master_of(&record.key),
-            standing: record.standing.as_ref().map(|standing| standing.as_of(now())),
+            training: record.training.as_ref().map(|training| training.as_of(now())),
             timeline: record.timeline.clone(),
         };
         state.jobs.values().map(view).collect()
@@ -103,19 +105,19 @@ impl Cluster {
             .pods
             .values()
             .map(|pod| PodView {
-                name: pod.meta.wish.name.clone(),
+                name: pod.meta.desired.name.clone(),
                 uid: pod.meta.uid.clone(),
                 job: pod.meta.job.clone(),
-                role: pod.meta.wish.role.to_string(),
-                relaunches: pod.meta.wish.relaunches,
-                labels: pod.meta.wish.labels.clone(),
+                role: pod.meta.desired.role.to_string(),
+                relaunches: pod.meta.desired.relaunches,
+                labels: pod.meta.desired.labels.clone(),
                 phase: pod.phase(),
                 deleting: pod.is_deleting(),
                 created_at: pod.meta.created_at,
                 address: pod.meta.address,
                 status: pod.status.clone(),
                 trouble: pod.trouble.clone(),
-                held: pod.held.clone(),
+                pending: pod.pending.clone(),
             })
             .collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
@@ -139,7 +141,7 @@ impl Cluster {
     }
 
     /// Its folder.
-    pub fn home(&self) -> &Home {
-        &self.0.options.home
+    pub fn state_dir(&self) -> &StateDir {
+        &self.0.options.state_dir
     }
 }

@@ -29,32 +29,32 @@ pub enum Wanted {
 }
 
 /// By which means memory is limited in the cluster of this home, whose process this is.
-pub fn find(wanted: Wanted, home: &Path) -> MemoryLimits {
+pub fn find(wanted: Wanted, state_dir: &Path) -> MemoryLimits {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     match wanted {
         Wanted::Best => {
             let own = Own::read(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
-            best(&own, home).map_or_else(MemoryLimits::Watched, MemoryLimits::Groups)
+            best(&own, state_dir).map_or_else(MemoryLimits::Watched, MemoryLimits::Groups)
         }
         Wanted::Watched => MemoryLimits::Watched("that was asked for".to_owned()),
     }
 }
 
 /// The groups of this home, or why there can be none.
-fn best(own: &Own, home: &Path) -> Result<Groups, String> {
+fn best(own: &Own, state_dir: &Path) -> Result<Groups, String> {
     let refused = |folder: &Path, error: &io::Error| format!("no cgroup can be made in {}: {error}", folder.display());
     if let Some(unified) =
         own.unified.as_deref().filter(|folder| has_word(&folder.join("cgroup.controllers"), "memory"))
     {
-        let groups = Groups::of(home, Version::V2, unified, None);
+        let groups = Groups::of(state_dir, Version::V2, unified, None);
         make_room(unified, &groups)?;
         try_out(&groups).map_err(|error| refused(unified, &error))?;
         return Ok(groups);
     }
     let Some(memory) = &own.memory else { return Err("this machine offers no cgroup that limits memory".to_owned()) };
-    let groups = Groups::of(home, Version::V1, memory, None);
+    let groups = Groups::of(state_dir, Version::V1, memory, None);
     try_out(&groups).map_err(|error| refused(memory, &error))?;
-    let with_cpu = Groups::of(home, Version::V1, memory, own.cpu.as_deref());
+    let with_cpu = Groups::of(state_dir, Version::V1, memory, own.cpu.as_deref());
     Ok(if try_out(&with_cpu).is_ok() { with_cpu } else { groups })
 }
 

@@ -27,9 +27,9 @@ pub struct Groups {
 
 impl Groups {
     /// Those of the cluster of this home, in the group of these folders.
-    pub(super) fn of(home: &Path, version: Version, memory: &Path, cpu: Option<&Path>) -> Self {
+    pub(super) fn of(state_dir: &Path, version: Version, memory: &Path, cpu: Option<&Path>) -> Self {
         let mut hash = DefaultHasher::new();
-        home.hash(&mut hash);
+        state_dir.hash(&mut hash);
         let name = format!("flexor-{:016x}", hash.finish());
         Self { version, memory: memory.join(&name), cpu: cpu.map(|cpu| cpu.join(&name)) }
     }

@@ -10,10 +10,10 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::{Groups, MemoryLimits};
-use crate::home::Home;
+use crate::state_dir::StateDir;
 use crate::whole_file;
 
-/// The contents of `HOME/limits.json`.
+/// The contents of `STATE/limits.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Record {
     now: MemoryLimits,
@@ -27,25 +27,25 @@ struct Record {
 /// # Errors
 ///
 /// The disk refuses.
-pub fn begin(home: &Home, limits: &MemoryLimits) -> io::Result<()> {
-    let mut before = read(home).map_or_else(Vec::new, Record::all);
+pub fn begin(state_dir: &StateDir, limits: &MemoryLimits) -> io::Result<()> {
+    let mut before = read(state_dir).map_or_else(Vec::new, Record::all);
     if let Some(groups) = limits.groups() {
         before.retain(|known| known != groups);
-        groups.sweep(|pod| home.pod(pod).path().exists());
+        groups.sweep(|pod| state_dir.pod(pod).path().exists());
     }
-    before.retain(|groups| !groups.sweep(|pod| home.pod(pod).path().exists()));
-    whole_file::write(&home.limits(), &Record { now: limits.clone(), before })
+    before.retain(|groups| !groups.sweep(|pod| state_dir.pod(pod).path().exists()));
+    whole_file::write(&state_dir.limits(), &Record { now: limits.clone(), before })
 }
 
 /// By which means memory is limited in a cluster.
-pub fn of_home(home: &Home) -> MemoryLimits {
+pub fn of_state_dir(state_dir: &StateDir) -> MemoryLimits {
     let unknown = || MemoryLimits::Watched("the cluster has written down nothing else".to_owned());
-    read(home).map_or_else(unknown, |record| record.now)
+    read(state_dir).map_or_else(unknown, |record| record.now)
 }
 
 /// Removes the groups of a pod.
-pub fn forget_pod(home: &Home, uid: &str) {
-    for groups in read(home).into_iter().flat_map(Record::all) {
+pub fn forget_pod(state_dir: &StateDir, uid: &str) {
+    for groups in read(state_dir).into_iter().flat_map(Record::all) {
         if let Err(error) = groups.remove_pod(uid) {
             tracing::warn!(pod = uid, %error, "its control group cannot be removed");
         }
@@ -60,8 +60,8 @@ impl Record {
     }
 }
 
-fn read(home: &Home) -> Option<Record> {
-    serde_json::from_slice(&fs::read(home.limits()).ok()?).ok()
+fn read(state_dir: &StateDir) -> Option<Record> {
+    serde_json::from_slice(&fs::read(state_dir.limits()).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -72,26 +72,26 @@ mod tests {
     #[test]
     fn groups_of_pods_that_are_gone_are_removed_wherever_they_were() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        drop(home.take().unwrap());
+        let state_dir = StateDir::at(folder.path().join("home"));
+        drop(state_dir.take().unwrap());
         let groups = |place: &str| {
             let memory = folder.path().join(place);
             fs::create_dir_all(&memory).unwrap();
-            Groups::of(home.path(), Version::V1, &memory, None)
+            Groups::of(state_dir.path(), Version::V1, &memory, None)
         };
-        fs::create_dir(home.pod("lives").path()).unwrap();
-        assert!(matches!(of_home(&home), MemoryLimits::Watched(_)));
+        fs::create_dir(state_dir.pod("lives").path()).unwrap();
+        assert!(matches!(of_state_dir(&state_dir), MemoryLimits::Watched(_)));
         for (place, pod) in [("one", "lives"), ("one", "gone"), ("two", "gone")] {
-            begin(&home, &MemoryLimits::Groups(groups(place))).unwrap();
+            begin(&state_dir, &MemoryLimits::Groups(groups(place))).unwrap();
             let group = groups(place).make(pod, "main", 1).unwrap();
             fs::remove_file(group.memory.join("memory.limit_in_bytes")).unwrap();
         }
         let watched = MemoryLimits::Watched("of the test".to_owned());
-        begin(&home, &watched).unwrap();
-        assert_eq!(of_home(&home), watched);
+        begin(&state_dir, &watched).unwrap();
+        assert_eq!(of_state_dir(&state_dir), watched);
         assert!(groups("one").memory.join("lives/main").is_dir(), "somebody has it");
         assert!(!groups("one").memory.join("gone").exists() && !groups("two").memory.exists());
-        forget_pod(&home, "lives");
+        forget_pod(&state_dir, "lives");
         assert!(!groups("one").memory.exists());
     }
 }

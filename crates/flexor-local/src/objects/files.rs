@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Kept, Object, ObjectKey, Objects};
-use crate::home::Home;
+use crate::state_dir::StateDir;
 use crate::whole_file;
 
 #[derive(Serialize, Deserialize)]
@@ -22,15 +22,15 @@ struct Stored {
 
 impl Kept {
     /// Writes it down, whole or not at all.
-    pub(crate) fn save(&self, home: &Home) -> io::Result<()> {
+    pub(crate) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
         let stored =
             Stored { uid: self.uid.clone(), created_at: self.created_at, manifest: self.object.manifest.clone() };
-        whole_file::write(&file(home, &self.object.key), &stored)
+        whole_file::write(&file(state_dir, &self.object.key), &stored)
     }
 
     /// Removes it from the disk.
-    pub(crate) fn erase(&self, home: &Home) -> io::Result<()> {
-        match fs::remove_file(file(home, &self.object.key)) {
+    pub(crate) fn erase(&self, state_dir: &StateDir) -> io::Result<()> {
+        match fs::remove_file(file(state_dir, &self.object.key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => Ok(()),
         }
@@ -39,9 +39,9 @@ impl Kept {
 
 impl Objects {
     /// All objects of a cluster that ran before.
-    pub(crate) fn read_all(home: &Home) -> io::Result<Self> {
+    pub(crate) fn read_all(state_dir: &StateDir) -> io::Result<Self> {
         let mut objects = Self::default();
-        for entry in fs::read_dir(home.objects())? {
+        for entry in fs::read_dir(state_dir.objects())? {
             let path = entry?.path();
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
@@ -57,7 +57,7 @@ impl Objects {
 }
 
 /// Neither kinds nor namespaces have dots in them.
-fn file(home: &Home, key: &ObjectKey) -> PathBuf {
+fn file(state_dir: &StateDir, key: &ObjectKey) -> PathBuf {
     let namespace = key.namespace.as_ref().map_or("", |namespace| namespace.as_str());
-    home.objects().join(format!("{}.{namespace}.{}.json", key.kind.as_str(), key.name))
+    state_dir.objects().join(format!("{}.{namespace}.{}.json", key.kind.as_str(), key.name))
 }

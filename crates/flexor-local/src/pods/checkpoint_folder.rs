@@ -71,16 +71,16 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_there_or_can_be_made_will_do_and_nothing_is_made_of_it() {
-        let home = tempfile::tempdir().unwrap();
-        assert_eq!(told(home.path()), "");
-        assert_eq!(told(&home.path().join("a/b/c")), "");
-        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+        let state_dir = tempfile::tempdir().unwrap();
+        assert_eq!(told(state_dir.path()), "");
+        assert_eq!(told(&state_dir.path().join("a/b/c")), "");
+        assert_eq!(fs::read_dir(state_dir.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_file_in_the_way_is_named() {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join("kept");
+        let state_dir = tempfile::tempdir().unwrap();
+        let file = state_dir.path().join("kept");
         fs::write(&file, "in the way").unwrap();
         let shown = file.display();
         assert_eq!(
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_link_to_nothing_is_no_folder() {
-        let home = tempfile::tempdir().unwrap();
-        let link = home.path().join("kept");
-        std::os::unix::fs::symlink(home.path().join("gone"), &link).unwrap();
+        let state_dir = tempfile::tempdir().unwrap();
+        let link = state_dir.path().join("kept");
+        std::os::unix::fs::symlink(state_dir.path().join("gone"), &link).unwrap();
         assert!(told(&link).contains("leads nowhere"), "{}", told(&link));
     }
 }

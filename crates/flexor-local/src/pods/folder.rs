@@ -179,7 +179,7 @@ mod tests {
         let containers = Vec::new();
         PodStatus {
             uid: "u".to_owned(),
-            parent: (1, 1),
+            supervisor: (1, 1),
             phase: PodPhase::Pending,
             reason: None,
             message: None,
@@ -187,8 +187,8 @@ mod tests {
         }
     }
 
-    fn made(home: &Path) -> PodFolder {
-        let folder = PodFolder::new(&home.join("pods"), home, "u");
+    fn made(state_dir: &Path) -> PodFolder {
+        let folder = PodFolder::new(&state_dir.join("pods"), state_dir, "u");
         let plan = PodPlan {
             name: "p".to_owned(),
             uid: "u".to_owned(),
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn a_pod_that_has_begun_is_not_removed_by_mistake() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = made(home.path());
+        let state_dir = tempfile::tempdir().unwrap();
+        let folder = made(state_dir.path());
         folder.set_status(&status()).unwrap();
         assert!(!folder.remove_unless_begun().unwrap());
         assert_eq!((folder.plan().is_ok(), folder.status().unwrap()), (true, Some(status())));
@@ -214,17 +214,17 @@ mod tests {
 
     #[test]
     fn a_parent_that_is_late_cannot_say_that_it_has_begun() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = made(home.path());
+        let state_dir = tempfile::tempdir().unwrap();
+        let folder = made(state_dir.path());
         assert!(folder.remove_unless_begun().unwrap());
         assert!(folder.set_status(&status()).is_err());
-        assert_eq!(fs::read_dir(home.path().join("pods")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(state_dir.path().join("pods")).unwrap().count(), 0);
     }
 
     #[test]
     fn what_is_removed_twice_is_gone() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = made(home.path());
+        let state_dir = tempfile::tempdir().unwrap();
+        let folder = made(state_dir.path());
         folder.set_status(&status()).unwrap();
         for _ in 0..2 {
             folder.remove().unwrap();

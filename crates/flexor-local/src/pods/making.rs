@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flexor_engine::controller::PodWish;
+use flexor_engine::controller::DesiredPod;
 use flexor_model::{
-    Checkpoints, DnsLabel, EnvValue, Job, JobUid, MOST_REPLICAS, PortName, Program, Quantity, Role, RoleKind, RoleName,
-    Seat, env,
+    Checkpoints, DnsLabel, EnvValue, Job, JobUid, MOST_REPLICAS, PodIdentity, PortName, Program, Quantity, Role,
+    RoleKind, RoleName, env,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -111,12 +111,12 @@ pub fn grace(role: &Role) -> Duration {
 pub fn make(
     setting: &Setting<'_>,
     role: &Role,
-    wish: &PodWish,
+    desired: &DesiredPod,
     (uid, address): (&str, Ipv4Addr),
     sidecar: Option<SocketAddr>,
     sockets: usize,
 ) -> Result<PodPlan, MakeError> {
-    let pod = Pod { setting, role, wish, uid, address, sidecar };
+    let pod = Pod { setting, role, desired, uid, address, sidecar };
     let spec = &role.template.json()["spec"];
     let mut init = Vec::new();
     if sidecar.is_some() {
@@ -140,14 +140,14 @@ pub fn make(
         // The controller starts pods again, not containers.
         _ => RestartPolicy::Never,
     };
-    let (name, uid, grace) = (wish.name.clone(), uid.to_owned(), grace(role));
+    let (name, uid, grace) = (desired.name.clone(), uid.to_owned(), grace(role));
     Ok(PodPlan { name, uid, address, init, containers, restart, grace })
 }
 
 struct Pod<'a> {
     setting: &'a Setting<'a>,
     role: &'a Role,
-    wish: &'a PodWish,
+    desired: &'a DesiredPod,
     uid: &'a str,
     address: Ipv4Addr,
     sidecar: Option<SocketAddr>,
@@ -187,8 +187,8 @@ impl Pod<'_> {
             (allowed.min().max(1), allowed.max().unwrap_or(MOST_REPLICAS).max(1))
         });
         let state = self.setting.master_state.display().to_string();
-        let (world, uid) = (format!("static:{min}:{max}"), self.setting.uid.to_string());
-        let copies = job.ps_copies.to_string();
+        let (world, uid) = (format!("{min}:{max}"), self.setting.uid.to_string());
+        let copies = job.ps_replication_factor.to_string();
         let words = [
             self.setting.flexor,
             "master",
@@ -196,11 +196,11 @@ impl Pod<'_> {
             job.name.as_str(),
             "--uid",
             &uid,
-            "--world",
+            "--nnodes",
             &world,
             "--state",
             &state,
-            "--ps-copies",
+            "--ps-replication-factor",
             &copies,
         ];
         let mut command = words.map(str::to_owned).to_vec();
@@ -247,7 +247,7 @@ impl Pod<'_> {
     fn identity(&self) -> Vec<(String, String)> {
         let address = self.address.to_string();
         let pairs = [
-            ("POD_NAME", self.wish.name.as_str()),
+            ("POD_NAME", self.desired.name.as_str()),
             ("POD_NAMESPACE", self.setting.namespace.as_str()),
             ("POD_UID", self.uid),
             ("POD_IP", &address),
@@ -264,19 +264,19 @@ impl Pod<'_> {
 
     /// What the dialect has its pods find.
     fn of_role(&self) -> Vec<(String, String)> {
-        let seat = Seat {
+        let identity = PodIdentity {
             job: &self.setting.job.name,
             namespace: self.setting.namespace,
             uid: self.setting.uid,
             role: &self.role.name,
-            id: self.wish.id,
-            rank: self.wish.rank,
-            relaunches: self.wish.relaunches,
-            replicas: &self.wish.replicas,
+            id: self.desired.id,
+            rank: self.desired.rank,
+            relaunches: self.desired.relaunches,
+            replicas: &self.desired.replicas,
         };
         let value = |value: &EnvValue| match value {
             EnvValue::Literal(text) => Some(text.clone()),
-            EnvValue::Text(pattern) => Some(pattern.fill(&seat)),
+            EnvValue::Text(pattern) => Some(pattern.fill(&identity)),
             EnvValue::Address { role, port } => self.address_for(role, port).map(|at| at.to_string()),
             EnvValue::PodField(path) => self.pod_field(path),
             EnvValue::TfConfig => None,
@@ -302,7 +302,7 @@ impl Pod<'_> {
         let text = limit.as_str().map(str::to_owned).or_else(|| limit.as_u64().map(|bytes| bytes.to_string()));
         let of_template = text.and_then(|text| text.parse::<Quantity>().ok());
         // A plan's resources, and what an end for want of memory made of them, count for the container that trains.
-        let grown = self.wish.memory.max(self.wish.resources.memory()).filter(|_| is_main);
+        let grown = self.desired.memory.max(self.desired.resources.memory()).filter(|_| is_main);
         let limit = of_template?;
         u64::try_from(grown.map_or(limit, |grown| grown.max(limit)).ceil()).ok()
     }
@@ -313,21 +313,21 @@ impl Surroundings for Pod<'_> {
         let of_map = |map: &Value, key: &str| map[key].as_str().map(str::to_owned);
         let key = |prefix: &str| path.strip_prefix(prefix)?.strip_suffix("']");
         match path {
-            "metadata.name" => Some(self.wish.name.clone()),
+            "metadata.name" => Some(self.desired.name.clone()),
             "metadata.namespace" => Some(self.setting.namespace.to_string()),
             "metadata.uid" => Some(self.uid.to_owned()),
             "status.podIP" | "status.hostIP" => Some(self.address.to_string()),
             "spec.nodeName" => Some("laptop".to_owned()),
             "spec.serviceAccountName" => Some("default".to_owned()),
             "metadata.labels" => {
-                Some(self.wish.labels.iter().map(|(name, value)| format!("{name}={value:?}\n")).collect())
+                Some(self.desired.labels.iter().map(|(name, value)| format!("{name}={value:?}\n")).collect())
             }
             "metadata.annotations" => {
                 let annotations = self.role.template.json()["metadata"]["annotations"].as_object();
                 Some(annotations.into_iter().flatten().map(|(name, value)| format!("{name}={value}\n")).collect())
             }
             _ => match (key("metadata.labels['"), key("metadata.annotations['")) {
-                (Some(label), _) => Some(self.wish.labels.get(label).cloned().unwrap_or_default()),
+                (Some(label), _) => Some(self.desired.labels.get(label).cloned().unwrap_or_default()),
                 (None, Some(annotation)) => {
                     Some(of_map(&self.role.template.json()["metadata"]["annotations"], annotation).unwrap_or_default())
                 }

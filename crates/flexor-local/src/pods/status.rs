@@ -1,6 +1,6 @@
 //! What has become of a pod, as its parent writes it down.
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_model::Reason;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct PodStatus {
     /// Whose.
     pub uid: String,
     /// The process of its parent, and when that started, which names it for good.
-    pub parent: (i32, u64),
+    pub supervisor: (i32, u64),
     /// How far it is.
     pub phase: PodPhase,
     /// Why, where there is more to say.
@@ -105,7 +105,7 @@ impl PodPhase {
 
 impl PodStatus {
     /// The logs that could not be written any more since an earlier status of the same pod.
-    pub(crate) fn logs_cut_since(&self, before: Option<&PodStatus>) -> Vec<Because> {
+    pub(crate) fn logs_cut_since(&self, before: Option<&PodStatus>) -> Vec<Cause> {
         let was_cut = |name: &str| {
             let known = before.into_iter().flat_map(|status| &status.containers).find(|known| known.name == name);
             known.is_some_and(|known| known.log_cut.is_some())
@@ -114,7 +114,7 @@ impl PodStatus {
         cut.filter(|(name, _)| !was_cut(name))
             .map(|(name, why)| {
                 let detail = format!("the log of container {name} ends here: {why}; the program goes on");
-                Because::new(Reason::LogCut, detail)
+                Cause::new(Reason::LogCut, detail)
             })
             .collect()
     }
@@ -128,7 +128,7 @@ mod tests {
     fn a_log_that_is_cut_is_told_of_once() {
         let status = |cut: Option<&str>| PodStatus {
             uid: "u".to_owned(),
-            parent: (1, 1),
+            supervisor: (1, 1),
             phase: PodPhase::Running,
             reason: None,
             message: None,

@@ -1,7 +1,7 @@
 //! The volumes of a pod: from what its template says to what each container finds at which path.
 //!
 //! Everything is decided here; the pod's parent makes folders and files of it when it starts a container. Volumes of other
-//! kinds are told before anything runs ([`super::obstacles`]).
+//! kinds are told before anything runs ([`super::preflight`]).
 
 mod files;
 
@@ -64,7 +64,7 @@ pub fn of_container(
 }
 
 /// Why a container cannot have its mounts whatever objects there will be, one reason for each that it cannot have.
-pub fn obstacles(container: &Value, spec: &Value) -> Vec<VolumeError> {
+pub fn preflight(container: &Value, spec: &Value) -> Vec<VolumeError> {
     let mounts = list(&container["volumeMounts"]);
     let mut found: Vec<VolumeError> = mounts.iter().filter_map(|mount| check(mount, spec).err()).collect();
     for (index, mount) in mounts.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::shards::{DatasetPosition, Position};
 use flexor_model::Reason;
 use serde::{Deserialize, Serialize};
@@ -35,8 +35,8 @@ pub(super) fn encode(position: Position, left_out: LeftOut) -> String {
     format!("{VERSION}{}", BASE64.encode(bytes))
 }
 
-pub(super) fn decode(token: &str) -> Result<(Position, LeftOut), Because> {
-    let bad = |detail: &str| Because::new(Reason::InvalidPosition, detail);
+pub(super) fn decode(token: &str) -> Result<(Position, LeftOut), Cause> {
+    let bad = |detail: &str| Cause::new(Reason::InvalidPosition, detail);
     if token.len() > MAX {
         return Err(bad("the position is too long"));
     }

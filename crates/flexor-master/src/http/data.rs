@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::shards::{Asked, Batches, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId};
 use flexor_model::Reason;
 use serde::Deserialize;
@@ -39,11 +39,11 @@ pub(super) fn routes() -> Router<Job> {
 }
 
 /// An answer that says why not, and what to do.
-struct Refused(Because);
+struct Refused(Cause);
 
-impl From<Because> for Refused {
-    fn from(because: Because) -> Self {
-        Self(because)
+impl From<Cause> for Refused {
+    fn from(cause: Cause) -> Self {
+        Self(cause)
     }
 }
 
@@ -56,7 +56,7 @@ impl IntoResponse for Refused {
             // What was asked for contradicts what is.
             _ => StatusCode::CONFLICT,
         };
-        (status, Json(json!({ "reason": self.0.reason, "error": self.0.detail }))).into_response()
+        (status, Json(json!({ "reason": self.0.reason, "error": self.0.message }))).into_response()
     }
 }
 
@@ -70,7 +70,7 @@ impl<T: DeserializeOwned> FromRequest<Job> for Body<T> {
 
     async fn from_request(request: Request, job: &Job) -> Result<Self, Refused> {
         let read = Json::<T>::from_request(request, job).await;
-        let Json(body) = read.map_err(|error| Because::new(Reason::InvalidValue, error.body_text()))?;
+        let Json(body) = read.map_err(|error| Cause::new(Reason::InvalidValue, error.body_text()))?;
         Ok(Self(body))
     }
 }
@@ -82,10 +82,7 @@ async fn list(State(job): State<Job>) -> Json<Value> {
 async fn show(State(job): State<Job>, Path(name): Path<String>) -> Answer {
     let found = job.data().status().into_iter().find(|dataset| *dataset.spec.name == *name);
     found.map(|dataset| Json(json!(dataset))).ok_or_else(|| {
-        Refused(Because::new(
-            Reason::UnknownDataset,
-            format!("there is no dataset {name}; POST /api/datasets makes one"),
-        ))
+        Refused(Cause::new(Reason::UnknownDataset, format!("there is no dataset {name}; POST /api/datasets makes one")))
     })
 }
 
@@ -124,7 +121,7 @@ async fn register(State(job): State<Job>, Body(asked): Body<Register>) -> Answer
         Shuffle::Records => Order::ShuffledRecords { seed: asked.seed },
     };
     let spec = DatasetSpec::new(asked.name, asked.records, asked.batch)
-        .map_err(|error| Because::new(Reason::InvalidValue, error.to_string()))?;
+        .map_err(|error| Cause::new(Reason::InvalidValue, error.to_string()))?;
     let spec = spec.with_epochs(asked.epochs).with_order(order);
     let name = spec.name.clone();
     job.data().register(spec).await?;
@@ -183,7 +180,7 @@ async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Bod
             let Batches { first, count } = lease.batches;
             json!({ "lease": lease.grant, "epoch": lease.epoch, "first": first, "count": count, "batches": batches })
         }
-        Leased::Wait(because) => json!({ "wait": because.reason, "detail": because.detail }),
+        Leased::Wait(cause) => json!({ "wait": cause.reason, "detail": cause.message }),
         Leased::Finished => json!({ "finished": true }),
     }))
 }
@@ -264,7 +261,7 @@ async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Bod
 fn worker(name: &str, incarnation: u64) -> Result<WorkerId, Refused> {
     if name.is_empty() || name.len() > 253 {
         let detail = "a worker's name has 1 to 253 characters";
-        return Err(Refused(Because::new(Reason::InvalidValue, detail)));
+        return Err(Refused(Cause::new(Reason::InvalidValue, detail)));
     }
     Ok(WorkerId::new(name, incarnation))
 }

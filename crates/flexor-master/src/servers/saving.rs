@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::psmembers::{Checkpoint, Partition, PsMembers, SaveOrder, Seal, ServerId};
 use flexor_model::Reason;
 use flexor_wire::master::v1 as wire;
@@ -38,7 +38,7 @@ pub(super) struct Schedule {
     /// One that is to have everything was begun without being asked for, and there is none yet.
     is_end_begun: bool,
     /// Why the job cannot begin with what was found.
-    refusal: Option<Because>,
+    refusal: Option<Cause>,
     /// What it has begun with, in words, and what was passed over for it.
     went_on_from: Option<String>,
     passed_over: Vec<String>,
@@ -62,25 +62,25 @@ pub struct CheckpointStatus {
 
 impl Servers {
     /// A server has looked what lies in the folder. A job that has not begun goes on from there, data and parameters.
-    pub(crate) fn found(&self, found: &wire::CheckpointsFound) -> Result<(), Because> {
+    pub(crate) fn found(&self, found: &wire::CheckpointsFound) -> Result<(), Cause> {
         if !self.has_to_look() {
             return Ok(());
         }
         if !found.unusable.is_empty() {
             let advice =
                 "name a folder in spec.flexor.checkpoints.folder that the parameter servers can read and write";
-            self.refuse(Because::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
+            self.refuse(Cause::new(Reason::CheckpointFailed, format!("{}; {advice}", found.unusable)));
             return Ok(());
         }
         match self.go_on_from(found) {
             Ok(true) => self.tell_found(found),
             Ok(false) => {}
             // Who has found it says it again.
-            Err(because) if because.reason == Reason::JournalFull => return Err(because),
-            Err(because) => {
+            Err(cause) if cause.reason == Reason::JournalFull => return Err(cause),
+            Err(cause) => {
                 let number = found.latest.unwrap_or_default();
-                let detail = format!("checkpoint {number} does not fit this job: {}", because.detail);
-                self.refuse(Because::new(because.reason, detail));
+                let detail = format!("checkpoint {number} does not fit this job: {}", cause.message);
+                self.refuse(Cause::new(cause.reason, detail));
             }
         }
         Ok(())
@@ -94,7 +94,7 @@ impl Servers {
 
     /// Data and parameters go on from what was found, in one record, so that they always go by the same word. Whether
     /// they do, and no other word came before; or why they cannot.
-    fn go_on_from(&self, found: &wire::CheckpointsFound) -> Result<bool, Because> {
+    fn go_on_from(&self, found: &wire::CheckpointsFound) -> Result<bool, Cause> {
         let checkpoint = |number| Checkpoint { number, ledger: found.ledger.as_str().into() };
         let latest = || found.latest.map(|number| (checkpoint(number), found.model.as_str()));
         // One that was made of what another job had learnt does not say which data that was.
@@ -115,7 +115,7 @@ impl Servers {
             });
             match wound {
                 Ok(written) => (Ok(true), written.map(Some)),
-                Err(because) => (Err(because), Ok(None)),
+                Err(cause) => (Err(cause), Ok(None)),
             }
         });
         decided.flatten()
@@ -154,13 +154,13 @@ impl Servers {
     }
 
     /// The job cannot begin with what lies in its folder: whoever declares a model hears why.
-    fn refuse(&self, because: Because) {
-        self.lock().schedule.refusal = Some(because);
+    fn refuse(&self, cause: Cause) {
+        self.lock().schedule.refusal = Some(cause);
         self.stir();
     }
 
     /// Waits until it is known what the job begins with.
-    pub(super) async fn looked(&self) -> Result<(), Because> {
+    pub(super) async fn looked(&self) -> Result<(), Cause> {
         let mut stirred = self.0.stirred.subscribe();
         loop {
             stirred.borrow_and_update();
@@ -180,7 +180,7 @@ impl Servers {
     }
 
     /// How writing a checkpoint went.
-    pub(crate) fn save_report(&self, server: &ServerId, report: wire::SaveReport) -> Result<(), Because> {
+    pub(crate) fn save_report(&self, server: &ServerId, report: wire::SaveReport) -> Result<(), Cause> {
         let wire::SaveReport { number, result } = report;
         self.decide(|members, now, facts| match result {
             Some(wire::save_report::Result::Part(part)) => members.part_written(server, number, part, now, facts),
@@ -188,15 +188,15 @@ impl Servers {
             Some(wire::save_report::Result::Held(_)) => members.held(server, number),
             Some(wire::save_report::Result::Sealed(_)) => members.sealed(server, number, now, facts),
             Some(wire::save_report::Result::Failure(why)) => {
-                let because = Because::new(Reason::CheckpointFailed, format!("{server}: {why}"));
-                members.not_saved(number, because, now, facts);
+                let cause = Cause::new(Reason::CheckpointFailed, format!("{server}: {why}"));
+                members.not_saved(number, cause, now, facts);
             }
             None => {}
         })
     }
 
     /// Partitions have begun again, or could not.
-    pub(crate) fn begin_report(&self, server: &ServerId, report: &wire::BeginReport) -> Result<(), Because> {
+    pub(crate) fn begin_report(&self, server: &ServerId, report: &wire::BeginReport) -> Result<(), Cause> {
         self.decide(|members, now, facts| match report.unreadable {
             Some(number) if !report.damaged => {
                 let begun = report.partitions.iter().map(|one| (Partition(one.partition), one.origin));
@@ -217,7 +217,7 @@ impl Servers {
     /// Makes a checkpoint of what the job has learnt in the end, when all data is accounted for, and waits for it.
     /// Nothing to do where none are made. Whether all data still is accounted for: a server that is lost now takes
     /// everybody back where training goes in steps.
-    pub(crate) async fn save_at_last(&self) -> Result<bool, Because> {
+    pub(crate) async fn save_at_last(&self) -> Result<bool, Cause> {
         let mut stirred = self.0.stirred.subscribe();
         let mut tries = 0;
         loop {
@@ -252,7 +252,7 @@ impl Servers {
 
     /// Begins a checkpoint when it is due: so long after the one before was ended, because nothing is moved while one is
     /// written. None is when nothing was learnt since: a job that waits would only push out what is older.
-    pub(super) fn save_when_due(&self) -> Result<(), Because> {
+    pub(super) fn save_when_due(&self) -> Result<(), Cause> {
         let Some(checkpoints) = &self.0.checkpoints else { return Ok(()) };
         let now = self.0.clock.now();
         let is_due = {
@@ -273,7 +273,7 @@ impl Servers {
 
     /// Begins the last checkpoint as soon as all data is learnt, before anybody asks for it: with one copy, what a server
     /// that is lost until then has learnt is gone. Lets servers write when nothing is moved any more.
-    pub(super) fn go_on_saving(&self) -> Result<(), Because> {
+    pub(super) fn go_on_saving(&self) -> Result<(), Cause> {
         if self.is_end_due() && self.begin_saving()? {
             self.lock().schedule.is_end_begun = true;
         }
@@ -304,7 +304,7 @@ impl Servers {
     }
 
     /// Whether one is begun.
-    pub(super) fn begin_saving(&self) -> Result<bool, Because> {
+    pub(super) fn begin_saving(&self) -> Result<bool, Cause> {
         self.decide(PsMembers::begin_saving)
     }
 

@@ -142,7 +142,7 @@ async fn a_checkpoint_that_does_not_fit_is_refused_for_good() {
     servers.found(&found).unwrap();
     servers.found(&wire::CheckpointsFound::default()).unwrap();
     let refused = servers.declare("{}").await.unwrap_err();
-    assert!(refused.detail.contains("checkpoint 1 does not fit this job"), "{refused}");
+    assert!(refused.message.contains("checkpoint 1 does not fit this job"), "{refused}");
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_master_ends_that_cannot_take_the_data_back_with_the_servers() {
     assert!(refused.borrow().is_none(), "what is read from a checkpoint is not what its data says");
 
     let decided = servers.observe(1, &["ps-1"], &[]);
-    assert!(decided.unwrap_err().detail.contains("contradicts the journal"));
+    assert!(decided.unwrap_err().message.contains("contradicts the journal"));
     let refused = refused.borrow().clone();
     assert!(matches!(&refused, Some(error @ JournalError::Contradiction(_)) if error.is_final()), "{refused:?}");
 }

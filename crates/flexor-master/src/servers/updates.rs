@@ -90,7 +90,7 @@ mod tests {
     use std::num::NonZeroU64;
     use std::time::Duration;
 
-    use flexor_engine::Because;
+    use flexor_engine::Cause;
     use flexor_engine::psmembers::{Fact, Origin, Source};
     use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Settings, Stepping};
     use flexor_model::{PsEpoch, Reason};
@@ -106,9 +106,9 @@ mod tests {
             since: PsEpoch(0),
         };
         let seats = (0..).map(Partition).zip(origins.iter().map(seat)).collect();
-        let because = Because::new(Reason::ServersFormed, "all are here");
+        let cause = Cause::new(Reason::ServersFormed, "all are here");
         let mut members = PsMembers::default();
-        members.replay(&Fact::Mapped { epoch: PsEpoch(1), seats, because });
+        members.replay(&Fact::Mapped { epoch: PsEpoch(1), seats, cause });
         members
     }
 

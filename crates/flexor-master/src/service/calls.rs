@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::rendezvous::{Event, MemberId, Processes};
 use flexor_engine::shards::WorkerId;
 use flexor_model::{Reason, Round};
@@ -105,8 +105,8 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         }
         Op::Depart(depart) => {
             let id = member?;
-            let because = Because::new(Reason::LauncherGaveUp, depart.detail);
-            job.with(|store, now, out| store.tell(job.run(), Event::Gone { id, because }, now, out));
+            let cause = Cause::new(Reason::LauncherGaveUp, depart.detail);
+            job.with(|store, now, out| store.tell(job.run(), Event::Gone { id, cause }, now, out));
             Ok(done)
         }
         Op::OptIn(_) => {
@@ -156,10 +156,10 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             });
             taken.map_err(refusal)?;
             if let Some(updates) = &metrics.updates
-                && let Err(because) = job.servers().updates(&worker(id), updates)
+                && let Err(cause) = job.servers().updates(&worker(id), updates)
             {
                 // The worker says it again, and is not to blame for a full disk.
-                tracing::warn!(%because, "what came of a worker's pushes cannot be written down");
+                tracing::warn!(%cause, "what came of a worker's pushes cannot be written down");
             }
             if metrics.at_once {
                 let audience = job.audience();

@@ -75,7 +75,7 @@ async fn follow(
     let mut decided = job.decided();
     let mut told = *decided.borrow_and_update();
     let closed = job.status().runs.into_iter().filter(|run| run.closed).map(|run| {
-        let (reason, detail) = (run.standing.reason.to_string(), run.standing.detail);
+        let (reason, detail) = (run.standing.reason.to_string(), run.standing.message);
         proposal(&job, wire::proposal::Kind::Closed(wire::RunClosed { run: run.run, reason, detail }))
     });
     let mut to_tell: Vec<wire::Proposal> = closed.collect();
@@ -90,7 +90,7 @@ async fn follow(
         let words = *said.borrow_and_update();
         let now = standing::of(&job);
         if last.as_ref() != Some(&now) {
-            to_tell.push(proposal(&job, wire::proposal::Kind::Standing(Box::new(now.clone()))));
+            to_tell.push(proposal(&job, wire::proposal::Kind::Training(Box::new(now.clone()))));
             last = Some(now);
         }
         let free = servers.borrow_and_update().released.clone();
@@ -143,8 +143,8 @@ fn take_in_workers(job: &Job, observed: &wire::Observed) -> bool {
     let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
     let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
     let taken = if here.is_empty() { Ok(()) } else { job.data().pods_stand(&here, &over) };
-    if let Err(because) = &taken {
-        tracing::warn!(%because, "what ended pods had leased cannot be taken back");
+    if let Err(cause) = &taken {
+        tracing::warn!(%cause, "what ended pods had leased cannot be taken back");
     }
     taken.is_ok()
 }
@@ -159,8 +159,8 @@ fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
     let wanted = Wanted { expected: observed.expected_servers, leaving: leaving.collect() };
     let alive: BTreeSet<String> = alive.map(|pod| pod.name.clone()).collect();
     let taken = job.servers().follow(&wanted, alive);
-    if let Err(because) = &taken {
-        tracing::warn!(%because, "what the controller wants of the parameter servers cannot be written down");
+    if let Err(cause) = &taken {
+        tracing::warn!(%cause, "what the controller wants of the parameter servers cannot be written down");
     }
     taken.is_ok()
 }

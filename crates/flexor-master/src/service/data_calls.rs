@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::shards::{
     Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, Stepping, WorkerId,
 };
@@ -16,8 +16,8 @@ use crate::data::{Done, RecordsOfBatch};
 use crate::job::Job;
 
 pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer, wire::Refusal> {
-    let spec = spec_of(dataset).map_err(|error| refusal(&Because::new(Reason::InvalidValue, error.to_string())))?;
-    job.data().register(spec).await.map_err(|because| refusal(&because))?;
+    let spec = spec_of(dataset).map_err(|error| refusal(&Cause::new(Reason::InvalidValue, error.to_string())))?;
+    job.data().register(spec).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Done(wire::Done {}))
 }
 
@@ -25,7 +25,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
     let asked =
         Asked { dataset: lease.dataset.into(), batches: lease.batches, epoch: lease.epoch, promise: Promise::Replays };
     let wait = Duration::from_millis(lease.wait_ms.into()).min(MAX_WAIT);
-    let leased = job.data().lease(worker, &asked, wait).await.map_err(|because| refusal(&because))?;
+    let leased = job.data().lease(worker, &asked, wait).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Lease(match leased {
         Leased::Lease(lease) => {
             let batches = job.data().records(&lease).into_iter().map(|(number, records)| {
@@ -52,7 +52,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
                 ..wire::Lease::default()
             }
         }
-        Leased::Wait(because) => wire::Lease { wait: because.to_string(), ..wire::Lease::default() },
+        Leased::Wait(cause) => wire::Lease { wait: cause.to_string(), ..wire::Lease::default() },
         Leased::Finished => wire::Lease { finished: true, ..wire::Lease::default() },
     }))
 }
@@ -64,12 +64,12 @@ pub(super) async fn acknowledge(
 ) -> Result<Answer, wire::Refusal> {
     let done = acknowledge.done.unwrap_or_default();
     let accounted = job.data().acknowledge(worker, said(&done), acknowledge.durable).await;
-    let (records, lsn) = accounted.map_err(|because| refusal(&because))?;
+    let (records, lsn) = accounted.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
 
 pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) -> Result<Answer, wire::Refusal> {
-    job.data().give_back(worker, held(&back), false).await.map_err(|because| refusal(&because))?;
+    job.data().give_back(worker, held(&back), false).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Done(wire::Done {}))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack
     let holds: Vec<(GrantId, Batches)> = back.holds.iter().map(held).collect();
     let acknowledged: Vec<Done> = back.acknowledged.iter().map(said).collect();
     let void = job.data().come_back(worker, &holds, &acknowledged).await;
-    let (void, lsn) = void.map_err(|because| refusal(&because))?;
+    let (void, lsn) = void.map_err(|cause| refusal(&cause))?;
     let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));
     Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
 }
@@ -85,7 +85,7 @@ pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack
 pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
     let Some(every) = NonZeroU64::new(asked.every) else {
         let detail = "after how many records the model is measured is not said";
-        return Err(refusal(&Because::new(Reason::InvalidValue, detail)));
+        return Err(refusal(&Cause::new(Reason::InvalidValue, detail)));
     };
     let wait = Duration::from_millis(asked.wait_ms.into()).min(MAX_WAIT);
     let due = job.evaluations().next(job.data(), worker, (&asked.dataset, every), wait).await;
@@ -101,7 +101,7 @@ pub(super) fn position(job: &Job) -> Answer {
 }
 
 pub(super) async fn restore(job: &Job, restore: &wire::RestorePosition) -> Result<Answer, wire::Refusal> {
-    let records = job.data().restore(&restore.position).await.map_err(|because| refusal(&because))?;
+    let records = job.data().restore(&restore.position).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Rewound(wire::Rewound { records }))
 }
 
@@ -118,10 +118,10 @@ pub(super) async fn ended(
         (Ok(Said::Lost), _) => job.data().ended(worker, Ending::Lost).await,
         (Ok(Said::Finished), _) => job.data().ended(worker, Ending::Finished).await,
         (Ok(Said::Unspecified) | Err(_), _) => {
-            Err(Because::new(Reason::ProtocolViolation, "how the worker ended is not said"))
+            Err(Cause::new(Reason::ProtocolViolation, "how the worker ended is not said"))
         }
     };
-    told.map(|()| Answer::Done(wire::Done {})).map_err(|because| refusal(&because))
+    told.map(|()| Answer::Done(wire::Done {})).map_err(|cause| refusal(&cause))
 }
 
 fn held(held: &wire::Held) -> (GrantId, Batches) {
@@ -150,6 +150,6 @@ fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
     Ok(spec.with_epochs(dataset.epochs).with_order(order).with_steps(steps))
 }
 
-fn refusal(because: &Because) -> wire::Refusal {
-    wire::Refusal { reason: because.reason.to_string(), detail: because.detail.clone() }
+fn refusal(cause: &Cause) -> wire::Refusal {
+    wire::Refusal { reason: cause.reason.to_string(), detail: cause.message.clone() }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::psmembers::{Partition, ServerId};
 use flexor_model::Reason;
 use flexor_wire::master::v1 as wire;
@@ -72,14 +72,14 @@ impl Servers for ServersService {
         let begun = self.job.servers().session_begun(&server, &address);
         let begun = begun.and_then(|()| if leaving { self.job.servers().leaves(&server) } else { Ok(()) });
         match begun {
-            Err(because) if because.reason == Reason::JournalFull => return Err(not_now(&because)),
+            Err(cause) if cause.reason == Reason::JournalFull => return Err(not_now(&cause)),
             Ok(()) => {
                 let session = Session { job: self.job.clone(), server };
                 tokio::spawn(session.follow(reports, messages));
             }
             // An error of the stream would look like a master that is away; this one is for good.
-            Err(because) => {
-                let refusal = wire::to_server::Message::Refusal(refusal(&because));
+            Err(cause) => {
+                let refusal = wire::to_server::Message::Refusal(refusal(&cause));
                 let _ = messages.send(Ok(to_server(&self.job, refusal))).await;
             }
         }
@@ -103,13 +103,13 @@ impl Servers for ServersService {
 
     async fn declare(&self, request: Request<wire::DeclareModel>) -> Result<Response<wire::Done>, Status> {
         let declared = self.job.servers().declare(&request.into_inner().model).await;
-        declared.map_err(|because| status(&because))?;
+        declared.map_err(|cause| status(&cause))?;
         Ok(Response::new(wire::Done {}))
     }
 
     async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::ModelSaved>, Status> {
         let saved = self.job.servers().save_at_last().await;
-        let is_finished = saved.map_err(|because| status(&because))?;
+        let is_finished = saved.map_err(|cause| status(&cause))?;
         Ok(Response::new(wire::ModelSaved { unfinished: !is_finished }))
     }
 }
@@ -204,10 +204,10 @@ impl Session {
                 Ok(())
             }
         };
-        if let Err(because) = &taken {
-            tracing::warn!(%server, %because, "what a server said could not be written down");
+        if let Err(cause) = &taken {
+            tracing::warn!(%server, %cause, "what a server said could not be written down");
         }
-        !matches!(taken, Err(because) if because.reason == Reason::JournalFull)
+        !matches!(taken, Err(cause) if cause.reason == Reason::JournalFull)
     }
 }
 
@@ -301,17 +301,17 @@ fn to_server(job: &Job, message: wire::to_server::Message) -> wire::ToServer {
 }
 
 /// What cannot be done for good is told apart from what can be when the disk has room again.
-fn status(because: &Because) -> Status {
-    if because.reason == Reason::JournalFull {
-        return not_now(because);
+fn status(cause: &Cause) -> Status {
+    if cause.reason == Reason::JournalFull {
+        return not_now(cause);
     }
-    Status::failed_precondition(because.to_string())
+    Status::failed_precondition(cause.to_string())
 }
 
-fn not_now(because: &Because) -> Status {
-    Status::unavailable(because.to_string())
+fn not_now(cause: &Cause) -> Status {
+    Status::unavailable(cause.to_string())
 }
 
-fn refusal(because: &Because) -> wire::Refusal {
-    wire::Refusal { reason: because.reason.to_string(), detail: because.detail.clone() }
+fn refusal(cause: &Cause) -> wire::Refusal {
+    wire::Refusal { reason: cause.reason.to_string(), detail: cause.message.clone() }
 }

@@ -53,7 +53,7 @@ async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_the
     let mut stood = false;
     let verdict = loop {
         match proposals.message().await.unwrap().unwrap().kind {
-            Some(Kind::Standing(standing)) => {
+            Some(Kind::Training(standing)) => {
                 stood |= (standing.round, standing.nodes, standing.meeting) == (Some(0), 2, false);
             }
             Some(Kind::Verdict(verdict)) => break verdict,
@@ -71,14 +71,14 @@ async fn the_controller_hears_how_training_stands() {
     let (_feed, receiver) = mpsc::channel(4);
     let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     let first = proposals.message().await.unwrap().unwrap().kind;
-    assert_eq!(first, Some(Kind::Standing(Box::default())), "there is no world yet");
+    assert_eq!(first, Some(Kind::Training(Box::default())), "there is no world yet");
     let mut node = Node::connect(&serving, "a", 1).await;
     node.join().await;
     node.complete().await;
     let values = [("step".to_owned(), 12.0)].into();
     node.say(wire::request::Op::Metrics(wire::Metrics { values, ..wire::Metrics::default() })).await;
     loop {
-        let Some(Kind::Standing(standing)) = proposals.message().await.unwrap().unwrap().kind else { continue };
+        let Some(Kind::Training(standing)) = proposals.message().await.unwrap().unwrap().kind else { continue };
         if standing.step.is_some() {
             assert_eq!((standing.step, standing.nodes, standing.records), (Some(12.0), 1, None));
             return;

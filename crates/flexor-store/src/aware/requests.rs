@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Because, Event, Fact, MemberId, Place, Processes, Rendezvous};
+use flexor_engine::rendezvous::{Cause, Event, Fact, MemberId, Place, Processes, Rendezvous};
 use flexor_model::Reason;
 
 use super::facts::{RunId, StoreFact};
@@ -140,8 +140,8 @@ impl AwareStore {
         let id = member_of(&node);
         let wish = self.what_it_means(run, &id, &intent, first_word);
         if wish == Meaning::Succeed {
-            let because = Because::new(Reason::NodeReplaced, "another launcher came under its name");
-            self.feed(run, Event::Gone { id: id.clone(), because }, now, out);
+            let cause = Cause::new(Reason::NodeReplaced, "another launcher came under its name");
+            self.feed(run, Event::Gone { id: id.clone(), cause }, now, out);
         }
         if let Some(run) = self.runs.get_mut(run) {
             run.connections.insert(id.clone(), conn);
@@ -193,8 +193,8 @@ impl AwareStore {
             "its launcher gave up; does its command line have its own --max-restarts or --rdzv-conf? Leave them out: \
              flexor sets PET_MAX_RESTARTS and PET_RDZV_CONF"
         );
-        let because = Because::new(Reason::LauncherGaveUp, "its launcher gave up and wanted to close the run");
-        Event::Gone { id, because }
+        let cause = Cause::new(Reason::LauncherGaveUp, "its launcher gave up and wanted to close the run");
+        Event::Gone { id, cause }
     }
 
     /// Tells a machine something, and acts on what it decides.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use flexor_engine::rendezvous::{Because, Fact, MemberId, Place};
+use flexor_engine::rendezvous::{Cause, Fact, MemberId, Place};
 use flexor_model::Severity;
 use serde::Serialize;
 
@@ -23,9 +23,9 @@ pub struct RunStatus {
     /// How many nodes are expected, if that is known.
     pub expected: Option<u32>,
     /// Why things are as they are.
-    pub standing: Because,
+    pub standing: Cause,
     /// Why the world has to meet again, if it has to.
-    pub restart: Option<Because>,
+    pub restart: Option<Cause>,
     /// Whether nobody can join any more.
     pub closed: bool,
     /// Everyone who is alive.
@@ -78,9 +78,9 @@ pub(super) fn log(run: &Run, fact: &Fact) {
             let _span = of_node(node);
             tracing::info!(run = %id, newcomer, "joined");
         }
-        Fact::Spared { id: node, because, .. } => {
+        Fact::Spared { id: node, cause, .. } => {
             let _span = of_node(node);
-            tracing::info!(run = %id, %because, "kept as a spare");
+            tracing::info!(run = %id, %cause, "kept as a spare");
         }
         Fact::Brings { id: node, processes } => {
             let _span = of_node(node);
@@ -94,23 +94,23 @@ pub(super) fn log(run: &Run, fact: &Fact) {
             let _span = of_node(node);
             tracing::info!(run = %id, "finished");
         }
-        Fact::Dropped { id: node, because } if because.reason.severity() == Severity::Notice => {
+        Fact::Dropped { id: node, cause } if cause.reason.severity() == Severity::Notice => {
             let _span = of_node(node);
-            tracing::info!(run = %id, %because, "gone");
+            tracing::info!(run = %id, %cause, "gone");
         }
-        Fact::Dropped { id: node, because } => {
+        Fact::Dropped { id: node, cause } => {
             let _span = of_node(node);
-            tracing::warn!(run = %id, %because, "lost");
+            tracing::warn!(run = %id, %cause, "lost");
         }
-        Fact::Completed { round, members, because, cause, program_failures } => {
-            let cause = cause.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::info!(run = %id, %round, size = members.len(), %because, %cause, program_failures, "round complete");
+        Fact::Completed { round, members, cause, trigger, program_failures } => {
+            let trigger = trigger.as_ref().map(ToString::to_string).unwrap_or_default();
+            tracing::info!(run = %id, %round, size = members.len(), %cause, %trigger, program_failures, "round complete");
         }
-        Fact::Closed { because } if because.reason.severity() == Severity::Error => {
-            tracing::error!(run = %id, %because, "run closed");
+        Fact::Closed { cause } if cause.reason.severity() == Severity::Error => {
+            tracing::error!(run = %id, %cause, "run closed");
         }
-        Fact::Closed { because } => tracing::info!(run = %id, %because, "run closed"),
-        Fact::Reopened { because } => tracing::info!(run = %id, %because, "run opened again"),
+        Fact::Closed { cause } => tracing::info!(run = %id, %cause, "run closed"),
+        Fact::Reopened { cause } => tracing::info!(run = %id, %cause, "run opened again"),
         Fact::Expected { nodes } => tracing::info!(run = %id, ?nodes, "expected number of nodes"),
     }
 }

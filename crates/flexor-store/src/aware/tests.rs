@@ -344,7 +344,7 @@ fn who_ends_well_ends_the_run() {
     scene.take(agents[0].conn);
     agents[0].close(&mut scene);
     let closed = scene.store.machine("job").and_then(|machine| machine.closed().cloned());
-    assert_eq!(closed.map(|because| because.reason), Some(Reason::ClosedByNode));
+    assert_eq!(closed.map(|cause| cause.reason), Some(Reason::ClosedByNode));
 }
 
 #[test]

@@ -34,7 +34,7 @@ enum Fault {
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("too many bytes of incomplete requests are held for all clients together")]
-    NoRoom,
+    Unschedulable,
 }
 
 /// Serves one connection to its end.
@@ -126,6 +126,6 @@ impl<'a, S: Service> Reader<'a, S> {
         }
         let is_fine = self.hub.account_incomplete(self.accounted, pending);
         self.accounted = pending;
-        if is_fine { Ok(()) } else { Err(Fault::NoRoom) }
+        if is_fine { Ok(()) } else { Err(Fault::Unschedulable) }
     }
 }

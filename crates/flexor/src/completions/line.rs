@@ -24,7 +24,7 @@ pub struct Line {
     /// What stands behind it that belongs to no option.
     pub words: Vec<String>,
     /// Which cluster.
-    pub home: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
     /// Which namespace, where one was typed.
     pub namespace: Option<String>,
     /// All of them.
@@ -63,7 +63,7 @@ impl Line {
                 None
             };
             match arg.get_id().as_str() {
-                "home" => line.home = value.map(PathBuf::from),
+                "home" => line.state_dir = value.map(PathBuf::from),
                 "namespace" => line.namespace = value,
                 "all_namespaces" => line.all_namespaces = true,
                 _ => {}
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn options_and_their_values_are_no_names() {
         let read = |text: &str| Line::read(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        let line = read("flexor get -n dlrover pods --home=/a -o json one");
+        let line = read("flexor get -n dlrover pods --state-dir=/a -o json one");
         assert_eq!((line.verb.as_str(), line.words), ("get", vec!["pods".to_owned(), "one".to_owned()]));
-        assert_eq!((line.namespace.as_deref(), line.home), (Some("dlrover"), Some("/a".into())));
+        assert_eq!((line.namespace.as_deref(), line.state_dir), (Some("dlrover"), Some("/a".into())));
         let line = read("flexor describe -A pods -l a=b");
         assert!(line.all_namespaces && line.words == ["pods"], "{line:?}");
         let line = read("flexor logs -f -nother");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ValueCompleter;
 use flexor_local::api::{Client, Resource};
-use flexor_local::home::Home;
+use flexor_local::state_dir::StateDir;
 use serde_json::Value;
 
 use super::line::Line;
@@ -49,7 +49,7 @@ impl ValueCompleter for Wanted {
 
 async fn find(wanted: Wanted, line: &Line, current: &str) -> Vec<String> {
     match wanted {
-        Wanted::KindsAndNames if matches!(&*line.verb, "scale" | "explain") => match line.words.first() {
+        Wanted::KindsAndNames if matches!(&*line.verb, "scale" | "why") => match line.words.first() {
             Some(kind) => named(line, &kinds(kind)).await,
             None => {
                 let mut found = named(line, &of_resource(Resource::Jobs)).await;
@@ -100,8 +100,8 @@ fn is_of_jobs(word: &str) -> bool {
 }
 
 async fn connect(line: &Line) -> Option<Client> {
-    let home = Home::at(run::home(line.home.as_deref()).ok()?);
-    Client::connect(&home).await.ok()
+    let state_dir = StateDir::at(run::state_dir(line.state_dir.as_deref()).ok()?);
+    Client::connect(&state_dir).await.ok()
 }
 
 /// The names of all objects of some kinds, where the line looks for them.

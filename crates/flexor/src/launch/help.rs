@@ -28,7 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   flexor launch --standalone --nproc-per-node=2 train.py --lr=0.1
   flexor launch --standalone --nproc-per-node=4 ./simulate input.dat
-  flexor master --job mnist --world static:2:4 --state ./mnist-state &
+  flexor master --job mnist --nnodes 2:4 --state ./mnist-state &
   flexor launch --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=localhost:50001 --rdzv-id=mnist train.py
 ";
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use flexor_local::api;
 use flexor_local::cluster::{Cluster, Options};
-use flexor_local::home::HomeError;
+use flexor_local::state_dir::StateDirError;
 
 use super::own_log::OwnLog;
 use crate::cli::ClusterArgs;
@@ -30,7 +30,7 @@ pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let cluster = match Cluster::open(Options { background: true, ..run::options(args)? }) {
         Ok(cluster) => cluster,
-        Err(HomeError::Taken(_)) => {
+        Err(StateDirError::Taken(_)) => {
             output::text(TAKEN)?;
             return Ok(Exit::Infrastructure);
         }
@@ -39,8 +39,8 @@ pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Infrastructure);
         }
     };
-    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --home")?;
-    let mut log = OwnLog::open(&cluster.home().log())?;
+    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --state-dir")?;
+    let mut log = OwnLog::open(&cluster.state_dir().log())?;
     output::text(SERVES)?;
     log.take_over()?;
     log.turn_page()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use flexor_local::api::Holder;
 use flexor_local::cluster::Cluster;
-use flexor_local::home::{Home, HomeError};
+use flexor_local::state_dir::{StateDir, StateDirError};
 
 use super::DownArgs;
 use crate::cli::ClusterArgs;
@@ -22,10 +22,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
     logging::start_for_run();
-    let home = super::home(args.home.home.as_deref())?;
-    let shown = home.path().display();
+    let state_dir = super::state_dir(args.state_dir.state_dir.as_deref())?;
+    let shown = state_dir.path().display();
     let mut termination = signals::terminated()?;
-    let holder = Holder::of(&home).await.with_context(|| home.socket().display().to_string())?;
+    let holder = Holder::of(&state_dir).await.with_context(|| state_dir.socket().display().to_string())?;
     if let Some(holder) = &holder {
         if !end(holder, args.now, &mut termination).await {
             output::note(&format!("process {} goes on ending its pods", holder.pid()));
@@ -34,14 +34,14 @@ pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
         output::text(&format!("the laptop cluster in {shown} is down\n"))?;
     }
     // A process that was killed, now or earlier, has left its pods behind.
-    let left = home.job_names();
+    let left = state_dir.job_names();
     if left.is_empty() {
         if holder.is_none() {
             output::text(&format!("no laptop cluster is up in {shown}\n"))?;
         }
         return Ok(Exit::Success);
     }
-    let cluster = take_over(args, &home).await?;
+    let cluster = take_over(args, &state_dir).await?;
     let driver = {
         let cluster = cluster.clone();
         tokio::spawn(async move { cluster.run().await })
@@ -80,17 +80,17 @@ async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool 
 }
 
 /// Takes the folder of a process that is gone.
-async fn take_over(args: &DownArgs, home: &Home) -> anyhow::Result<Cluster> {
-    let options = ClusterArgs::in_folder(args.home.home.clone());
+async fn take_over(args: &DownArgs, state_dir: &StateDir) -> anyhow::Result<Cluster> {
+    let options = ClusterArgs::in_folder(args.state_dir.state_dir.clone());
     let begun = tokio::time::Instant::now();
     loop {
         match Cluster::open(run::options(&options)?) {
             Ok(cluster) => return Ok(cluster),
-            Err(HomeError::Taken(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
-            Err(HomeError::Taken(_)) => {
+            Err(StateDirError::Taken(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(StateDirError::Taken(_)) => {
                 bail!(
                     "a process holds {} and does not serve; look for it with `fuser`",
-                    home.path().join("lock").display()
+                    state_dir.path().join("lock").display()
                 )
             }
             Err(error) => return Err(error.into()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flexor_local::api::{Client, ClientError, Holder, Resource};
-use flexor_local::home::Home;
+use flexor_local::state_dir::StateDir;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ use crate::verbs::{Text, cells, since};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
-    let home = super::home(args.home.home.as_deref())?;
-    let asked = tokio::time::timeout(PATIENCE, ask(&home)).await;
+    let state_dir = super::state_dir(args.state_dir.state_dir.as_deref())?;
+    let asked = tokio::time::timeout(PATIENCE, ask(&state_dir)).await;
     match asked {
         Ok(Ok(Some(status))) => {
             match args.output {
@@ -27,24 +27,24 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Success)
         }
         Ok(Ok(None)) => {
-            let left = home.job_names();
+            let left = state_dir.job_names();
             match args.output {
-                Format::Text => output::text(&down(&home, &left))?,
-                Format::Json => output::json(&json!({ "up": false, "home": home.path(), "left": left }))?,
+                Format::Text => output::text(&down(&state_dir, &left))?,
+                Format::Json => output::json(&json!({ "up": false, "home": state_dir.path(), "left": left }))?,
             }
             Ok(Exit::Infrastructure)
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
-            let pid = Holder::of(&home).await.ok().flatten().map(|holder| holder.pid());
+            let pid = Holder::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
             match args.output {
                 Format::Text => output::text(&format!(
                     "the laptop cluster in {} does not answer (process {}); `flexor local down --now` ends it\n",
-                    home.path().display(),
+                    state_dir.path().display(),
                     pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
                 ))?,
                 Format::Json => {
-                    output::json(&json!({ "up": true, "answers": false, "home": home.path(), "process": pid }))?;
+                    output::json(&json!({ "up": true, "answers": false, "home": state_dir.path(), "process": pid }))?;
                 }
             }
             Ok(Exit::Infrastructure)
@@ -53,8 +53,8 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
 }
 
 /// What the cluster says of itself; nothing where none is up.
-async fn ask(home: &Home) -> Result<Option<Value>, ClientError> {
-    let client = match Client::connect(home).await {
+async fn ask(state_dir: &StateDir) -> Result<Option<Value>, ClientError> {
+    let client = match Client::connect(state_dir).await {
         Err(ClientError::NoCluster { .. }) => return Ok(None),
         other => other?,
     };
@@ -100,8 +100,8 @@ fn counts(counts: &Value) -> String {
     if told.is_empty() { "<none>".to_owned() } else { told.join(", ") }
 }
 
-fn down(home: &Home, left: &[String]) -> String {
-    let shown = home.path().display();
+fn down(state_dir: &StateDir, left: &[String]) -> String {
+    let shown = state_dir.path().display();
     if left.is_empty() {
         return format!("no laptop cluster is up in {shown}; `flexor local up` starts one\n");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use flexor_local::api::{Client, ClientError, Resource};
-use flexor_local::home::Home;
+use flexor_local::state_dir::StateDir;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
@@ -37,23 +37,23 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let wanted = if args.files.is_empty() { None } else { Some(manifests::read(&args.files)) };
     // Nothing is started for what is refused.
     let Some(wanted) = wanted.map_or(Some(None), |read| read.map(Some)) else { return Ok(Exit::Failure) };
-    let home = super::home(args.cluster.home.as_deref())?;
-    let left = home.job_names();
-    let client = match Client::connect(&home).await {
+    let state_dir = super::state_dir(args.cluster.state_dir.as_deref())?;
+    let left = state_dir.job_names();
+    let client = match Client::connect(&state_dir).await {
         Ok(client) => {
             tell_of_other(&client, args).await?;
             client
         }
         Err(ClientError::NoCluster { .. }) => match start(args).await? {
             Started::Up(pid) => {
-                output::text(&format!("a laptop cluster is up in {} (process {pid})\n", shown(&home)))?;
+                output::text(&format!("a laptop cluster is up in {} (process {pid})\n", shown(&state_dir)))?;
                 if !left.is_empty() {
                     output::text(&format!("it goes on with {}\n", left.join(", ")))?;
                 }
-                Client::connect(&home).await?
+                Client::connect(&state_dir).await?
             }
             Started::Taken => {
-                let client = await_other(&home).await?;
+                let client = await_other(&state_dir).await?;
                 tell_of_other(&client, args).await?;
                 client
             }
@@ -95,10 +95,10 @@ async fn start(args: &UpArgs) -> anyhow::Result<Started> {
 }
 
 /// Whoever was quicker serves soon.
-async fn await_other(home: &Home) -> anyhow::Result<Client> {
+async fn await_other(state_dir: &StateDir) -> anyhow::Result<Client> {
     let begun = tokio::time::Instant::now();
     loop {
-        match Client::connect(home).await {
+        match Client::connect(state_dir).await {
             Err(ClientError::NoCluster { .. }) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
             other => return Ok(other?),
         }
@@ -110,7 +110,7 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     let about = client.list(Resource::Cluster, None).await?.into_iter().next().unwrap_or_default();
     let status = &about["status"];
     output::text(&found(status))?;
-    let ClusterArgs { home: _, ephemeral, cpus, limits: _ } = &args.cluster;
+    let ClusterArgs { state_dir: _, ephemeral, cpus, limits: _ } = &args.cluster;
     let is_other = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
     if is_other || (*ephemeral && status["ephemeral"] != true) {
         output::note("warning: it goes on as it was started; `flexor local down` ends it, to be started otherwise");
@@ -124,13 +124,13 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
 
 /// That a cluster is up already, and where that does not stay.
 fn found(status: &Value) -> String {
-    let (home, process) = (cells::text(&status["home"]), &status["process"]);
+    let (state_dir, process) = (cells::text(&status["home"]), &status["process"]);
     let until = if status["background"] == true { "" } else { ": a `flexor run`, which ends when its jobs are over" };
-    format!("a laptop cluster is up already in {home} (process {process}){until}\n")
+    format!("a laptop cluster is up already in {state_dir} (process {process}){until}\n")
 }
 
-fn shown(home: &Home) -> std::path::Display<'_> {
-    Path::display(home.path())
+fn shown(state_dir: &StateDir) -> std::path::Display<'_> {
+    Path::display(state_dir.path())
 }
 
 #[cfg(test)]

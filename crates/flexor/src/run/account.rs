@@ -5,7 +5,7 @@ mod servers;
 
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::controller::Phase;
 use flexor_engine::nodes::{Cost, ExitKind};
 use flexor_local::cluster::{ClusterEvent, Evaluations, JobKey, JobView, Learning, Records, Updates};
@@ -26,7 +26,7 @@ pub struct Account {
     /// How it ended.
     pub outcome: Outcome,
     /// Why, where the controller says.
-    pub because: Option<Because>,
+    pub cause: Option<Cause>,
     /// How long it took, from when it came.
     pub seconds: f64,
     /// What it did with that time.
@@ -127,14 +127,14 @@ pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: Durat
     };
     let end = job.status.finished_at.unwrap_or(now);
     let split = job.timeline.split(end);
-    let standing = job.standing.as_ref();
+    let training = job.training.as_ref();
     let started_again = started_again(job, events);
-    let records = standing.and_then(|standing| standing.records);
+    let records = training.and_then(|training| training.records);
     Account {
         key: job.key.clone(),
         dialect: job.dialect.clone(),
         outcome,
-        because: job.status.because.clone().filter(|_| outcome != Outcome::Interrupted),
+        cause: job.status.cause.clone().filter(|_| outcome != Outcome::Interrupted),
         seconds: end.saturating_sub(job.created_at).as_secs_f64(),
         time: Time {
             training: split.training.as_secs_f64(),
@@ -145,10 +145,10 @@ pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: Durat
         started_again,
         records: records.map(|records| counts(records, outcome)),
         pace: pace::of(job, samples, end),
-        learning: standing.and_then(|standing| standing.learning),
-        evaluations: standing.and_then(|standing| standing.evaluations.clone()),
-        updates: standing.and_then(|standing| standing.servers.as_ref()?.updates),
-        servers: standing.map(|standing| servers::of(standing, samples)).unwrap_or_default(),
+        learning: training.and_then(|training| training.learning),
+        evaluations: training.and_then(|training| training.evaluations.clone()),
+        updates: training.and_then(|training| training.servers.as_ref()?.updates),
+        servers: training.map(|training| servers::of(training, samples)).unwrap_or_default(),
     }
 }
 
@@ -157,7 +157,7 @@ fn started_again(job: &JobView, events: &[ClusterEvent]) -> Vec<StartedAgain> {
     // A job of the same name may have been here before.
     let ours = || events.iter().filter(|event| event.job == job.key && event.at >= job.created_at);
     let of_kind = |kind: &ExitKind| {
-        let count = ours().filter(|event| event.because.reason == kind.reason()).count();
+        let count = ours().filter(|event| event.cause.reason == kind.reason()).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         StartedAgain { reason: kind.reason().as_str(), words: words(*kind), count }
     };
@@ -200,7 +200,7 @@ fn counts(records: Records, outcome: Outcome) -> RecordCounts {
 #[cfg(test)]
 mod tests {
     use flexor_engine::controller::JobStatus;
-    use flexor_local::cluster::{Activity, Span, Standing, Timeline};
+    use flexor_local::cluster::{Activity, Span, Timeline, TrainingStatus};
     use flexor_model::Reason;
     use serde_json::Value;
 
@@ -218,7 +218,7 @@ mod tests {
             span(4, Some(6), Activity::Recovering),
             span(6, None, Activity::Training),
         ];
-        let mut standing = Standing::default();
+        let mut training = TrainingStatus::default();
         let counted = Records {
             expected: 1000,
             accounted: 900,
@@ -229,7 +229,7 @@ mod tests {
             finished: false,
             total: 1000,
         };
-        standing.records = Some(counted);
+        training.records = Some(counted);
         JobView {
             key: JobKey { namespace: "default".parse().unwrap(), name: "mnist".parse().unwrap() },
             dialect: "dlrover".to_owned(),
@@ -239,11 +239,11 @@ mod tests {
             status: JobStatus {
                 phase,
                 finished_at: phase.is_over().then(|| at(10)),
-                because: Some(Because::new(Reason::JobRunning, "it runs")),
+                cause: Some(Cause::new(Reason::JobRunning, "it runs")),
                 ..JobStatus::default()
             },
             master: None,
-            standing: Some(standing),
+            training: Some(training),
             timeline,
         }
     }
@@ -251,7 +251,7 @@ mod tests {
     fn lost(seconds: u64, reason: Reason) -> ClusterEvent {
         let job = job(Phase::Running).key;
         let pod = Some("mnist-worker-0".to_owned());
-        ClusterEvent { number: seconds, at: Duration::from_secs(seconds), job, pod, because: Because::new(reason, "") }
+        ClusterEvent { number: seconds, at: Duration::from_secs(seconds), job, pod, cause: Cause::new(reason, "") }
     }
 
     #[test]
@@ -287,6 +287,6 @@ mod tests {
         for phase in [Phase::Failed, Phase::Running] {
             assert_eq!((counts(phase).lost, counts(phase).left), (0, 40), "{phase:?}");
         }
-        assert_eq!(of(&job(Phase::Running), &[], &[], BEGAN).because, None, "why it runs is not how it ended");
+        assert_eq!(of(&job(Phase::Running), &[], &[], BEGAN).cause, None, "why it runs is not how it ended");
     }
 }

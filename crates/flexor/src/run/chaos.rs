@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_local::chaos::{Act, Crew, Hand, Rate, Script, Tally};
+use flexor_local::chaos::{Crew, Injector, Rate, ScheduledFault, Script, Tally};
 use flexor_local::cluster::{Cluster, JobKey, Options};
 use flexor_model::Job;
 use tokio::task::JoinHandle;
@@ -48,13 +48,13 @@ impl FromStr for ChaosArg {
 }
 
 /// Acts that are to be done.
-pub struct Acts {
+pub struct FaultScript {
     script: Script,
     /// Where they come from, and where they are.
     source: String,
 }
 
-impl Acts {
+impl FaultScript {
     /// The acts that are to be done to these jobs. Those of a seed are written into `folder`, to be done again.
     ///
     /// # Errors
@@ -81,25 +81,25 @@ impl Acts {
     /// Begins, and tells what will be done.
     pub fn begin(self, cluster: Cluster) -> anyhow::Result<Chaos> {
         output::text(&self.told())?;
-        let hand = Hand::new(cluster, &self.script);
-        let acts = self.script.acts();
+        let injector = Injector::new(cluster, &self.script);
+        let faults = self.script.faults();
         Ok(Chaos {
-            all: acts.len(),
-            first: acts.first().map(Act::at),
-            tally: hand.tally(),
-            run: tokio::spawn(hand.run()),
+            all: faults.len(),
+            first: faults.first().map(ScheduledFault::at),
+            tally: injector.tally(),
+            run: tokio::spawn(injector.run()),
         })
     }
 
     /// The acts that come first, and how many others there are.
     fn told(&self) -> String {
-        let acts = self.script.acts();
-        let mut text = format!("chaos {}: {} acts, until all jobs are over", self.source, acts.len());
-        for act in acts.iter().take(TOLD) {
-            text.push_str(&format!("\n  {act}"));
+        let faults = self.script.faults();
+        let mut text = format!("chaos {}: {} acts, until all jobs are over", self.source, faults.len());
+        for fault in faults.iter().take(TOLD) {
+            text.push_str(&format!("\n  {fault}"));
         }
-        if acts.len() > TOLD {
-            text.push_str(&format!("\n  … and {} more", acts.len() - TOLD));
+        if faults.len() > TOLD {
+            text.push_str(&format!("\n  … and {} more", faults.len() - TOLD));
         }
         text.push('\n');
         text
@@ -109,8 +109,8 @@ impl Acts {
 /// How a cluster is run that these acts are done to. Its pods end with it, however it ends: nobody else knows what is
 /// stopped and has to go on.
 #[must_use]
-pub fn options(options: Options, acts: Option<&Acts>) -> Options {
-    let chaos = acts.is_some();
+pub fn options(options: Options, faults: Option<&FaultScript>) -> Options {
+    let chaos = faults.is_some();
     Options { chaos, ephemeral: options.ephemeral || chaos, ..options }
 }
 

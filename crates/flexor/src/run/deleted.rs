@@ -17,7 +17,7 @@ fn among(events: &[ClusterEvent]) -> BTreeSet<JobKey> {
     let mut deleted = BTreeSet::new();
     for event in events.iter().filter(|event| event.pod.is_none()) {
         let key = &event.job;
-        match event.because.reason {
+        match event.cause.reason {
             Reason::JobCreated => {
                 succeeded.remove(key);
                 deleted.remove(key);
@@ -38,7 +38,7 @@ fn among(events: &[ClusterEvent]) -> BTreeSet<JobKey> {
 mod tests {
     use std::time::Duration;
 
-    use flexor_engine::Because;
+    use flexor_engine::Cause;
 
     use super::*;
 
@@ -47,8 +47,8 @@ mod tests {
     }
 
     fn event(job: &str, reason: Reason) -> ClusterEvent {
-        let because = Because::new(reason, "");
-        ClusterEvent { number: 1, at: Duration::ZERO, job: key(job), pod: None, because }
+        let cause = Cause::new(reason, "");
+        ClusterEvent { number: 1, at: Duration::ZERO, job: key(job), pod: None, cause }
     }
 
     #[test]

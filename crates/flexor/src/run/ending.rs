@@ -98,7 +98,7 @@ pub async fn tell_and_drain(
 async fn await_last_word(cluster: &Cluster) {
     let mut changes = cluster.changes();
     let is_missing = |job: &JobRecord| {
-        let records = job.standing.as_ref().and_then(|standing| standing.records);
+        let records = job.training.as_ref().and_then(|training| training.records);
         job.status.phase == Phase::Succeeded && records.is_some_and(|records| !records.finished)
     };
     let arrived =

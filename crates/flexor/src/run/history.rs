@@ -52,13 +52,13 @@ impl History {
         self.events.extend(new);
         self.events.drain(..self.events.len().saturating_sub(MOST_EVENTS));
         for (key, record) in all.jobs {
-            let Some(standing) = &record.standing else { continue };
+            let Some(training) = &record.training else { continue };
             let is_over = record.status.phase.is_over();
             match self.samples.get_mut(key) {
-                Some(samples) if is_over => samples.end(standing, now),
-                Some(samples) => samples.take(standing, now),
+                Some(samples) if is_over => samples.end(training, now),
+                Some(samples) => samples.take(training, now),
                 None if is_over => {}
-                None => self.samples.entry(key.clone()).or_default().take(standing, now),
+                None => self.samples.entry(key.clone()).or_default().take(training, now),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use flexor_dialects::Finding;
 use flexor_dialects::manifest::{self, Document, Subject, Verdict};
 use flexor_local::objects::Object;
-use flexor_local::pods::obstacles;
+use flexor_local::pods::preflight;
 use flexor_model::{Job, Plan};
 use serde_json::Value;
 
@@ -69,13 +69,13 @@ impl Wanted {
         findings.iter().for_each(|finding| tell(file, finding));
         match subject {
             Some(Subject::Job(job)) => {
-                let obstacles = obstacles::to(&job);
-                obstacles.iter().for_each(|obstacle| output::note(&format!("{file}: error: {}: {obstacle}", job.name)));
-                if obstacles.is_empty() {
-                    obstacles::remarks(&job).iter().for_each(|remark| output::note(&format!("{file}: note: {remark}")));
+                let preflight = preflight::to(&job);
+                preflight.iter().for_each(|obstacle| output::note(&format!("{file}: error: {}: {obstacle}", job.name)));
+                if preflight.is_empty() {
+                    preflight::remarks(&job).iter().for_each(|remark| output::note(&format!("{file}: note: {remark}")));
                 }
                 self.jobs.push((job, document.object));
-                obstacles.is_empty()
+                preflight.is_empty()
             }
             Some(Subject::Plan(plan)) => {
                 self.plans.push((plan, document.object));

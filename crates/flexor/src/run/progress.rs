@@ -22,7 +22,7 @@ impl Progress {
         let mut lines = String::new();
         for event in history.fresh() {
             let of = event.pod.clone().unwrap_or_else(|| event.job.to_string());
-            lines.push_str(&line(history.began_at, event.at, &of, &event.because.to_string()));
+            lines.push_str(&line(history.began_at, event.at, &of, &event.cause.to_string()));
         }
         let changed = cluster.look(|all| self.changed(all));
         for (pod, phase) in changed {
@@ -43,7 +43,7 @@ impl Progress {
             self.pods.insert(uid.clone(), phase);
             // How a pod ends that is taken away says nothing, and neither does a beginning.
             if !pod.is_deleting() && (before.is_some() || phase != PodPhase::Pending) {
-                changed.push((pod.meta.wish.name.clone(), phase));
+                changed.push((pod.meta.desired.name.clone(), phase));
             }
         }
         if self.pods.len() > all.pods.len() {

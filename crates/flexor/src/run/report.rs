@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use flexor_engine::controller::PodPhase;
-use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, Life};
+use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, PodRun};
 
 use super::account::Account;
 use super::history::{History, Sample};
@@ -44,7 +44,7 @@ pub struct Run {
     /// How each job went.
     pub jobs: Vec<JobRun>,
     /// The lives of all pods.
-    pub lives: Vec<Life>,
+    pub pod_history: Vec<PodRun>,
     /// What has happened.
     pub events: Vec<ClusterEvent>,
 }
@@ -67,13 +67,13 @@ impl Run {
             let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
             let mut samples: Vec<Sample> =
                 history.samples(&view.key).iter().map(|sample| with_nodes(sample, &view)).collect();
-            if view.standing.as_ref().is_some_and(|standing| standing.servers.is_some()) {
+            if view.training.as_ref().is_some_and(|training| training.servers.is_some()) {
                 pace::as_it_went(&mut samples);
             }
             jobs.push(JobRun { account: account.clone(), view, samples });
         }
         let from = jobs.iter().map(|job| job.view.created_at).chain([history.began_at]).min().unwrap_or(now);
-        Self { from, to: now, jobs, lives: cluster.lives(), events: history.events().to_vec() }
+        Self { from, to: now, jobs, pod_history: cluster.pod_history(), events: history.events().to_vec() }
     }
 
     /// A moment of it, in seconds.
@@ -82,15 +82,15 @@ impl Run {
     }
 
     /// The lives of a job's pods.
-    fn lives_of<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a Life> {
-        self.lives.iter().filter(move |life| life.job == *job)
+    fn lives_of<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a PodRun> {
+        self.pod_history.iter().filter(move |pod_run| pod_run.job == *job)
     }
 }
 
 /// How far a life is, or was, in a word. What a pod that is taken away answers says nothing about its program.
-fn end(life: &Life) -> String {
-    match life.phase {
-        PodPhase::Failed if life.taken_away => "Removed".to_owned(),
+fn end(pod_run: &PodRun) -> String {
+    match pod_run.phase {
+        PodPhase::Failed if pod_run.taken_away => "Removed".to_owned(),
         phase => format!("{phase:?}"),
     }
 }
@@ -99,8 +99,8 @@ fn end(life: &Life) -> String {
 fn with_nodes(sample: &Sample, job: &JobView) -> Sample {
     let mut sample = sample.clone();
     let span = job.timeline.spans.iter().rev().find(|span| span.from <= sample.at);
-    if let (None, Some(span)) = (sample.standing.round, span) {
-        sample.standing.nodes = span.nodes;
+    if let (None, Some(span)) = (sample.training.round, span) {
+        sample.training.nodes = span.nodes;
     }
     sample
 }

@@ -41,9 +41,9 @@ pub fn text(accounts: &[Account], logs: Option<&Path>, harm: Option<&str>, colum
 
 /// How a job ended, in a line.
 fn verdict(account: &Account) -> String {
-    let Account { key, outcome, because, relaunches, .. } = account;
-    let because = because.as_ref().map(|because| on_one_line(&format!(": {because}"))).unwrap_or_default();
-    format!("{key}: {outcome:?}{because}; pods started again: {relaunches}")
+    let Account { key, outcome, cause, relaunches, .. } = account;
+    let cause = cause.as_ref().map(|cause| on_one_line(&format!(": {cause}"))).unwrap_or_default();
+    format!("{key}: {outcome:?}{cause}; pods started again: {relaunches}")
 }
 
 fn rows(account: &Account, logs: Option<&Path>) -> Vec<(&'static str, String)> {
@@ -91,7 +91,7 @@ fn told(records: RecordCounts, outcome: Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flexor_engine::Because;
+    use flexor_engine::Cause;
     use flexor_local::cluster::JobKey;
     use flexor_model::Reason;
 
@@ -103,7 +103,7 @@ mod tests {
             key: JobKey { namespace: "default".parse().unwrap(), name: name.parse().unwrap() },
             dialect: "dlrover".to_owned(),
             outcome,
-            because: None,
+            cause: None,
             seconds: 12.34,
             time: Time { training: 9.0, waiting: 1.0, recovering: 2.34 },
             relaunches: 0,
@@ -135,7 +135,7 @@ mod tests {
             left,
         };
         let succeeded = Account {
-            because: Some(Because::new(Reason::JobSucceeded, "the program has ended well on 2 nodes")),
+            cause: Some(Cause::new(Reason::JobSucceeded, "the program has ended well on 2 nodes")),
             relaunches: 3,
             started_again: vec![
                 again(Reason::ProgramKilled, "killed", 2),
@@ -145,7 +145,7 @@ mod tests {
             ..account("data", Outcome::Succeeded)
         };
         let failed = Account {
-            because: Some(Because::new(Reason::RetriesExhausted, "exit code 3:\ncannot open the data")),
+            cause: Some(Cause::new(Reason::RetriesExhausted, "exit code 3:\ncannot open the data")),
             relaunches: 3,
             started_again: vec![again(Reason::ProgramError, "program failed", 3)],
             ..account("fails", Outcome::Failed)

@@ -41,7 +41,7 @@ pub enum Verb {
     ///
     /// A ScalePlan is made, named after the job. The pod stays until its successor runs, and a parameter server until it
     /// has given away what it keeps; training goes on meanwhile. `flexor get scaleplans` tells when it is done, `flexor
-    /// explain JOB` what it waits for. If the successor cannot run the pod stays. What is not named is asked for as
+    /// why JOB` what it waits for. If the successor cannot run the pod stays. What is not named is asked for as
     /// before.
     #[command(
         after_help = "Examples:\n  flexor migrate quickstart ps-0 --cpu 2 --memory 4Gi\n  flexor migrate quickstart quickstart-edljob-worker-0 --memory 2Gi -o json"
@@ -56,7 +56,7 @@ pub enum Verb {
     /// List what pods use: processor time over a second, and resident memory
     Top(TopArgs),
     /// Tell why a job is where it is, and why its roles have the size they have
-    Explain(ExplainArgs),
+    Why(WhyArgs),
     /// Give manifests to the laptop cluster that runs
     #[command(after_help = "Example:\n  flexor apply -f job.yaml -f plan.yaml")]
     Apply(ApplyArgs),
@@ -64,17 +64,17 @@ pub enum Verb {
 
 /// Which cluster.
 #[derive(Debug, Clone, Args)]
-pub struct Home {
+pub struct StateDir {
     /// The folder of the cluster
     #[arg(long, value_name = "DIR")]
-    pub home: Option<PathBuf>,
+    pub state_dir: Option<PathBuf>,
 }
 
 /// In which namespace of which cluster.
 #[derive(Debug, Clone, Args)]
 pub struct Place {
     #[command(flatten)]
-    pub home: Home,
+    pub state_dir: StateDir,
     /// The namespace
     #[arg(short, long, value_name = "NAME", default_value = USUAL_NAMESPACE)]
     pub namespace: DnsLabel,
@@ -238,7 +238,7 @@ pub struct DeleteArgs {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub wait: bool,
     #[command(flatten)]
-    pub home: Home,
+    pub state_dir: StateDir,
     /// The namespace [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<DnsLabel>,
@@ -276,9 +276,9 @@ pub struct TopArgs {
     pub output: crate::output::Format,
 }
 
-/// What `flexor explain` takes.
+/// What `flexor why` takes.
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
+pub struct WhyArgs {
     /// The job; its kind may stand before it
     #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
     pub words: Vec<String>,
@@ -293,7 +293,7 @@ pub struct ApplyArgs {
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub home: Home,
+    pub state_dir: StateDir,
     /// The namespace of what names none [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<DnsLabel>,
@@ -301,19 +301,19 @@ pub struct ApplyArgs {
 
 impl Verb {
     /// Which cluster it is about.
-    pub fn home(&self) -> &Home {
+    pub fn state_dir(&self) -> &StateDir {
         match self {
-            Verb::Get(args) => &args.places.place.home,
-            Verb::Describe(args) => &args.places.place.home,
-            Verb::Logs(args) => &args.place.home,
-            Verb::Events(args) => &args.places.place.home,
-            Verb::Scale(args) => &args.place.home,
-            Verb::Migrate(args) => &args.place.home,
-            Verb::Delete(args) => &args.home,
-            Verb::Kill(args) => &args.place.home,
-            Verb::Top(args) => &args.places.place.home,
-            Verb::Explain(args) => &args.place.home,
-            Verb::Apply(args) => &args.home,
+            Verb::Get(args) => &args.places.place.state_dir,
+            Verb::Describe(args) => &args.places.place.state_dir,
+            Verb::Logs(args) => &args.place.state_dir,
+            Verb::Events(args) => &args.places.place.state_dir,
+            Verb::Scale(args) => &args.place.state_dir,
+            Verb::Migrate(args) => &args.place.state_dir,
+            Verb::Delete(args) => &args.state_dir,
+            Verb::Kill(args) => &args.place.state_dir,
+            Verb::Top(args) => &args.places.place.state_dir,
+            Verb::Why(args) => &args.place.state_dir,
+            Verb::Apply(args) => &args.state_dir,
         }
     }
 }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::args::Verb;
 
 /// Options that may stand before a verb, with a value each.
-const WITH_VALUE: [&str; 3] = ["-n", "--namespace", "--home"];
+const WITH_VALUE: [&str; 3] = ["-n", "--namespace", "--state-dir"];
 
 /// A command line with the options that stand before a verb moved behind it; any other as it is.
 pub fn behind_the_verb(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -50,7 +50,7 @@ mod tests {
     fn only_what_belongs_to_a_verb_is_moved() {
         for (written, read) in [
             ("flexor -n dlrover get pods", "flexor get -n dlrover pods"),
-            ("flexor --namespace=a --home b apply -f c", "flexor apply --namespace=a --home b -f c"),
+            ("flexor --namespace=a --state-dir b apply -f c", "flexor apply --namespace=a --state-dir b -f c"),
             ("flexor -na -A get pods", "flexor get -na -A pods"),
             ("flexor get -n a pods", "flexor get -n a pods"),
             ("flexor -n a validate f", "flexor -n a validate f"),

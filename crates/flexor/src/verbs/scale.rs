@@ -6,7 +6,7 @@ use flexor_model::PARTITIONS;
 use serde_json::{Value, json};
 
 use super::args::ScaleArgs;
-use super::{apply, explain, fetch, plans, refuse};
+use super::{apply, fetch, plans, refuse, why};
 use crate::exit::{Exit, Misused};
 use crate::output;
 
@@ -103,7 +103,7 @@ fn outside(job: &Value, role: &str, replicas: u32) -> Option<String> {
     let (_, target) = targets.find(|(known, _)| known.eq_ignore_ascii_case(role))?;
     let is_below = target["minReplicas"].as_u64().is_some_and(|least| u64::from(replicas) < least);
     let is_above = target["maxReplicas"].as_u64().is_some_and(|most| u64::from(replicas) > most);
-    (is_below || is_above).then(|| explain::allowed(target))
+    (is_below || is_above).then(|| why::allowed(target))
 }
 
 /// How many servers of ours are asked for, where that is more than there are parts to keep. How many a program of the
@@ -120,7 +120,7 @@ fn too_many_servers(job: &Value, sizes: &[(String, u32)]) -> Option<u32> {
 
 /// Whether a job that is to keep every parameter twice is to have one server only.
 fn gives_up_copies(job: &Value, sizes: &[(String, u32)]) -> bool {
-    let copies = job["spec"]["flexor"]["psCopies"].as_u64().unwrap_or(1);
+    let copies = job["spec"]["flexor"]["psReplicationFactor"].as_u64().unwrap_or(1);
     copies > 1 && sizes.iter().any(|(role, replicas)| role == SERVERS && *replicas == 1)
 }
 
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_server_gives_up_the_second_copy() {
-        let job = |copies: u32| json!({ "spec": { "flexor": { "psCopies": copies } } });
+        let job = |copies: u32| json!({ "spec": { "flexor": { "psReplicationFactor": copies } } });
         let asked = |replicas: u32| [("worker".to_owned(), 1), ("ps".to_owned(), replicas)];
         assert!(gives_up_copies(&job(2), &asked(1)));
         assert!(!gives_up_copies(&job(2), &asked(2)));

@@ -30,7 +30,7 @@ impl Run {
         fs::write(folder.join("job.json"), job.to_string())?;
         let log = File::create(folder.join("run.log"))?;
         let mut command = Command::new(flexor);
-        command.args(["run", "job.json", "--home", "home", "--ephemeral"]).args(options).current_dir(folder);
+        command.args(["run", "job.json", "--state-dir", "home", "--ephemeral"]).args(options).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let begun = since_epoch()?;
         let child = command.spawn().context("cannot start flexor")?;
@@ -44,7 +44,7 @@ impl Run {
     /// A verb against its cluster. What it prints.
     pub(super) fn verb(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.flexor);
-        let output = command.args(words).args(["--home", "home"]).current_dir(&self.folder).output()?;
+        let output = command.args(words).args(["--state-dir", "home"]).current_dir(&self.folder).output()?;
         if !output.status.success() {
             bail!("{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         }

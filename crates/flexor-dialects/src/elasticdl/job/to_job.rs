@@ -54,7 +54,7 @@ impl JobOptions {
             ceiling: Resources::default(),
             end: EndPolicy::default(),
             suspended: false,
-            ps_copies: 1,
+            ps_replication_factor: 1,
             checkpoints: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The commands of the tutorial, as they stand there.
 
-use flexor_model::{DnsLabel, IdRule, JobUid, NodeId, Rank, RoleKind, RolePriority, Seat};
+use flexor_model::{DnsLabel, IdRule, JobUid, NodeId, PodIdentity, Rank, RoleKind, RolePriority};
 
 use super::parsed;
 use crate::elasticdl::{Command, JobType};
@@ -55,7 +55,7 @@ fn the_pods_have_the_names_of_the_listing() {
     for role in &job.roles {
         for i in 0..role.size.initial() {
             let (id, rank) = (NodeId(i), Rank(i));
-            let seat = Seat {
+            let identity = PodIdentity {
                 job: &job.name,
                 namespace: &namespace,
                 uid: &uid,
@@ -65,7 +65,7 @@ fn the_pods_have_the_names_of_the_listing() {
                 relaunches: 0,
                 replicas: &replicas,
             };
-            names.push(role.naming.pod.fill(&seat));
+            names.push(role.naming.pod.fill(&identity));
         }
     }
     assert_eq!(

@@ -13,7 +13,7 @@ struct Left {
     phase: Phase,
     targets: Vec<u32>,
     plans: Vec<PlanPhase>,
-    seats: Vec<SeatLeft>,
+    slots: Vec<SeatLeft>,
 }
 
 /// What is left of a place.
@@ -29,20 +29,20 @@ struct SeatLeft {
 fn left(world: &World) -> Left {
     let mut pods: Vec<_> = world.pods.iter().map(|pod| (pod.name.clone(), pod.phase)).collect();
     pods.sort();
-    let seats = world.status.roles.values().flat_map(|role| role.seats.values());
-    let seat = |seat: &SeatRecord| SeatLeft {
-        id: seat.id,
-        relaunches: seat.relaunches,
-        counted: seat.history.counted,
-        more_memory: seat.more_memory,
-        ended_well: seat.end.as_ref().map(|end| end.succeeded),
+    let slots = world.status.roles.values().flat_map(|role| role.slots.values());
+    let slot = |slot: &Slot| SeatLeft {
+        id: slot.id,
+        relaunches: slot.relaunches,
+        counted: slot.history.counted,
+        more_memory: slot.more_memory,
+        ended_well: slot.end.as_ref().map(|end| end.succeeded),
     };
     Left {
         pods,
         phase: world.status.phase,
         targets: world.status.targets.values().map(|target| target.replicas).collect(),
         plans: world.plans.iter().map(|plan| plan.status.phase).collect(),
-        seats: seats.map(seat).collect(),
+        slots: slots.map(slot).collect(),
     }
 }
 
@@ -74,7 +74,7 @@ fn act(world: &mut World, dice: &mut Dice, number: usize) {
         0 | 1 => world.vanishes(pod),
         2 => world.exits(pod, 1),
         3 => world.exits(pod, 137),
-        4 => world.wish_for(&format!("plan-{number}"), size),
+        4 => world.scale_workers(&format!("plan-{number}"), size),
         5 => world.edit(size),
         6 => world.job.suspended ^= true,
         7 => world.makes_room(pod),
@@ -111,9 +111,9 @@ fn whatever_happens_no_place_has_two_pods_and_none_is_left_empty() {
         }
         for role in &world.job.roles {
             for rank in 0..world.status.targets[&role.name].replicas {
-                let seat = &world.status.roles[&role.name].seats[&flexor_model::Rank(rank)];
+                let slot = &world.status.roles[&role.name].slots[&flexor_model::Rank(rank)];
                 let here = world.pods.iter().filter(|pod| pod.role == role.name && pod.rank.0 == rank).count();
-                assert_eq!(here, 1, "seed {seed}: {} {rank}: {seat:?}", role.name);
+                assert_eq!(here, 1, "seed {seed}: {} {rank}: {slot:?}", role.name);
             }
         }
     }

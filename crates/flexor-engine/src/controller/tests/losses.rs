@@ -15,7 +15,7 @@ fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {
     world.vanishes("j-worker-1");
     world.settle();
     assert_eq!(world.running().len(), 3);
-    assert_eq!(world.seat(1).relaunches, 1, "one loss is one loss");
+    assert_eq!(world.slot(1).relaunches, 1, "one loss is one loss");
 }
 
 /// The last node to end is lost in the moment in which the others have ended: nobody is left to meet it.
@@ -25,11 +25,11 @@ fn a_node_that_is_lost_when_the_run_is_over_is_not_needed_any_more() {
         let mut world = World::of(2, ids);
         world.settle();
         world.exits("j-worker-0", 0);
-        world.closed = Some(Because::new(Reason::ClosedByNode, "j-worker-0 ended and closed the run"));
+        world.closed = Some(Cause::new(Reason::ClosedByNode, "j-worker-0 ended and closed the run"));
         world.settle();
         world.exits("j-worker-1", code);
         world.settle();
-        assert_eq!(world.status.phase, Phase::Succeeded, "{ids:?} {code}: {:?}", world.status.because);
+        assert_eq!(world.status.phase, Phase::Succeeded, "{ids:?} {code}: {:?}", world.status.cause);
         assert!(world.reasons().contains(&Reason::RunOver));
     }
 }
@@ -39,7 +39,7 @@ fn a_node_that_is_lost_when_the_run_is_over_is_not_needed_any_more() {
 fn a_run_that_was_closed_without_success_is_not_over() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
-    world.closed = Some(Because::new(Reason::ClosedByNode, "j-worker-0 ended and closed the run"));
+    world.closed = Some(Cause::new(Reason::ClosedByNode, "j-worker-0 ended and closed the run"));
     world.exits("j-worker-0", 1);
     world.settle();
     world.pass(60);
@@ -54,10 +54,10 @@ fn a_replacement_that_is_gone_without_a_word_is_a_loss_of_its_own() {
     world.settle();
     world.exits("j-worker-0", 137);
     world.settle();
-    assert_eq!(world.seat(0).id, NodeId(1));
+    assert_eq!(world.slot(0).id, NodeId(1));
     world.vanishes("j-worker-1");
     world.settle();
-    assert_eq!((world.seat(0).id, world.seat(0).relaunches), (NodeId(2), 2), "no number is used twice");
+    assert_eq!((world.slot(0).id, world.slot(0).relaunches), (NodeId(2), 2), "no number is used twice");
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn a_pod_that_makes_room_is_told_once_as_what_it_is_and_costs_nothing() {
             }
             world.pass(5);
             let losses = || world.events.iter().filter(|event| event.pod.as_deref() == Some("j-worker-1"));
-            let told = losses().map(|event| event.because.to_string()).collect::<Vec<_>>().join("\n");
+            let told = losses().map(|event| event.cause.to_string()).collect::<Vec<_>>().join("\n");
             assert_eq!(losses().count(), 1, "{told}");
             assert!(told.starts_with("Preempted") && told.contains("k-worker-0 is more important"), "{told}");
             assert!(!world.reasons().contains(&Reason::PodDeleted), "{:?}", world.reasons());
-            assert_eq!((world.seat(1).relaunches, world.seat(1).history.counted), (1, 0));
+            assert_eq!((world.slot(1).relaunches, world.slot(1).history.counted), (1, 0));
             assert_eq!(world.running().len(), 3);
         }
     }
@@ -104,7 +104,7 @@ fn a_program_that_answers_to_its_pods_deletion_with_an_error_has_not_failed() {
     world.exits("j-worker-0", 1);
     world.pass(5);
     assert!(world.reasons().contains(&Reason::PodDeleted) && !world.reasons().contains(&Reason::ProgramError));
-    assert_eq!((world.seat(0).relaunches, world.seat(0).history.counted), (1, 0));
+    assert_eq!((world.slot(0).relaunches, world.slot(0).history.counted), (1, 0));
     assert_eq!(world.running().len(), 2);
 }
 
@@ -114,9 +114,9 @@ fn pods_of_a_role_that_was_edited_out_go_and_are_forgotten() {
     world.settle();
     let master = world.job.roles.remove(0);
     world.generation += 1;
-    let reasons = |turn: Turn| {
+    let reasons = |turn: Reconciliation| {
         turn.actions.into_iter().filter_map(|action| match action {
-            Action::DeletePod { name, because, .. } => Some((name, because.reason)),
+            Action::DeletePod { name, cause, .. } => Some((name, cause.reason)),
             _ => None,
         })
     };
@@ -124,7 +124,7 @@ fn pods_of_a_role_that_was_edited_out_go_and_are_forgotten() {
     world.settle();
     assert_eq!(world.running(), ["j-worker-0", "j-worker-1"]);
     assert!(!world.status.roles.contains_key(&name("master")));
-    assert_eq!(world.look(), Turn::default(), "nothing is left to do");
+    assert_eq!(world.look(), Reconciliation::default(), "nothing is left to do");
     world.job.roles.insert(0, master);
     world.generation += 1;
     world.settle();
@@ -153,8 +153,8 @@ fn a_suspended_job_has_no_pods_and_goes_on_where_it_was() {
     world.job.suspended = false;
     world.settle();
     assert_eq!((world.running().len(), world.status.phase), (3, Phase::Running));
-    assert_eq!(world.seat(1).history.counted, 1, "what was counted stays counted");
-    assert_eq!(world.seat(0).relaunches, 0, "a pause is no loss");
+    assert_eq!(world.slot(1).history.counted, 1, "what was counted stays counted");
+    assert_eq!(world.slot(0).relaunches, 0, "a pause is no loss");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_pause_is_no_loss_to_pods_that_are_still_going_when_it_ends() {
     world.job.suspended = false;
     world.pass(5);
     assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-1"]);
-    assert_eq!((world.seat(0).relaunches, world.reasons().contains(&Reason::PodDeleted)), (0, false));
+    assert_eq!((world.slot(0).relaunches, world.reasons().contains(&Reason::PodDeleted)), (0, false));
 }
 
 #[test]
@@ -180,5 +180,5 @@ fn a_place_that_is_given_up_and_wanted_again_has_lost_nobody() {
     world.edit(2);
     world.pass(5);
     assert_eq!(world.running().len(), 3);
-    assert_eq!((world.seat(1).relaunches, world.reasons().contains(&Reason::PodDeleted)), (0, false));
+    assert_eq!((world.slot(1).relaunches, world.reasons().contains(&Reason::PodDeleted)), (0, false));
 }

@@ -35,8 +35,8 @@ fn a_server_stays_until_its_successor_runs_and_has_all_that_it_kept() {
     world.settle();
     assert_eq!(servers(&world), ["j-ps-0", "j-ps-1"], "one more is made, and the old one stays");
     assert_eq!((world.plan("m").0, is_leaving(&world, 0)), (PlanPhase::Scaling, false));
-    let wish = world.wish("j-ps-1");
-    assert_eq!((wish.rank.0, wish.resources.to_string().as_str()), (0, "cpu=2 memory=4Gi"));
+    let desired = world.desired("j-ps-1");
+    assert_eq!((desired.rank.0, desired.resources.to_string().as_str()), (0, "cpu=2 memory=4Gi"));
 
     world.let_pods_start(true);
     world.settle();
@@ -51,8 +51,8 @@ fn a_server_stays_until_its_successor_runs_and_has_all_that_it_kept() {
     world.pass(1);
     assert_eq!((servers(&world), world.plan("m").0), (vec!["j-ps-1"], PlanPhase::Succeeded));
     assert_eq!(world.running().len(), 4, "nobody else was touched");
-    assert_eq!(world.wishes.len(), 5, "{:?}", world.wishes);
-    assert_eq!(world.look(), Turn::default(), "nothing is left to do");
+    assert_eq!(world.desired_pods.len(), 5, "{:?}", world.desired_pods);
+    assert_eq!(world.look(), Reconciliation::default(), "nothing is left to do");
 }
 
 #[test]
@@ -65,19 +65,19 @@ fn a_worker_goes_when_its_successor_runs_and_costs_nothing() {
         (world.running(), world.plan("m").0),
         (vec!["j-master-0", "j-worker-1", "j-worker-2"], PlanPhase::Succeeded)
     );
-    assert_eq!((world.seat(0).id, world.seat(0).relaunches, world.seat(0).history.counted), (NodeId(2), 0, 0));
+    assert_eq!((world.slot(0).id, world.slot(0).relaunches, world.slot(0).history.counted), (NodeId(2), 0, 0));
     assert!(!world.reasons().contains(&Reason::PodDeleted), "it was nobody's loss");
     // What the place asks for stays with it, until a plan says something else of the role.
     world.vanishes("j-worker-2");
     world.settle();
-    assert_eq!(world.wish("j-worker-3").resources, larger());
+    assert_eq!(world.desired("j-worker-3").resources, larger());
     let change =
         flexor_model::RoleChange { replicas: None, resources: Resources::from_iter([("cpu", "1".parse().unwrap())]) };
     world.plan_for("all", change);
     world.settle();
     world.vanishes("j-worker-3");
     world.settle();
-    assert_eq!(world.wish("j-worker-4").resources.to_string(), "cpu=1");
+    assert_eq!(world.desired("j-worker-4").resources.to_string(), "cpu=1");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_successor_that_is_lost_is_made_again_and_one_that_fails_is_not() {
     world.exits("j-ps-3", 1);
     world.settle();
     assert_eq!((servers(&world), world.plan("m")), (vec!["j-ps-0"], FAILED));
-    let told = world.plans[0].status.because.clone().unwrap().detail;
+    let told = world.plans[0].status.cause.clone().unwrap().message;
     assert!(told.contains("j-ps-3") && told.contains("exit code 1") && told.ends_with("j-ps-0 stays"), "{told}");
     assert!(!is_leaving(&world, 0));
     assert_eq!(world.pods.len(), 4, "what ended is removed");
@@ -128,16 +128,16 @@ fn a_successor_that_finds_no_room_is_told_of_and_then_given_up() {
     let mut world = migrating();
     world.starts = false;
     world.settle();
-    world.pod("j-ps-1").held = Some(Because::new(Reason::NoRoom, "it asks for 2 CPUs"));
+    world.pod("j-ps-1").pending = Some(Cause::new(Reason::Unschedulable, "it asks for 2 CPUs"));
     world.settle();
-    let told = world.plans[0].status.because.clone().unwrap();
-    assert_eq!(told.reason, Reason::NoRoom);
-    assert!(told.detail.ends_with("take the place of j-ps-0: it asks for 2 CPUs"), "{told}");
+    let told = world.plans[0].status.cause.clone().unwrap();
+    assert_eq!(told.reason, Reason::Unschedulable);
+    assert!(told.message.ends_with("take the place of j-ps-0: it asks for 2 CPUs"), "{told}");
     world.pass(599);
     assert_eq!(world.plan("m").0, PlanPhase::Scaling);
     world.pass(2);
     assert_eq!((servers(&world), world.plan("m")), (vec!["j-ps-0"], FAILED));
-    assert!(world.plans[0].status.because.clone().unwrap().detail.contains("it asks for 2 CPUs"));
+    assert!(world.plans[0].status.cause.clone().unwrap().message.contains("it asks for 2 CPUs"));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn who_is_lost_while_it_migrates_is_replaced_by_its_successor() {
         world.let_pods_start(true);
         world.settle();
         assert_eq!((world.plan("m").0, world.running().len()), (PlanPhase::Succeeded, 4));
-        assert_eq!(world.wish("j-ps-1").resources, larger());
+        assert_eq!(world.desired("j-ps-1").resources, larger());
     }
     let mut world = migrating();
     world.settle();
@@ -165,7 +165,7 @@ fn who_is_lost_while_it_migrates_is_replaced_by_its_successor() {
 fn others_go_on_while_a_successor_is_waited_for() {
     let mut world = migrating();
     world.settle();
-    world.wish_for("more", 3);
+    world.scale_workers("more", 3);
     world.settle();
     assert_eq!((world.plan("m").0, world.plan("more").0), (PlanPhase::Scaling, PlanPhase::Succeeded));
     assert_eq!(servers(&world), ["j-ps-0", "j-ps-1"]);
@@ -224,7 +224,7 @@ fn in_a_pause_the_successor_is_simply_the_next() {
     world.job.suspended = false;
     world.settle();
     assert_eq!((servers(&world), world.running().len()), (vec!["j-ps-1"], 4));
-    assert_eq!(world.wish("j-ps-1").resources, larger());
+    assert_eq!(world.desired("j-ps-1").resources, larger());
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn what_cannot_migrate_is_refused_with_the_reason() {
         world.migrate("m", pod, larger());
         world.settle();
         assert_eq!(world.plan("m"), (PlanPhase::Failed, Some(Reason::PlanRefused)), "{pod}");
-        let told = world.plans[0].status.because.clone().unwrap().detail;
+        let told = world.plans[0].status.cause.clone().unwrap().message;
         assert!(told.contains(why), "{told}");
         assert_eq!(world.running().len(), 3);
     }
@@ -280,7 +280,7 @@ fn a_controller_that_is_killed_after_any_action_migrates_once() {
         killed
             .inspect(|world| {
                 assert_eq!((servers(world), world.plan("m").0), (vec!["j-ps-2"], PlanPhase::Succeeded));
-                assert_eq!(world.wishes.iter().filter(|wish| wish.name.starts_with("j-ps-")).count(), 3);
+                assert_eq!(world.desired_pods.iter().filter(|desired| desired.name.starts_with("j-ps-")).count(), 3);
                 assert_eq!(world.running().len(), 4);
             })
             .count()

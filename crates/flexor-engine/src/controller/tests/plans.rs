@@ -16,7 +16,7 @@ fn plans_are_carried_out_one_after_the_other() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.starts = false;
-    world.wish_for("a", 2);
+    world.scale_workers("a", 2);
     world.settle();
     world.plan_for("b", RoleChange { replicas: Some(1), resources: Resources::default() });
     let master: RoleName = name("master");
@@ -33,12 +33,12 @@ fn plans_are_carried_out_one_after_the_other() {
 fn of_plans_about_the_same_role_the_latest_word_counts() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
-    world.wish_for("b", 3);
-    world.wish_for("a", 2);
+    world.scale_workers("b", 3);
+    world.scale_workers("a", 2);
     world.settle();
     assert_eq!(world.plan("a"), SUPERSEDED, "of the same moment, the first by name");
     assert_eq!(world.plan("b").0, PlanPhase::Succeeded);
-    assert_eq!(world.wishes.len(), 4, "what was superseded before it began has made no pod");
+    assert_eq!(world.desired_pods.len(), 4, "what was superseded before it began has made no pod");
     let target = &world.status.targets[&name("worker")];
     assert_eq!((target.replicas, &target.set_by), (3, &SetBy::Plan("b".to_owned())));
     world.edit(2);
@@ -53,13 +53,13 @@ fn a_plan_whose_pods_do_not_come_ends_with_the_next_word_about_its_role() {
         let mut world = World::of(1, IdRule::Rank);
         world.settle();
         world.starts = false;
-        world.wish_for("too-many", 5);
+        world.scale_workers("too-many", 5);
         world.settle();
         assert_eq!(world.plan("too-many").0, PlanPhase::Scaling);
         if by_edit {
             world.edit(2);
         } else {
-            world.wish_for("x", 2);
+            world.scale_workers("x", 2);
         }
         world.settle();
         assert_eq!(world.plan("too-many"), SUPERSEDED);
@@ -73,9 +73,9 @@ fn a_plan_that_cannot_be_supersedes_nothing_and_is_refused_at_once() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.starts = false;
-    world.wish_for("a", 5);
+    world.scale_workers("a", 5);
     world.settle();
-    world.wish_for("b", 6);
+    world.scale_workers("b", 6);
     world.settle();
     assert_eq!(world.plan("a").0, PlanPhase::Scaling);
     assert_eq!(world.plan("b"), (PlanPhase::Failed, Some(Reason::PlanRefused)));
@@ -86,10 +86,10 @@ fn what_only_the_earlier_plan_says_is_not_lost() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.plan_for("a", memory("4Gi"));
-    world.wish_for("b", 2);
+    world.scale_workers("b", 2);
     world.settle();
     assert_eq!(world.plan("b").0, PlanPhase::Succeeded);
-    assert_eq!(world.wish("j-worker-1").resources.memory().unwrap().to_string(), "4Gi");
+    assert_eq!(world.desired("j-worker-1").resources.memory().unwrap().to_string(), "4Gi");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_place_that_has_come_to_its_end_is_there_for_a_plan() {
     world.exits("j-worker-1", 0);
     world.settle();
     world.vanishes("j-worker-1");
-    world.wish_for("p", 3);
+    world.scale_workers("p", 3);
     world.settle();
     assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-2"]);
     assert_eq!(world.plan("p").0, PlanPhase::Succeeded);
@@ -109,10 +109,10 @@ fn a_place_that_has_come_to_its_end_is_there_for_a_plan() {
 fn a_plan_that_cannot_be_changes_nothing_and_says_why() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
-    world.wish_for("p", 6);
+    world.scale_workers("p", 6);
     world.settle();
     let status = &world.plans[0].status;
-    assert_eq!((status.phase, status.because.clone().unwrap().reason), (PlanPhase::Failed, Reason::PlanRefused));
+    assert_eq!((status.phase, status.cause.clone().unwrap().reason), (PlanPhase::Failed, Reason::PlanRefused));
     assert_eq!(world.running().len(), 2);
 }
 
@@ -122,21 +122,21 @@ fn a_worker_that_runs_out_of_memory_gets_twice_as_much() {
     world.settle();
     world.runs_out_of_memory("j-worker-0");
     world.pass(5);
-    assert_eq!(world.wish("j-worker-0").memory.unwrap().to_string(), "2Gi");
+    assert_eq!(world.desired("j-worker-0").memory.unwrap().to_string(), "2Gi");
 }
 
 #[test]
 fn the_memory_of_a_plan_counts_before_and_after_an_end_for_want_of_it() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
-    assert_eq!(world.wish("j-worker-0").memory, None, "the template says it");
+    assert_eq!(world.desired("j-worker-0").memory, None, "the template says it");
     world.plan_for("more", memory("4Gi"));
     world.settle();
     world.vanishes("j-worker-0");
     world.settle();
     let asked = |world: &World| {
-        let wish = world.wish("j-worker-0");
-        (wish.resources.memory().unwrap().to_string(), wish.memory.map(|memory| memory.to_string()))
+        let desired = world.desired("j-worker-0");
+        (desired.resources.memory().unwrap().to_string(), desired.memory.map(|memory| memory.to_string()))
     };
     assert_eq!(asked(&world), ("4Gi".to_owned(), None), "the plan says it");
     world.runs_out_of_memory("j-worker-0");

@@ -11,7 +11,7 @@ fn a_job_gets_its_pods_and_keeps_them() {
     world.settle();
     assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-1"]);
     assert_eq!(world.status.phase, Phase::Running);
-    assert_eq!(world.look(), Turn::default(), "nothing is left to do");
+    assert_eq!(world.look(), Reconciliation::default(), "nothing is left to do");
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_deleted_worker_comes_back_under_its_name_and_costs_nothing() {
     world.vanishes("j-worker-1");
     world.settle();
     assert_eq!(world.running(), ["j-master-0", "j-worker-0", "j-worker-1"]);
-    assert_eq!((world.seat(1).relaunches, world.seat(1).history.counted), (1, 0));
+    assert_eq!((world.slot(1).relaunches, world.slot(1).history.counted), (1, 0));
 }
 
 #[test]
@@ -44,15 +44,15 @@ fn failures_are_counted_once_retried_after_a_pause_and_then_the_place_is_given_u
     for failure in 1..=2 {
         world.exits("j-worker-1", 1);
         world.settle();
-        assert_eq!(world.seat(1).history.counted, failure);
-        assert!(world.look().look_again_at.is_some_and(|at| at > world.now), "it waits");
+        assert_eq!(world.slot(1).history.counted, failure);
+        assert!(world.look().requeue_at.is_some_and(|at| at > world.now), "it waits");
         world.pass(5);
         assert_eq!(world.running().len(), 3, "after failure {failure}");
     }
     world.exits("j-worker-1", 1);
     world.pass(600);
-    let end = world.seat(1).end.clone().unwrap();
-    assert_eq!((end.succeeded, end.because.reason), (false, Reason::RetriesExhausted));
+    let end = world.slot(1).end.clone().unwrap();
+    assert_eq!((end.succeeded, end.cause.reason), (false, Reason::RetriesExhausted));
     assert_eq!(world.status.phase, Phase::Running, "the other goes on");
     world.exits("j-worker-0", 0);
     world.settle();
@@ -68,9 +68,9 @@ fn a_job_whose_workers_have_all_failed_for_good_fails_with_the_cause() {
         world.pass(10);
     }
     assert_eq!(world.status.phase, Phase::Failed);
-    let because = world.status.because.clone().unwrap();
-    assert_eq!(because.reason, Reason::TooFewLeft);
-    assert!(because.detail.contains("exit code 3"), "{because}");
+    let cause = world.status.cause.clone().unwrap();
+    assert_eq!(cause.reason, Reason::TooFewLeft);
+    assert!(cause.message.contains("exit code 3"), "{cause}");
     assert_eq!(world.running(), Vec::<&str>::new(), "its master is ended");
 }
 
@@ -111,7 +111,7 @@ fn an_edit_makes_the_job_larger_and_smaller_from_the_end() {
     world.edit(1);
     world.settle();
     assert_eq!(world.running(), ["j-master-0", "j-worker-0"]);
-    assert!(world.status.roles[&name("worker")].seats.len() == 1);
+    assert!(world.status.roles[&name("worker")].slots.len() == 1);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_job_that_is_not_done_in_time_fails() {
     world.pass(59);
     assert_eq!(world.status.phase, Phase::Running);
     world.pass(1);
-    assert_eq!(world.status.because.clone().unwrap().reason, Reason::JobDeadlineExceeded);
+    assert_eq!(world.status.cause.clone().unwrap().reason, Reason::JobDeadlineExceeded);
     assert_eq!(world.running(), Vec::<&str>::new());
 }
 
@@ -157,17 +157,17 @@ fn the_wait_for_nodes_begins_anew_with_each_shortage() {
     world.pass(59);
     assert_eq!(world.status.phase, Phase::Running);
     world.pass(1);
-    assert_eq!(world.status.because.clone().unwrap().reason, Reason::ShortTooLong);
+    assert_eq!(world.status.cause.clone().unwrap().reason, Reason::ShortTooLong);
 }
 
 #[test]
 fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
-    world.closed = Some(Because::new(Reason::RunFinished, "all have finished"));
+    world.closed = Some(Cause::new(Reason::RunFinished, "all have finished"));
     world.settle();
     assert_eq!(world.status.phase, Phase::Running, "how the pods end decides");
-    world.closed = Some(Because::new(Reason::RestartsExhausted, "the program failed 4 times"));
+    world.closed = Some(Cause::new(Reason::RestartsExhausted, "the program failed 4 times"));
     world.settle();
     assert_eq!(world.status.phase, Phase::Running, "they have a moment to say why");
     world.pod("j-worker-1").end.error = Some("no such file".to_owned());
@@ -175,8 +175,8 @@ fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
     world.settle();
     world.exits("j-worker-0", 1);
     world.settle();
-    let because = world.status.because.clone().unwrap();
-    assert_eq!(because.to_string(), "RestartsExhausted: the program failed 4 times: no such file");
+    let cause = world.status.cause.clone().unwrap();
+    assert_eq!(cause.to_string(), "RestartsExhausted: the program failed 4 times: no such file");
     assert_eq!((world.status.phase, world.running()), (Phase::Failed, Vec::new()));
     assert_eq!(world.pods.len(), 2, "they stay to be looked at");
 }
@@ -185,7 +185,7 @@ fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
 fn who_does_not_end_after_the_program_was_given_up_is_ended() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
-    world.closed = Some(Because::new(Reason::RestartsExhausted, "the program failed 4 times"));
+    world.closed = Some(Cause::new(Reason::RestartsExhausted, "the program failed 4 times"));
     world.pass(9);
     assert_eq!(world.running().len(), 3);
     world.pass(2);
@@ -199,7 +199,7 @@ fn a_finished_job_is_removed_when_it_is_time() {
     world.settle();
     world.exits("j-worker-0", 0);
     world.settle();
-    assert_eq!(world.look().look_again_at, Some(world.now + Duration::from_secs(100)));
+    assert_eq!(world.look().requeue_at, Some(world.now + Duration::from_secs(100)));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
 #[test]
 fn too_few_servers_for_the_copies_that_are_asked_for_are_told_of() {
     let mut world = World::with_server();
-    world.job.ps_copies = 2;
+    world.job.ps_replication_factor = 2;
     let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoPlaceForCopy).count();
     world.settle();
     assert_eq!(told(&world), 1, "{:?}", world.events);

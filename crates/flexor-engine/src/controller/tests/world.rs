@@ -20,12 +20,12 @@ pub(super) struct World {
     pub(super) generation: u64,
     pub(super) deleting: bool,
     pub(super) status: JobStatus,
-    pub(super) pods: Vec<PodSeen>,
+    pub(super) pods: Vec<ObservedPod>,
     pub(super) services: BTreeSet<String>,
-    pub(super) plans: Vec<PlanSeen>,
+    pub(super) plans: Vec<ObservedPlan>,
     /// The servers that keep nothing any more, as the master says.
     pub(super) released: BTreeSet<String>,
-    pub(super) closed: Option<Because>,
+    pub(super) closed: Option<Cause>,
     pub(super) events: Vec<Event>,
     pub(super) now: Duration,
     pub(super) job_is_gone: bool,
@@ -35,7 +35,7 @@ pub(super) struct World {
     /// Pods that are deleted take until the next moment to go.
     pub(super) lingers: bool,
     /// The pods that were made, as they were wished for.
-    pub(super) wishes: Vec<PodWish>,
+    pub(super) desired_pods: Vec<DesiredPod>,
     /// How many more actions the controller carries out, over all its turns, before it is killed once.
     pub(super) killed_after: Option<usize>,
 }
@@ -86,7 +86,7 @@ impl World {
             ceiling: Resources::default(),
             end: EndPolicy { clean_pods: CleanPods::None, ..EndPolicy::default() },
             suspended: false,
-            ps_copies: 1,
+            ps_replication_factor: 1,
             checkpoints: None,
         };
         Self {
@@ -105,7 +105,7 @@ impl World {
             uids: 0,
             starts: true,
             lingers: false,
-            wishes: Vec::new(),
+            desired_pods: Vec::new(),
             killed_after: None,
         }
     }
@@ -151,14 +151,14 @@ impl World {
         while self.now < until {
             let going = self.pods.iter().any(|pod| pod.deleting).then(|| self.now + Duration::from_secs(1));
             // Nothing happens before the controller wants to look again.
-            let next = self.look().look_again_at.into_iter().chain(going).min().unwrap_or(until);
+            let next = self.look().requeue_at.into_iter().chain(going).min().unwrap_or(until);
             self.now = next.max(self.now + Duration::from_millis(1)).min(until);
             self.pods.retain(|pod| !pod.deleting);
             self.settle();
         }
     }
 
-    pub(super) fn look(&self) -> Turn {
+    pub(super) fn look(&self) -> Reconciliation {
         let (uid, namespace): (JobUid, DnsLabel) = ("u".into(), "default".parse().unwrap());
         let observed = ObservedJob {
             job: &self.job,
@@ -173,7 +173,7 @@ impl World {
             released: &self.released,
             closed: self.closed.as_ref(),
         };
-        plan(&observed, self.now)
+        reconcile(&observed, self.now)
     }
 
     fn carry_out(&mut self, action: Action) {
@@ -182,20 +182,20 @@ impl World {
             Action::SetPlanStatus { plan, status } => {
                 self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
             }
-            Action::CreatePod(wish) => {
-                assert!(self.pods.iter().all(|pod| pod.name != wish.name), "{} is there already", wish.name);
+            Action::CreatePod(desired) => {
+                assert!(self.pods.iter().all(|pod| pod.name != desired.name), "{} is there already", desired.name);
                 self.uids += 1;
-                self.wishes.push((*wish).clone());
-                self.pods.push(PodSeen {
-                    name: wish.name,
+                self.desired_pods.push((*desired).clone());
+                self.pods.push(ObservedPod {
+                    name: desired.name,
                     uid: format!("pod-{}", self.uids),
-                    role: wish.role,
-                    id: wish.id,
-                    rank: wish.rank,
+                    role: desired.role,
+                    id: desired.id,
+                    rank: desired.rank,
                     phase: if self.starts { PodPhase::Running } else { PodPhase::Pending },
                     deleting: false,
-                    held: None,
-                    end: nodes::Observed::default(),
+                    pending: None,
+                    end: nodes::ObservedExit::default(),
                     started_at: Some(self.now),
                     finished_at: None,
                 });
@@ -206,14 +206,14 @@ impl World {
                 pod.deleting = true;
             }
             Action::DeletePod { name, uid, .. } => self.pods.retain(|pod| (&pod.name, &pod.uid) != (&name, &uid)),
-            Action::CreateService(wish) => assert!(self.services.insert(wish.name)),
+            Action::CreateService(desired) => assert!(self.services.insert(desired.name)),
             Action::DeleteService { name } => assert!(self.services.remove(&name)),
             Action::Record(event) => self.events.push(event),
             Action::DeleteJob { .. } => self.job_is_gone = true,
         }
     }
 
-    pub(super) fn pod(&mut self, name: &str) -> &mut PodSeen {
+    pub(super) fn pod(&mut self, name: &str) -> &mut ObservedPod {
         let all: Vec<String> = self.pods.iter().map(|pod| pod.name.clone()).collect();
         self.pods.iter_mut().find(|pod| pod.name == name).unwrap_or_else(|| panic!("no {name} in {all:?}"))
     }
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// A plan for the workers is made.
-    pub(super) fn wish_for(&mut self, plan: &str, workers: u32) {
+    pub(super) fn scale_workers(&mut self, plan: &str, workers: u32) {
         self.plan_for(plan, RoleChange { replicas: Some(workers), resources: Resources::default() });
     }
 
@@ -282,7 +282,7 @@ impl World {
             migrate,
             server_addresses: Vec::new(),
         };
-        self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+        self.plans.push(ObservedPlan { plan, created_at: self.now, status: PlanStatus::default() });
     }
 
     /// The description asks for another number of workers.
@@ -305,22 +305,22 @@ impl World {
         names
     }
 
-    pub(super) fn seat(&self, rank: u32) -> &SeatRecord {
-        &self.status.roles[&name("worker")].seats[&Rank(rank)]
+    pub(super) fn slot(&self, rank: u32) -> &Slot {
+        &self.status.roles[&name("worker")].slots[&Rank(rank)]
     }
 
     /// What the last pod of this name was wished to be.
-    pub(super) fn wish(&self, pod: &str) -> &PodWish {
-        self.wishes.iter().rfind(|wish| wish.name == pod).unwrap()
+    pub(super) fn desired(&self, pod: &str) -> &DesiredPod {
+        self.desired_pods.iter().rfind(|desired| desired.name == pod).unwrap()
     }
 
     /// What was told of a plan.
     pub(super) fn plan(&self, name: &str) -> (PlanPhase, Option<flexor_model::Reason>) {
         let status = &self.plans.iter().find(|seen| seen.plan.name.as_str() == name).unwrap().status;
-        (status.phase, status.because.as_ref().map(|because| because.reason))
+        (status.phase, status.cause.as_ref().map(|cause| cause.reason))
     }
 
     pub(super) fn reasons(&self) -> Vec<flexor_model::Reason> {
-        self.events.iter().map(|event| event.because.reason).collect()
+        self.events.iter().map(|event| event.cause.reason).collect()
     }
 }

@@ -95,11 +95,8 @@ fn however_long_it_takes_it_is_not_given_up_while_everybody_gets_on() {
         story.members.writing(&server("ps-0"), 1, story.now);
     }
     assert!(!story.members.is_saving(), "one of them does not get on");
-    let because = story.members.unsaved().unwrap();
-    assert!(
-        because.detail.starts_with("ps-1") && because.detail.ends_with("has written nothing for 120 s"),
-        "{because}"
-    );
+    let cause = story.members.unsaved().unwrap();
+    assert!(cause.message.starts_with("ps-1") && cause.message.ends_with("has written nothing for 120 s"), "{cause}");
 }
 
 #[test]
@@ -128,7 +125,7 @@ fn a_server_that_is_lost_ends_the_attempt_and_its_number_is_used_up() {
     story.writes("ps-0");
     story.dies("ps-1");
     assert_eq!(story.order("ps-0"), None);
-    assert_eq!(story.members.unsaved().map(|because| because.reason), Some(Reason::CheckpointFailed));
+    assert_eq!(story.members.unsaved().map(|cause| cause.reason), Some(Reason::CheckpointFailed));
     story.comes("ps-1", 2);
     story.obey();
     story.saves();
@@ -155,10 +152,10 @@ fn one_that_cannot_be_written_changes_nothing() {
     let mut story = Story::begin(1, Mode::Async, &["ps-0"]);
     story.saves();
     story.begins_to_save();
-    let because = Because::new(Reason::CheckpointFailed, "no space left on device");
-    story.members.not_saved(2, because, story.now, &mut story.facts);
+    let cause = Cause::new(Reason::CheckpointFailed, "no space left on device");
+    story.members.not_saved(2, cause, story.now, &mut story.facts);
     assert_eq!(story.saved(), [1]);
-    assert!(story.members.unsaved().unwrap().detail.contains("no space"));
+    assert!(story.members.unsaved().unwrap().message.contains("no space"));
 }
 
 #[test]

@@ -178,8 +178,8 @@ impl Simulation {
             steps.is_none_or(|steps| applied.len() as u64 == steps).then_some((partition, applied))
         };
         let Some(part) = mine.map(part).collect::<Option<Vec<_>>>() else {
-            let because = Because::new(Reason::CheckpointFailed, "it is not there");
-            return self.report(id, |members, now, facts| members.not_saved(number, because, now, facts));
+            let cause = Cause::new(Reason::CheckpointFailed, "it is not there");
+            return self.report(id, |members, now, facts| members.not_saved(number, cause, now, facts));
         };
         self.written.entry(number).or_default().extend(part);
         if self.dice.roll(2) == 0 {

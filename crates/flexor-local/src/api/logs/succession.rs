@@ -27,38 +27,39 @@ pub(super) enum Next {
 
 impl Occupant {
     pub(super) fn of(pod: &PodRecord) -> Self {
-        let (meta, wish) = (&pod.meta, &pod.meta.wish);
+        let (meta, desired) = (&pod.meta, &pod.meta.desired);
         Self {
             uid: meta.uid.clone(),
-            name: wish.name.clone(),
+            name: desired.name.clone(),
             job: meta.job.clone(),
-            role: wish.role.clone(),
-            rank: wish.rank,
-            id: wish.id,
+            role: desired.role.clone(),
+            rank: desired.rank,
+            id: desired.id,
         }
     }
 
     /// Whether a pod has come in the place of this one. Both may be there for a moment, one on its way out.
     fn is_before(&self, pod: &PodRecord) -> bool {
         let meta = &pod.meta;
-        meta.wish.name == self.name && meta.job == self.job && meta.uid != self.uid && !pod.is_deleting()
+        meta.desired.name == self.name && meta.job == self.job && meta.uid != self.uid && !pod.is_deleting()
     }
 }
 
 /// Who comes after a pod that has ended.
 pub(super) fn after(pod: &Occupant, all: &Everything<'_>) -> Next {
     // One that nothing was started of prints nothing, and has no place to print to.
-    let begun = all.pods.values().find(|next| pod.is_before(next) && (next.parent.is_some() || next.status.is_some()));
+    let begun =
+        all.pods.values().find(|next| pod.is_before(next) && (next.supervisor.is_some() || next.status.is_some()));
     if let Some(next) = begun {
         return Next::Pod(Occupant::of(next));
     }
     let Some(job) = all.jobs.get(&pod.job).filter(|job| !job.deleting && !job.status.phase.is_over()) else {
         return Next::Nobody;
     };
-    let seat = job.status.roles.get(&pod.role).and_then(|role| role.seats.get(&pod.rank));
+    let slot = job.status.roles.get(&pod.role).and_then(|role| role.slots.get(&pod.rank));
     // Where every life of a place has a number of its own, the next one has another name.
-    match seat {
-        Some(seat) if seat.end.is_none() && seat.id == pod.id => Next::NotYet,
+    match slot {
+        Some(slot) if slot.end.is_none() && slot.id == pod.id => Next::NotYet,
         Some(_) | None => Next::Nobody,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flexor_model::{DnsLabel, Program, RoleName, Seat};
+use flexor_model::{DnsLabel, PodIdentity, Program, RoleName};
 use serde_json::Value;
 
 use crate::cluster::{Everything, JobRecord, PodRecord};
@@ -29,22 +29,22 @@ pub(super) fn of(job: &JobRecord, all: &Everything<'_>) -> Vec<Service> {
     let replicas: BTreeMap<RoleName, u32> = targets.map(|(role, target)| (role.clone(), target.replicas)).collect();
     let mut pods: Vec<&PodRecord> =
         all.pods.values().filter(|pod| pod.meta.job == job.key && !pod.is_deleting()).collect();
-    pods.sort_by_key(|pod| pod.meta.wish.rank);
+    pods.sort_by_key(|pod| pod.meta.desired.rank);
     for pod in pods {
-        let Some(role) = job.job.roles.iter().find(|role| role.name == pod.meta.wish.role) else { continue };
+        let Some(role) = job.job.roles.iter().find(|role| role.name == pod.meta.desired.role) else { continue };
         let Some(rule) = &role.service else { continue };
-        let seat = Seat {
+        let identity = PodIdentity {
             job: &job.key.name,
             namespace: &job.key.namespace,
             uid: &job.uid,
             role: &role.name,
-            id: pod.meta.wish.id,
-            rank: pod.meta.wish.rank,
+            id: pod.meta.desired.id,
+            rank: pod.meta.desired.rank,
             relaunches: 0,
             replicas: &replicas,
         };
         let port = rule.ports.first().map(|port| port.port);
-        if let Some(addresses) = found.get_mut(rule.name.fill(&seat).as_str()) {
+        if let Some(addresses) = found.get_mut(rule.name.fill(&identity).as_str()) {
             addresses.push(address(pod, role.program == Program::FlexorMaster, port));
         }
     }

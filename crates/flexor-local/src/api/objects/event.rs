@@ -14,7 +14,7 @@ pub(super) fn object(event: &ClusterEvent, all: &Everything<'_>) -> Object {
     let manifest = all.jobs.get(&event.job).map(|record| &record.manifest);
     let of_job = |field: &str| manifest.map(|manifest| manifest[field].clone()).unwrap_or_default();
     let (api_version, kind) = if is_pod { ("v1".into(), "Pod".into()) } else { (of_job("apiVersion"), of_job("kind")) };
-    let severity = match event.because.reason.severity() {
+    let severity = match event.cause.reason.severity() {
         Severity::Error | Severity::Warning => "Warning",
         Severity::Notice => "Normal",
     };
@@ -33,8 +33,8 @@ pub(super) fn object(event: &ClusterEvent, all: &Everything<'_>) -> Object {
             "apiVersion": api_version, "kind": kind, "namespace": event.job.namespace, "name": about,
         },
         "type": severity,
-        "reason": event.because.reason,
-        "message": event.because.detail,
+        "reason": event.cause.reason,
+        "message": event.cause.message,
         "source": { "component": "flexor" },
         "firstTimestamp": time(event.at),
         "lastTimestamp": time(event.at),

@@ -1,7 +1,7 @@
 //! A job: its manifest, with the status in the form that the users of its dialect know.
 //!
 //! Beside what its kind defines, a status says for every role how large it is to be and why (`targets`), and how its
-//! places fared (`seats`).
+//! places fared (`slots`).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn counts(job: &JobRecord, all: &Everything<'_>) -> BTreeMap<RoleName, Counts> {
     let mut counts: BTreeMap<RoleName, Counts> =
         job.job.roles.iter().map(|role| (role.name.clone(), Counts::default())).collect();
     for pod in all.pods.values().filter(|pod| pod.meta.job == job.key) {
-        let of_role = counts.entry(pod.meta.wish.role.clone()).or_default();
+        let of_role = counts.entry(pod.meta.desired.role.clone()).or_default();
         match pod.phase() {
             PodPhase::Pending => of_role.pending += 1,
             PodPhase::Running => of_role.active += 1,
@@ -80,22 +80,22 @@ fn status(job: &JobRecord, counts: &BTreeMap<RoleName, Counts>) -> Value {
             shown
         }
     };
-    shown["reason"] = json!(status.because.as_ref().map(|because| because.reason));
-    shown["message"] = json!(status.because.as_ref().map(|because| &because.detail));
+    shown["reason"] = json!(status.cause.as_ref().map(|cause| cause.reason));
+    shown["message"] = json!(status.cause.as_ref().map(|cause| &cause.message));
     shown["targets"] = targets(job);
-    shown["seats"] = seats(status);
+    shown["slots"] = slots(status);
     shown
 }
 
 /// What is so of the job now.
 fn conditions(status: &JobStatus) -> Value {
-    let Some(because) = &status.because else { return json!([]) };
+    let Some(cause) = &status.cause else { return json!([]) };
     let since = status.finished_at.or(status.started_at).or(status.created_at).map_or(Value::Null, time);
     json!([{
         "type": format!("{:?}", status.phase),
         "status": "True",
-        "reason": because.reason,
-        "message": because.detail,
+        "reason": cause.reason,
+        "message": cause.message,
         "lastUpdateTime": since,
         "lastTransitionTime": since,
     }])
@@ -114,28 +114,28 @@ fn targets(job: &JobRecord) -> Value {
             "maxReplicas": allowed.and_then(ReplicaRange::max),
             "setBy": set_by,
             "generation": target.generation,
-            "reason": target.because.reason,
-            "message": target.because.detail,
+            "reason": target.cause.reason,
+            "message": target.cause.message,
         });
         (role.to_string(), value)
     };
     Value::Object(job.status.targets.iter().map(target).collect())
 }
 
-fn seats(status: &JobStatus) -> Value {
-    let roles = status.roles.iter().map(|(role, seats)| {
-        let seats = seats.seats.iter().map(|(rank, seat)| {
+fn slots(status: &JobStatus) -> Value {
+    let roles = status.roles.iter().map(|(role, slots)| {
+        let slots = slots.slots.iter().map(|(rank, slot)| {
             json!({
                 "rank": rank.0,
-                "number": seat.id.0,
-                "relaunches": seat.relaunches,
-                "notBefore": seat.not_before.map_or(Value::Null, time),
-                "succeeded": seat.end.as_ref().map(|end| end.succeeded),
-                "reason": seat.end.as_ref().map(|end| end.because.reason),
-                "message": seat.end.as_ref().map(|end| &end.because.detail),
+                "number": slot.id.0,
+                "relaunches": slot.relaunches,
+                "notBefore": slot.not_before.map_or(Value::Null, time),
+                "succeeded": slot.end.as_ref().map(|end| end.succeeded),
+                "reason": slot.end.as_ref().map(|end| end.cause.reason),
+                "message": slot.end.as_ref().map(|end| &end.cause.message),
             })
         });
-        (role.to_string(), Value::Array(seats.collect()))
+        (role.to_string(), Value::Array(slots.collect()))
     });
     Value::Object(roles.collect())
 }

@@ -13,11 +13,11 @@ fn object(job: &JobRecord, plan: &PlanRecord) -> Object {
     let mut json = plan.manifest.clone();
     json["metadata"]["namespace"] = json!(job.key.namespace);
     json["metadata"]["creationTimestamp"] = time(plan.created_at);
-    let because = plan.status.because.as_ref();
+    let cause = plan.status.cause.as_ref();
     json["status"] = json!({
         "phase": format!("{:?}", plan.status.phase),
-        "reason": because.map(|because| because.reason),
-        "message": because.map(|because| &because.detail),
+        "reason": cause.map(|cause| cause.reason),
+        "message": cause.map(|cause| &cause.message),
         "finishTime": plan.status.finished_at.map_or(Value::Null, time),
     });
     Object { id: format!("{}/{}/{:?}", job.key, plan.plan.name, plan.created_at), json }

@@ -5,7 +5,7 @@ use flexor_model::Quantity;
 use serde_json::{Value, json};
 
 use super::{Object, time, timestamp};
-use crate::cluster::{Everything, Held, PodRecord};
+use crate::cluster::{Everything, PendingReason, PodRecord};
 use crate::pods::status::{ContainerState, ContainerStatus};
 
 /// What the one machine is called.
@@ -21,14 +21,14 @@ pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
     let meta = &pod.meta;
     let job = all.jobs.get(&meta.job);
     let mut metadata = json!({
-        "name": meta.wish.name,
+        "name": meta.desired.name,
         "namespace": meta.job.namespace,
         "uid": meta.uid,
-        "labels": meta.wish.labels,
+        "labels": meta.desired.labels,
         "creationTimestamp": time(meta.created_at),
     });
-    if meta.wish.relaunches > 0 {
-        metadata["annotations"] = json!({ REPLACED: meta.wish.relaunches.to_string() });
+    if meta.desired.relaunches > 0 {
+        metadata["annotations"] = json!({ REPLACED: meta.desired.relaunches.to_string() });
     }
     if let Some(since) = meta.deleting_since {
         metadata["deletionTimestamp"] = time(since);
@@ -39,7 +39,7 @@ pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
             "name": job.key.name, "uid": job.uid.to_string(), "controller": true,
         }]);
     }
-    let role = job.and_then(|job| job.job.roles.iter().find(|role| role.name == meta.wish.role));
+    let role = job.and_then(|job| job.job.roles.iter().find(|role| role.name == meta.desired.role));
     let mut spec = role.map_or_else(|| json!({}), |role| role.template.json()["spec"].clone());
     ask_as_planned(&mut spec, pod);
     if !pod.waits_for_room() {
@@ -59,10 +59,10 @@ pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
 
 /// Shows what a plan, or an end for want of memory, has the main container ask for, and that it may have as much.
 fn ask_as_planned(spec: &mut Value, pod: &PodRecord) {
-    let wish = &pod.meta.wish;
+    let desired = &pod.meta.desired;
     let mut containers = spec["containers"].as_array_mut().into_iter().flatten();
     let Some(main) = containers.find(|one| one["name"] == *pod.meta.main) else { return };
-    let planned = wish.resources.iter().chain(wish.memory.map(|memory| ("memory", memory)));
+    let planned = desired.resources.iter().chain(desired.memory.map(|memory| ("memory", memory)));
     for (name, quantity) in planned {
         let resources = &mut main["resources"];
         resources["requests"][name] = quantity.to_string().into();
@@ -103,21 +103,21 @@ fn status(pod: &PodRecord, sidecars: &[&str]) -> Value {
         "containerStatuses": shown(false),
         "initContainerStatuses": shown(true),
     });
-    match &pod.held {
-        Some(Held::NoRoom(why)) => {
+    match &pod.pending {
+        Some(PendingReason::Unschedulable(why)) => {
             let condition =
                 json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why });
             status["conditions"] = json!([condition]);
         }
-        Some(held @ (Held::Missing(why) | Held::Refused(why))) => {
-            let is_missing = matches!(held, Held::Missing(_));
+        Some(pending @ (PendingReason::MissingReference(why) | PendingReason::CreateRefused(why))) => {
+            let is_missing = matches!(pending, PendingReason::MissingReference(_));
             let reason = if is_missing { "CreateContainerConfigError" } else { "CreateContainerError" };
             let waiting = json!({ "reason": reason, "message": why });
             let container =
                 json!({ "name": pod.meta.main, "ready": false, "restartCount": 0, "state": { "waiting": waiting } });
             status["containerStatuses"] = json!([container]);
         }
-        Some(Held::New) | None => {}
+        Some(PendingReason::New) | None => {}
     }
     for (field, text) in [("reason", reason), ("message", message)] {
         if let Some(text) = text {

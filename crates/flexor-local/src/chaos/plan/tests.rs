@@ -15,14 +15,14 @@ fn crews() -> Vec<Crew> {
     vec![crew("master", 1, true), crew("Worker", 4, false)]
 }
 
-fn lines(acts: &[Act]) -> Vec<String> {
-    acts.iter().map(ToString::to_string).collect()
+fn lines(faults: &[ScheduledFault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
 }
 
 /// Whoever changes this changes what every seed means that anybody has written down.
 #[test]
 fn a_seed_stands_for_the_same_acts_for_ever() {
-    let first: Vec<Act> = plan(42, Rate::default(), &crews(), HORIZON).into_iter().take(12).collect();
+    let first: Vec<ScheduledFault> = plan(42, Rate::default(), &crews(), HORIZON).into_iter().take(12).collect();
     assert_eq!(
         lines(&first),
         [
@@ -52,24 +52,24 @@ fn another_seed_another_list_and_the_same_seed_the_same() {
 #[test]
 fn acts_come_in_order_before_the_horizon_and_about_as_often_as_asked_for() {
     for (rate, about) in [(0.2, 120), (2.0, 1200)] {
-        let acts = plan(7, Rate::try_from(rate).unwrap(), &crews(), HORIZON);
-        assert!(acts.is_sorted_by_key(|act| act.at_ms) && acts.iter().all(|act| act.at() < HORIZON));
-        assert!((about * 8 / 10..about * 12 / 10).contains(&acts.len()), "{} at {rate}", acts.len());
+        let faults = plan(7, Rate::try_from(rate).unwrap(), &crews(), HORIZON);
+        assert!(faults.is_sorted_by_key(|fault| fault.at_ms) && faults.iter().all(|fault| fault.at() < HORIZON));
+        assert!((about * 8 / 10..about * 12 / 10).contains(&faults.len()), "{} at {rate}", faults.len());
     }
 }
 
 #[test]
 fn everything_is_done_to_everybody_sooner_or_later() {
     let all = lines(&plan(3, Rate::try_from(10.0).unwrap(), &crews(), HORIZON)).join("\n");
-    for deed in ["kill", "kill the parent of", "stop", "delete"] {
-        for seat in ["master 0 of job", "Worker 0 of job", "Worker 3 of job"] {
-            assert!(all.contains(&format!("s {deed} {seat}")), "{deed} {seat}");
+    for fault in ["kill", "kill the parent of", "stop", "delete"] {
+        for slot in ["master 0 of job", "Worker 0 of job", "Worker 3 of job"] {
+            assert!(all.contains(&format!("s {fault} {slot}")), "{fault} {slot}");
         }
     }
-    for deed in
+    for fault in
         ["kill the sidecar of Worker", "fill the disk", "slow the disk", "on by 3600s", "back by 1s", "fail all"]
     {
-        assert!(all.contains(deed), "{deed}");
+        assert!(all.contains(fault), "{fault}");
     }
     assert!(!all.contains("sidecar of master"));
 }
@@ -78,9 +78,9 @@ fn everything_is_done_to_everybody_sooner_or_later() {
 fn servers_whose_parameters_nobody_else_has_are_stopped_for_a_moment_at_most() {
     let servers = Crew { role: "ps".parse().unwrap(), is_spared: true, has_sidecar: false, ..crews()[1].clone() };
     let crews = [crews(), vec![servers.clone()]].concat();
-    let acts = plan(3, Rate::try_from(10.0).unwrap(), &crews, HORIZON);
-    let of_servers = acts.iter().filter(|act| act.to_string().contains(" ps ")).collect::<Vec<_>>();
-    let is_short = |act: &&Act| matches!(act.deed, Deed::Stop { for_ms, .. } if for_ms <= 1_000);
+    let faults = plan(3, Rate::try_from(10.0).unwrap(), &crews, HORIZON);
+    let of_servers = faults.iter().filter(|fault| fault.to_string().contains(" ps ")).collect::<Vec<_>>();
+    let is_short = |fault: &&ScheduledFault| matches!(fault.fault, Fault::Stop { for_ms, .. } if for_ms <= 1_000);
     assert!(!of_servers.is_empty() && of_servers.iter().all(is_short), "{of_servers:?}");
     let kept_twice = [crews[..2].to_vec(), vec![Crew { is_spared: false, ..servers }]].concat();
     let all = lines(&plan(3, Rate::try_from(10.0).unwrap(), &kept_twice, HORIZON)).join("\n");
@@ -89,8 +89,8 @@ fn servers_whose_parameters_nobody_else_has_are_stopped_for_a_moment_at_most() {
 
 #[test]
 fn where_nobody_is_only_the_clusters_disk_is_left() {
-    let acts = plan(3, Rate::try_from(10.0).unwrap(), &[], HORIZON);
-    assert!(!acts.is_empty() && acts.iter().all(|act| matches!(act.deed, Deed::FailWrites { .. })));
+    let faults = plan(3, Rate::try_from(10.0).unwrap(), &[], HORIZON);
+    assert!(!faults.is_empty() && faults.iter().all(|fault| matches!(fault.fault, Fault::FailWrites { .. })));
 }
 
 #[test]

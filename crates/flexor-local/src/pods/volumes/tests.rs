@@ -128,7 +128,7 @@ fn mounts_that_cannot_be_are_all_named_at_once() {
         { "name": "a", "mountPath": "/a" }, { "name": "n", "mountPath": "/n" },
         { "name": "a", "mountPath": "/a" }, { "name": "typo", "mountPath": "/t" },
     ] });
-    let told: Vec<String> = obstacles(&container, &spec).iter().map(ToString::to_string).collect();
+    let told: Vec<String> = preflight(&container, &spec).iter().map(ToString::to_string).collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told.contains(&"volume typo: is mounted and not declared; declared are: a, n".to_owned()));
     assert!(told.contains(&"volume a: mountPath /a is taken by another volume".to_owned()));

@@ -158,7 +158,7 @@ impl Worker {
             let job = running(&mut self.job).await;
             match job.data().acknowledge(&self.id, (lease.grant, lease.batches), true).await {
                 Ok((records, _)) => return records > 0,
-                Err(because) if because.reason == Reason::LeaseVoid => return false,
+                Err(cause) if cause.reason == Reason::LeaseVoid => return false,
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use flexor_local::cluster::{JobView, Records, Standing};
+use flexor_local::cluster::{JobView, Records, TrainingStatus};
 
 use super::Pace;
 use crate::run::history::Sample;
@@ -11,22 +11,22 @@ use crate::run::history::Sample;
 /// The pace from when records were first counted until the last of them was, over the time that was trained meanwhile;
 /// none where nothing was done.
 pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
-    let counted = samples.iter().position(|sample| sample.standing.records.is_some())?;
+    let counted = samples.iter().position(|sample| sample.training.records.is_some())?;
     let samples = &samples[counted..];
     // Workers that do not meet go on while something that was lost is put right.
-    let meets = job.standing.as_ref().is_some_and(|standing| standing.round.is_some());
+    let meets = job.training.as_ref().is_some_and(|training| training.round.is_some());
     let trained = |until: Duration| {
         let split = job.timeline.split(until);
         if meets { split.training } else { split.training + split.recovering }
     };
     // What comes after the last record is no training: the model is saved and measured.
-    let all = job.standing.as_ref().and_then(|standing| standing.records).map(gone_through);
-    let has_all = |sample: &&Sample| sample.standing.records.map(gone_through) >= all;
+    let all = job.training.as_ref().and_then(|training| training.records).map(gone_through);
+    let has_all = |sample: &&Sample| sample.training.records.map(gone_through) >= all;
     let done = samples.iter().find(has_all).map_or(end, |sample| sample.at);
     let seconds = trained(done).saturating_sub(trained(samples[0].at)).as_secs_f64();
-    let standings = || samples.iter().map(|sample| &sample.standing).chain(&job.standing);
-    let records = growth(standings().filter_map(|standing| standing.records.map(gone_through)));
-    let has_steps = standings().any(|standing| standing.step.is_some());
+    let standings = || samples.iter().map(|sample| &sample.training).chain(&job.training);
+    let records = growth(standings().filter_map(|training| training.records.map(gone_through)));
+    let has_steps = standings().any(|training| training.step.is_some());
     let steps = growth(standings().filter_map(step));
     (records > 0.0 && seconds > 0.0)
         .then(|| Pace { records_per_second: records / seconds, steps_per_second: has_steps.then_some(steps / seconds) })
@@ -38,8 +38,8 @@ fn gone_through(records: Records) -> f64 {
     (records.accounted + records.rewound) as f64
 }
 
-fn step(standing: &Standing) -> Option<f64> {
-    standing.step
+fn step(training: &TrainingStatus) -> Option<f64> {
+    training.step
 }
 
 /// By how much a count has grown in all; one that was set back grows from there.
@@ -60,45 +60,46 @@ mod tests {
     use super::super::tests::{BEGAN, job};
     use super::*;
 
-    fn standing(accounted: u64, rewound: u64, step: f64) -> Standing {
-        let mut standing = Standing::default();
-        standing.round = Some(1);
-        standing.records = Some(Records { accounted, rewound, ..Records::default() });
-        standing.step = Some(step);
-        standing
+    fn training(accounted: u64, rewound: u64, step: f64) -> TrainingStatus {
+        let mut training = TrainingStatus::default();
+        training.round = Some(1);
+        training.records = Some(Records { accounted, rewound, ..Records::default() });
+        training.step = Some(step);
+        training
     }
 
-    fn sample(seconds: u64, standing: Standing) -> Sample {
-        Sample { at: BEGAN + Duration::from_secs(seconds), standing }
+    fn sample(seconds: u64, training: TrainingStatus) -> Sample {
+        Sample { at: BEGAN + Duration::from_secs(seconds), training }
     }
 
     /// Of a job that trains from 1 s to 4 s and from 6 s to 10 s.
-    fn pace(samples: &[Sample], last: Standing) -> Option<(f64, Option<f64>)> {
+    fn pace(samples: &[Sample], last: TrainingStatus) -> Option<(f64, Option<f64>)> {
         let mut job = job(Phase::Succeeded);
-        job.standing = Some(last);
+        job.training = Some(last);
         let pace = of(&job, samples, BEGAN + Duration::from_secs(10))?;
         Some((pace.records_per_second, pace.steps_per_second))
     }
 
     #[test]
     fn the_pace_is_that_of_the_time_in_which_it_trained() {
-        let samples = [sample(1, Standing::default()), sample(2, standing(0, 0, 0.0)), sample(5, standing(60, 0, 6.0))];
-        assert_eq!(pace(&samples, standing(900, 0, 12.0)), Some((150.0, Some(2.0))), "six seconds from the second on");
+        let samples =
+            [sample(1, TrainingStatus::default()), sample(2, training(0, 0, 0.0)), sample(5, training(60, 0, 6.0))];
+        assert_eq!(pace(&samples, training(900, 0, 12.0)), Some((150.0, Some(2.0))), "six seconds from the second on");
     }
 
     #[test]
     fn what_is_done_when_all_is_learnt_is_not_training() {
         let samples =
-            [sample(1, standing(0, 0, 0.0)), sample(3, standing(900, 0, 9.0)), sample(4, standing(900, 0, 9.0))];
-        assert_eq!(pace(&samples, standing(900, 0, 9.0)), Some((450.0, Some(4.5))));
+            [sample(1, training(0, 0, 0.0)), sample(3, training(900, 0, 9.0)), sample(4, training(900, 0, 9.0))];
+        assert_eq!(pace(&samples, training(900, 0, 9.0)), Some((450.0, Some(4.5))));
     }
 
     #[test]
     fn those_who_do_not_meet_train_while_others_recover() {
         let alone = |accounted| {
-            let mut standing = standing(accounted, 0, 0.0);
-            standing.round = None;
-            standing
+            let mut training = training(accounted, 0, 0.0);
+            training.round = None;
+            training
         };
         let samples = [sample(2, alone(0))];
         assert_eq!(pace(&samples, alone(800)), Some((100.0, Some(0.0))), "eight seconds from the second on");
@@ -106,20 +107,20 @@ mod tests {
 
     #[test]
     fn what_was_done_before_this_run_does_not_count() {
-        let samples = [sample(1, standing(860, 0, 86.0)), sample(5, standing(880, 0, 88.0))];
-        assert_eq!(pace(&samples, standing(930, 0, 93.0)), Some((10.0, Some(1.0))));
-        assert_eq!(pace(&samples[..1], standing(860, 0, 86.0)), None, "all was done");
+        let samples = [sample(1, training(860, 0, 86.0)), sample(5, training(880, 0, 88.0))];
+        assert_eq!(pace(&samples, training(930, 0, 93.0)), Some((10.0, Some(1.0))));
+        assert_eq!(pace(&samples[..1], training(860, 0, 86.0)), None, "all was done");
     }
 
     #[test]
     fn what_is_gone_through_again_counts_again() {
         let samples =
-            [sample(1, standing(0, 0, 0.0)), sample(5, standing(300, 0, 30.0)), sample(7, standing(100, 200, 10.0))];
-        assert_eq!(pace(&samples, standing(500, 200, 50.0)), Some((100.0, Some(10.0))));
+            [sample(1, training(0, 0, 0.0)), sample(5, training(300, 0, 30.0)), sample(7, training(100, 200, 10.0))];
+        assert_eq!(pace(&samples, training(500, 200, 50.0)), Some((100.0, Some(10.0))));
     }
 
     #[test]
     fn nobody_knows_the_pace_of_what_was_not_seen() {
-        assert_eq!(pace(&[], standing(500, 0, 50.0)), None);
+        assert_eq!(pace(&[], training(500, 0, 50.0)), None);
     }
 }

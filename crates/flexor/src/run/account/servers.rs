@@ -1,6 +1,6 @@
 //! How much each parameter server kept and did, over the time that it was used.
 
-use flexor_local::cluster::{ServerStanding, Standing};
+use flexor_local::cluster::{PsServerStatus, TrainingStatus};
 use serde::Serialize;
 
 use crate::run::history::Sample;
@@ -28,11 +28,11 @@ pub struct ServerAccount {
 }
 
 /// The servers that there are now, after what was seen of them.
-pub fn of(standing: &Standing, samples: &[Sample]) -> Vec<ServerAccount> {
-    let servers = standing.servers.iter().flat_map(|servers| &servers.each);
-    let account = |server: &ServerStanding| {
+pub fn of(training: &TrainingStatus, samples: &[Sample]) -> Vec<ServerAccount> {
+    let servers = training.servers.iter().flat_map(|servers| &servers.each);
+    let account = |server: &PsServerStatus| {
         let average = Average::of(server, samples);
-        let is_known = !spoke_before_training(server, standing);
+        let is_known = !spoke_before_training(server, training);
         ServerAccount {
             name: server.name.clone(),
             partitions: server.partitions,
@@ -49,8 +49,8 @@ pub fn of(standing: &Standing, samples: &[Sample]) -> Vec<ServerAccount> {
 
 /// Whether a server was last heard before training reached it. It speaks about once a second: a short job is over before
 /// it can tell what it keeps.
-fn spoke_before_training(server: &ServerStanding, standing: &Standing) -> bool {
-    let has_trained = standing.records.is_some_and(|records| records.accounted > 0);
+fn spoke_before_training(server: &PsServerStatus, training: &TrainingStatus) -> bool {
+    let has_trained = training.records.is_some_and(|records| records.accounted > 0);
     let has_part = server.partitions > 0 || server.copies > 0;
     let is_untouched = server.rows == Some(0) && server.pulls.is_none_or(|pulls| pulls == 0);
     has_trained && has_part && is_untouched
@@ -66,20 +66,20 @@ const LEAST_SECONDS: f64 = 0.8;
 
 /// What a server said first and last of itself, and how long lies between.
 struct Average<'a> {
-    first: &'a ServerStanding,
-    last: &'a ServerStanding,
+    first: &'a PsServerStatus,
+    last: &'a PsServerStatus,
     seconds: f64,
 }
 
 impl<'a> Average<'a> {
-    fn of(server: &ServerStanding, samples: &'a [Sample]) -> Option<Self> {
-        let is_it = |seen: &&ServerStanding| {
+    fn of(server: &PsServerStatus, samples: &'a [Sample]) -> Option<Self> {
+        let is_it = |seen: &&PsServerStatus| {
             seen.name == server.name
                 && seen.incarnation == server.incarnation
                 && seen.pulls.is_some_and(|pulls| pulls > 0)
         };
         let seen = samples.iter().filter_map(|sample| {
-            let each = sample.standing.servers.iter().flat_map(|servers| &servers.each);
+            let each = sample.training.servers.iter().flat_map(|servers| &servers.each);
             Some((sample.at, each.into_iter().find(is_it)?))
         });
         let mut seen: Vec<_> = seen.collect();
@@ -90,7 +90,7 @@ impl<'a> Average<'a> {
         (seconds >= LEAST_SECONDS).then_some(Self { first, last, seconds })
     }
 
-    fn per_second(&self, of: impl Fn(&ServerStanding) -> Option<f64>) -> Option<f64> {
+    fn per_second(&self, of: impl Fn(&PsServerStatus) -> Option<f64>) -> Option<f64> {
         Some((of(self.last)? - of(self.first)?) / self.seconds)
     }
 }
@@ -99,18 +99,18 @@ impl<'a> Average<'a> {
 mod tests {
     use std::time::Duration;
 
-    use flexor_local::cluster::{Records, ServersStanding};
+    use flexor_local::cluster::{PsClusterStatus, Records};
 
     use super::*;
 
-    fn sample(seconds: f64, server: ServerStanding) -> Sample {
-        let mut standing = Standing::default();
-        standing.servers = Some(ServersStanding { each: vec![server], ..ServersStanding::default() });
-        Sample { at: Duration::from_secs_f64(seconds), standing }
+    fn sample(seconds: f64, server: PsServerStatus) -> Sample {
+        let mut training = TrainingStatus::default();
+        training.servers = Some(PsClusterStatus { each: vec![server], ..PsClusterStatus::default() });
+        Sample { at: Duration::from_secs_f64(seconds), training }
     }
 
-    fn server(incarnation: u64, pulls: u64, cpu_seconds: f64) -> ServerStanding {
-        let mut server = ServerStanding::default();
+    fn server(incarnation: u64, pulls: u64, cpu_seconds: f64) -> PsServerStatus {
+        let mut server = PsServerStatus::default();
         server.name = "ps-0".to_owned();
         server.incarnation = incarnation;
         server.pulls = Some(pulls);
@@ -126,10 +126,10 @@ mod tests {
             sample(10.0, server(8, 10, 0.2)),
             sample(14.0, server(8, 410, 2.2)),
         ];
-        let [account] = &of(&samples[3].standing, &samples)[..] else { panic!("one server") };
+        let [account] = &of(&samples[3].training, &samples)[..] else { panic!("one server") };
         assert_eq!((account.pulls_per_second, account.cpus), (Some(100.0), Some(0.5)));
         assert_eq!(account.pushes_per_second, None, "it never said");
-        let [once] = &of(&samples[2].standing, &samples[..3])[..] else { panic!("one server") };
+        let [once] = &of(&samples[2].training, &samples[..3])[..] else { panic!("one server") };
         assert_eq!((once.pulls_per_second, once.rows), (None, None));
     }
 
@@ -138,9 +138,9 @@ mod tests {
         let rows = |rows: u64, pulls: u64, accounted: u64| {
             let mut server = server(7, pulls, 0.1);
             (server.partitions, server.rows, server.bytes) = (128, Some(rows), Some(64 * rows));
-            let mut standing = sample(1.0, server).standing;
-            standing.records = Some(Records { accounted, ..Records::default() });
-            let [account] = &of(&standing, &[])[..] else { panic!("one server") };
+            let mut training = sample(1.0, server).training;
+            training.records = Some(Records { accounted, ..Records::default() });
+            let [account] = &of(&training, &[])[..] else { panic!("one server") };
             (account.rows, account.bytes)
         };
         assert_eq!(rows(0, 0, 20_000), (None, None));
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn of_a_server_that_spoke_once_nobody_knows_how_busy_it_was() {
         let samples: Vec<Sample> = [0.2, 0.4, 1.4].map(|at| sample(at, server(7, 90, 0.4))).into();
-        let [once] = &of(&samples[2].standing, &samples)[..] else { panic!("one server") };
+        let [once] = &of(&samples[2].training, &samples)[..] else { panic!("one server") };
         assert_eq!((once.pulls_per_second, once.cpus), (None, None));
         let soon = [sample(0.2, server(7, 90, 0.4)), sample(0.5, server(7, 95, 0.5))];
-        let [soon] = &of(&soon[1].standing, &soon)[..] else { panic!("one server") };
+        let [soon] = &of(&soon[1].training, &soon)[..] else { panic!("one server") };
         assert_eq!(soon.cpus, None, "too little time lies between");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flexor_local::cluster::Standing;
+use flexor_local::cluster::TrainingStatus;
 
 /// How often at first.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -15,7 +15,7 @@ pub struct Sample {
     /// Since the Unix epoch.
     pub at: Duration,
     /// How it stood.
-    pub standing: Standing,
+    pub training: TrainingStatus,
 }
 
 /// The samples of one job.
@@ -33,7 +33,7 @@ impl Default for Samples {
 
 impl Samples {
     /// Takes one, unless the last is from just before.
-    pub fn take(&mut self, standing: &Standing, now: Duration) {
+    pub fn take(&mut self, training: &TrainingStatus, now: Duration) {
         if self.all.last().is_some_and(|last| now < last.at + self.pause) {
             return;
         }
@@ -45,23 +45,23 @@ impl Samples {
             });
             self.pause *= 2;
         }
-        self.add(standing, now);
+        self.add(training, now);
     }
 
     /// Takes the last one, whenever the one before it was: the job is over. What is heard later is of that moment too.
-    pub fn end(&mut self, standing: &Standing, now: Duration) {
+    pub fn end(&mut self, training: &TrainingStatus, now: Duration) {
         match self.all.last_mut() {
-            Some(last) if self.has_ended => last.standing = standing.as_of(last.at),
+            Some(last) if self.has_ended => last.training = training.as_of(last.at),
             Some(_) | None => {
-                self.add(standing, now);
+                self.add(training, now);
                 self.has_ended = true;
             }
         }
     }
 
-    fn add(&mut self, standing: &Standing, now: Duration) {
+    fn add(&mut self, training: &TrainingStatus, now: Duration) {
         self.has_ended = false;
-        self.all.push(Sample { at: now, standing: standing.as_of(now) });
+        self.all.push(Sample { at: now, training: training.as_of(now) });
     }
 
     /// All of them, oldest first.
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn a_long_run_has_as_many_samples_as_a_short_one() {
         let mut samples = Samples::default();
-        let standing = Standing::default();
+        let training = TrainingStatus::default();
         for tick in 0..100_000 {
-            samples.take(&standing, Duration::from_millis(100) * tick);
+            samples.take(&training, Duration::from_millis(100) * tick);
         }
         assert!((MOST / 2..=MOST).contains(&samples.all().len()), "{}", samples.all().len());
         let first = samples.all()[0].at;
@@ -90,16 +90,16 @@ mod tests {
     #[test]
     fn how_it_stood_at_the_end_is_known_and_only_once() {
         let mut samples = Samples::default();
-        let mut last = Standing::default();
+        let mut last = TrainingStatus::default();
         last.step = Some(7.0);
-        samples.take(&Standing::default(), Duration::ZERO);
-        samples.end(&Standing::default(), Duration::from_millis(10));
+        samples.take(&TrainingStatus::default(), Duration::ZERO);
+        samples.end(&TrainingStatus::default(), Duration::from_millis(10));
         for millis in [20, 900] {
             samples.end(&last, Duration::from_millis(millis));
         }
-        assert_eq!(samples.all()[1..], [Sample { at: Duration::from_millis(10), standing: last.clone() }]);
+        assert_eq!(samples.all()[1..], [Sample { at: Duration::from_millis(10), training: last.clone() }]);
         // Another job of the same name.
-        samples.take(&Standing::default(), Duration::from_secs(1));
+        samples.take(&TrainingStatus::default(), Duration::from_secs(1));
         samples.end(&last, Duration::from_secs(2));
         assert_eq!(samples.all().len(), 4);
     }

@@ -1,7 +1,7 @@
 //! Below the lanes: how large the world was, how fast training went and how well, and how busy parameter servers were; a
 //! line for each job.
 
-use flexor_local::cluster::Standing;
+use flexor_local::cluster::TrainingStatus;
 
 use super::axis::{self, Axis, Tick};
 use super::svg::{Anchor, Svg, colour, width};
@@ -38,18 +38,18 @@ enum Shape {
 /// Draws the charts that there is something to say in. Where they end.
 pub fn draw(svg: &mut Svg, run: &Run, frame: &Frame, top: f64) -> f64 {
     let of_each = |of: &dyn Fn(&JobRun) -> Series| run.jobs.iter().map(of).collect::<Vec<_>>();
-    let paced = |pace: fn(&Standing) -> Option<f64>| {
+    let paced = |pace: fn(&TrainingStatus) -> Option<f64>| {
         of_each(&|job| {
-            let points = job.samples.iter().map(|sample| (run.at(sample.at), pace(&sample.standing)));
+            let points = job.samples.iter().map(|sample| (run.at(sample.at), pace(&sample.training)));
             points.filter_map(|(at, pace)| Some((at, pace?))).collect()
         })
     };
     let charts = [
         Chart { name: "nodes", series: of_each(&|job| nodes(run, job)), shape: Shape::Steps },
-        Chart { name: "steps/s", series: paced(|standing| standing.steps_per_second), shape: Shape::Line },
-        Chart { name: "records/s", series: paced(|standing| standing.records_per_second), shape: Shape::Line },
-        Chart { name: "loss", series: paced(|standing| standing.learning?.training.loss), shape: Shape::Near },
-        Chart { name: "AUC, other data", series: paced(|standing| standing.learning?.test.auc), shape: Shape::Near },
+        Chart { name: "steps/s", series: paced(|training| training.steps_per_second), shape: Shape::Line },
+        Chart { name: "records/s", series: paced(|training| training.records_per_second), shape: Shape::Line },
+        Chart { name: "loss", series: paced(|training| training.learning?.training.loss), shape: Shape::Near },
+        Chart { name: "AUC, other data", series: paced(|training| training.learning?.test.auc), shape: Shape::Near },
         Chart { name: "busiest ps, CPUs", series: paced(busiest), shape: Shape::Line },
     ];
     let mut y = top;
@@ -73,8 +73,8 @@ fn lasts(series: &Series) -> f64 {
 }
 
 /// How many processors the busiest parameter server uses.
-fn busiest(standing: &Standing) -> Option<f64> {
-    let cpus = standing.servers.as_ref()?.each.iter().filter_map(|server| server.cpus);
+fn busiest(training: &TrainingStatus) -> Option<f64> {
+    let cpus = training.servers.as_ref()?.each.iter().filter_map(|server| server.cpus);
     cpus.max_by(f64::total_cmp)
 }
 

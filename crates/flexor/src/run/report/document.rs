@@ -1,6 +1,6 @@
 //! The report for programs: one JSON document with everything that the tables and the picture show.
 
-use flexor_local::cluster::{Activity, ClusterEvent, Life, Standing};
+use flexor_local::cluster::{Activity, ClusterEvent, PodRun, TrainingStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ struct SpanPart {
 struct SamplePart {
     at: f64,
     #[serde(flatten)]
-    standing: Standing,
+    training: TrainingStatus,
 }
 
 #[derive(Serialize)]
@@ -79,7 +79,7 @@ pub fn of(run: &Run) -> Document<'_> {
         started_at: start.to_string(),
         seconds: run.at(run.to),
         jobs: run.jobs.iter().map(|job| job_part(run, job)).collect(),
-        pods: run.lives.iter().map(|life| pod_part(run, life)).collect(),
+        pods: run.pod_history.iter().map(|pod_run| pod_part(run, pod_run)).collect(),
         events: run.events.iter().map(|event| event_part(run, event)).collect(),
     }
 }
@@ -92,7 +92,7 @@ fn job_part<'a>(run: &Run, job: &'a JobRun) -> JobPart<'a> {
         nodes: span.nodes,
     });
     let samples =
-        job.samples.iter().map(|sample| SamplePart { at: run.at(sample.at), standing: sample.standing.clone() });
+        job.samples.iter().map(|sample| SamplePart { at: run.at(sample.at), training: sample.training.clone() });
     JobPart {
         account: &job.account,
         created_at: run.at(job.view.created_at),
@@ -101,19 +101,19 @@ fn job_part<'a>(run: &Run, job: &'a JobRun) -> JobPart<'a> {
     }
 }
 
-fn pod_part<'a>(run: &Run, life: &'a Life) -> PodPart<'a> {
+fn pod_part<'a>(run: &Run, pod_run: &'a PodRun) -> PodPart<'a> {
     PodPart {
-        job: life.job.to_string(),
-        pod: &life.pod,
-        role: &life.role,
-        uid: &life.uid,
-        created_at: run.at(life.created_at),
-        started_at: life.started_at.map(|at| run.at(at)),
-        ended_at: life.ended_at.map(|at| run.at(at)),
-        phase: super::end(life),
-        taken_away: life.taken_away,
-        exit_code: life.exit_code,
-        reason: life.reason.as_deref(),
+        job: pod_run.job.to_string(),
+        pod: &pod_run.pod,
+        role: &pod_run.role,
+        uid: &pod_run.uid,
+        created_at: run.at(pod_run.created_at),
+        started_at: pod_run.started_at.map(|at| run.at(at)),
+        ended_at: pod_run.ended_at.map(|at| run.at(at)),
+        phase: super::end(pod_run),
+        taken_away: pod_run.taken_away,
+        exit_code: pod_run.exit_code,
+        reason: pod_run.reason.as_deref(),
     }
 }
 
@@ -123,7 +123,7 @@ fn event_part<'a>(run: &Run, event: &'a ClusterEvent) -> EventPart<'a> {
         at: run.at(event.at),
         job: event.job.to_string(),
         pod: event.pod.as_deref(),
-        reason: event.because.reason.as_str(),
-        detail: &event.because.detail,
+        reason: event.cause.reason.as_str(),
+        detail: &event.cause.message,
     }
 }

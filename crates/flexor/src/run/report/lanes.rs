@@ -1,7 +1,7 @@
 //! One job in the picture: a strip of what it did, and a lane for every pod with a bar for each of its lives.
 
 use flexor_engine::controller::PodPhase;
-use flexor_local::cluster::{Activity, ClusterEvent, Life};
+use flexor_local::cluster::{Activity, ClusterEvent, PodRun};
 use flexor_model::Reason;
 
 use super::svg::{Anchor, Svg, colour, cut_front};
@@ -34,9 +34,9 @@ impl Mark {
 
     /// The mark that an event is, if it is one.
     pub fn of(event: &ClusterEvent) -> Option<Self> {
-        match event.because.reason {
+        match event.cause.reason {
             Reason::SizeFromPlan | Reason::SizeFromSpec | Reason::PodMigrates => Some(Self::Scaled),
-            Reason::ChaosAct => Some(Self::Harmed),
+            Reason::FaultInjected => Some(Self::Harmed),
             Reason::PartitionsRestored => Some(Self::Lost),
             _ => None,
         }
@@ -72,14 +72,14 @@ pub fn draw(svg: &mut Svg, run: &Run, job: &JobRun, frame: &Frame, top: f64) -> 
     grid(svg, frame, strip, bottom);
     svg.text((20.0, top + 12.0), 13.0, colour::INK, Anchor::Start, &key.to_string());
     activities(svg, run, job, frame, strip);
-    for (y, (pod, lives)) in places(first, lane).zip(pods.iter().take(MOST_LANES)) {
+    for (y, (pod, pod_history)) in places(first, lane).zip(pods.iter().take(MOST_LANES)) {
         if lane >= LEAST_FOR_NAMES {
             let size = frame.name_size;
             let name = cut_front(pod, size, frame.left - 24.0);
             svg.text((frame.left - 10.0, y + lane / 2.0 + 4.0), size, colour::INK, Anchor::End, &name);
         }
-        for life in lives {
-            bar(svg, run, life, frame, (y, lane));
+        for pod_run in pod_history {
+            bar(svg, run, pod_run, frame, (y, lane));
         }
     }
     if lane < LEAST_FOR_NAMES {
@@ -95,14 +95,14 @@ fn places(first: f64, lane: f64) -> impl Iterator<Item = f64> {
 }
 
 /// The pods of a job, in the order of their first beginning, each with its lives.
-fn pods<'a>(run: &'a Run, job: &'a JobRun) -> Vec<(&'a str, Vec<&'a Life>)> {
-    let mut lives: Vec<&Life> = run.lives_of(&job.view.key).collect();
-    lives.sort_by(|a, b| (a.created_at, &a.pod).cmp(&(b.created_at, &b.pod)));
-    let mut pods: Vec<(&str, Vec<&Life>)> = Vec::new();
-    for life in lives {
-        match pods.iter_mut().find(|(pod, _)| *pod == life.pod) {
-            Some((_, known)) => known.push(life),
-            None => pods.push((&life.pod, vec![life])),
+fn pods<'a>(run: &'a Run, job: &'a JobRun) -> Vec<(&'a str, Vec<&'a PodRun>)> {
+    let mut pod_history: Vec<&PodRun> = run.lives_of(&job.view.key).collect();
+    pod_history.sort_by(|a, b| (a.created_at, &a.pod).cmp(&(b.created_at, &b.pod)));
+    let mut pods: Vec<(&str, Vec<&PodRun>)> = Vec::new();
+    for pod_run in pod_history {
+        match pods.iter_mut().find(|(pod, _)| *pod == pod_run.pod) {
+            Some((_, known)) => known.push(pod_run),
+            None => pods.push((&pod_run.pod, vec![pod_run])),
         }
     }
     pods
@@ -123,36 +123,36 @@ fn activities(svg: &mut Svg, run: &Run, job: &JobRun, frame: &Frame, y: f64) {
     }
     for event in run.events.iter().filter(|event| event.job == job.view.key) {
         if let Some(mark) = Mark::of(event) {
-            let title = format!("{:.2} s: {}", run.at(event.at), event.because);
+            let title = format!("{:.2} s: {}", run.at(event.at), event.cause);
             svg.pointer((frame.time.place(run.at(event.at)), y - 1.0), mark.colour(), &title);
         }
     }
 }
 
 /// One life of a pod: starting, running, and how it ended.
-fn bar(svg: &mut Svg, run: &Run, life: &Life, frame: &Frame, (y, lane): (f64, f64)) {
-    let end = life.ended_at.unwrap_or(run.to);
+fn bar(svg: &mut Svg, run: &Run, pod_run: &PodRun, frame: &Frame, (y, lane): (f64, f64)) {
+    let end = pod_run.ended_at.unwrap_or(run.to);
     let at = |moment| frame.time.place(run.at(moment));
-    let started = life.started_at.unwrap_or(end);
-    let (x, runs, ends) = (at(life.created_at), at(started), at(end));
+    let started = pod_run.started_at.unwrap_or(end);
+    let (x, runs, ends) = (at(pod_run.created_at), at(started), at(end));
     let thick = (lane * 0.7).max(2.0);
     let place = y + (lane - thick) / 2.0;
     let seconds = |moment| format!("{:.2} s", run.at(moment));
     if runs > x {
-        let title = format!("{} is started from {} on", life.pod, seconds(life.created_at));
+        let title = format!("{} is started from {} on", pod_run.pod, seconds(pod_run.created_at));
         svg.bar((x, place), (runs - x, thick), colour::WAITING, &title);
     }
-    let how = life.reason.clone().or(life.exit_code.map(|code| format!("exit code {code}")));
-    let how = how.filter(|_| !life.taken_away).unwrap_or_else(|| match life.taken_away {
+    let how = pod_run.reason.clone().or(pod_run.exit_code.map(|code| format!("exit code {code}")));
+    let how = how.filter(|_| !pod_run.taken_away).unwrap_or_else(|| match pod_run.taken_away {
         true => "taken away".to_owned(),
-        false => format!("{:?}", life.phase),
+        false => format!("{:?}", pod_run.phase),
     });
-    let title = format!("{} runs from {} to {}: {how}", life.pod, seconds(started), seconds(end));
-    if life.started_at.is_some() {
+    let title = format!("{} runs from {} to {}: {how}", pod_run.pod, seconds(started), seconds(end));
+    if pod_run.started_at.is_some() {
         svg.bar((runs, place), ((ends - runs).max(THINNEST), thick), colour::RUNNING, &title);
     }
-    match life.phase {
-        _ if life.taken_away => svg.bar((ends - 2.0, y + 1.0), (4.0, lane - 2.0), colour::FAINT, &title),
+    match pod_run.phase {
+        _ if pod_run.taken_away => svg.bar((ends - 2.0, y + 1.0), (4.0, lane - 2.0), colour::FAINT, &title),
         PodPhase::Succeeded => svg.bar((ends - 2.0, y + 1.0), (4.0, lane - 2.0), colour::DONE, &title),
         PodPhase::Failed => svg.cross((ends, y + lane / 2.0), &title),
         PodPhase::Pending | PodPhase::Running => {}

@@ -16,7 +16,7 @@ pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
     for pod in cluster.pods() {
         let folder = folder(to, &pod.job.namespace, &pod.name);
         for container in pod.status.iter().flat_map(|status| &status.containers) {
-            let log = cluster.home().pod(&pod.uid).log(&container.name);
+            let log = cluster.state_dir().pod(&pod.uid).log(&container.name);
             let copy = folder.join(format!("{}.log", container.name));
             let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(&log, &copy).map(drop));
             match copied {
@@ -40,7 +40,7 @@ pub fn folder(logs: &Path, namespace: &DnsLabel, pod: &str) -> PathBuf {
 /// Keeps the logs of a run that has failed in the cluster's folder, in the place of those of an earlier one. Where they
 /// are; nothing where they cannot be kept.
 pub fn keep_last(cluster: &Cluster) -> Option<PathBuf> {
-    let folder = cluster.home().logs_of_last_failure();
+    let folder = cluster.state_dir().logs_of_last_failure();
     let _ = fs::remove_dir_all(&folder);
     match keep(cluster, &folder) {
         Ok(()) => Some(folder),

@@ -21,20 +21,20 @@ pub fn pods(run: &Run) -> String {
         "exit_code",
         "reason",
     ]);
-    for life in &run.lives {
+    for pod_run in &run.pod_history {
         let at = |moment: Option<Duration>| moment.map(|moment| seconds(run.at(moment))).unwrap_or_default();
         table.row(&[
-            life.job.to_string(),
-            life.pod.clone(),
-            life.role.clone(),
-            life.uid.clone(),
-            seconds(run.at(life.created_at)),
-            at(life.started_at),
-            at(life.ended_at),
-            super::end(life),
-            life.taken_away.to_string(),
-            life.exit_code.map(|code| code.to_string()).unwrap_or_default(),
-            life.reason.clone().unwrap_or_default(),
+            pod_run.job.to_string(),
+            pod_run.pod.clone(),
+            pod_run.role.clone(),
+            pod_run.uid.clone(),
+            seconds(run.at(pod_run.created_at)),
+            at(pod_run.started_at),
+            at(pod_run.ended_at),
+            super::end(pod_run),
+            pod_run.taken_away.to_string(),
+            pod_run.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+            pod_run.reason.clone().unwrap_or_default(),
         ]);
     }
     table.text
@@ -47,11 +47,11 @@ pub fn events(run: &Run) -> String {
         table.row(&[
             event.number.to_string(),
             seconds(run.at(event.at)),
-            severity(event.because.reason.severity()).to_owned(),
+            severity(event.cause.reason.severity()).to_owned(),
             event.job.to_string(),
             event.pod.clone().unwrap_or_default(),
-            event.because.reason.to_string(),
-            event.because.detail.clone(),
+            event.cause.reason.to_string(),
+            event.cause.message.clone(),
         ]);
     }
     table.text
@@ -95,25 +95,25 @@ pub fn training(run: &Run) -> String {
     ]);
     for job in &run.jobs {
         for sample in &job.samples {
-            let standing = &sample.standing;
+            let training = &sample.training;
             let number = |number: Option<f64>| number.map(seconds).unwrap_or_default();
             let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
             table.row(&[
                 job.view.key.to_string(),
                 seconds(run.at(sample.at)),
-                count(standing.round),
-                standing.nodes.to_string(),
-                number(standing.step),
-                number(standing.steps_per_second),
-                count(standing.records.map(|records| records.total)),
-                count(standing.records.map(|records| records.accounted)),
-                number(standing.records_per_second),
-                measure(standing.learning.and_then(|learning| learning.training.loss)),
-                measure(standing.learning.and_then(|learning| learning.training.auc)),
-                measure(standing.learning.and_then(|learning| learning.training.accuracy)),
-                measure(standing.learning.and_then(|learning| learning.test.loss)),
-                measure(standing.learning.and_then(|learning| learning.test.auc)),
-                measure(standing.learning.and_then(|learning| learning.test.accuracy)),
+                count(training.round),
+                training.nodes.to_string(),
+                number(training.step),
+                number(training.steps_per_second),
+                count(training.records.map(|records| records.total)),
+                count(training.records.map(|records| records.accounted)),
+                number(training.records_per_second),
+                measure(training.learning.and_then(|learning| learning.training.loss)),
+                measure(training.learning.and_then(|learning| learning.training.auc)),
+                measure(training.learning.and_then(|learning| learning.training.accuracy)),
+                measure(training.learning.and_then(|learning| learning.test.loss)),
+                measure(training.learning.and_then(|learning| learning.test.auc)),
+                measure(training.learning.and_then(|learning| learning.test.accuracy)),
             ]);
         }
     }
@@ -139,7 +139,7 @@ pub fn servers(run: &Run) -> String {
         for sample in &job.samples {
             let number = |number: Option<f64>| number.map(seconds).unwrap_or_default();
             let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
-            for server in sample.standing.servers.iter().flat_map(|servers| &servers.each) {
+            for server in sample.training.servers.iter().flat_map(|servers| &servers.each) {
                 table.row(&[
                     job.view.key.to_string(),
                     seconds(run.at(sample.at)),

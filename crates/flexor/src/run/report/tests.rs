@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::controller::{JobStatus, Phase, PodPhase};
 use flexor_local::cluster::{
-    Activity, ClusterEvent, JobKey, JobView, Learning, Life, Records, Scores, Span, Standing, Timeline,
+    Activity, ClusterEvent, JobKey, JobView, Learning, PodRun, Records, Scores, Span, Timeline, TrainingStatus,
 };
 use flexor_model::Reason;
 use serde_json::Value;
@@ -23,8 +23,8 @@ fn key(name: &str) -> JobKey {
     JobKey { namespace: "default".parse().unwrap(), name: name.parse().unwrap() }
 }
 
-fn life(pod: &str, (created, started, ended): (f64, f64, Option<f64>), phase: PodPhase, reason: &str) -> Life {
-    Life {
+fn pod_run(pod: &str, (created, started, ended): (f64, f64, Option<f64>), phase: PodPhase, reason: &str) -> PodRun {
+    PodRun {
         job: key("mnist"),
         pod: pod.to_owned(),
         uid: format!("{pod}-{created}"),
@@ -58,14 +58,14 @@ fn run() -> Run {
         deleting: false,
         status: JobStatus { phase: Phase::Succeeded, finished_at: Some(at(10.0)), ..JobStatus::default() },
         master: None,
-        standing: None,
+        training: None,
         timeline,
     };
     let account = Account {
         key: key("mnist"),
         dialect: "dlrover".to_owned(),
         outcome: Outcome::Succeeded,
-        because: Some(Because::new(Reason::JobSucceeded, "the program has ended well on 3 nodes")),
+        cause: Some(Cause::new(Reason::JobSucceeded, "the program has ended well on 3 nodes")),
         seconds: 10.0,
         time: Time { training: 9.0, waiting: 0.5, recovering: 0.5 },
         relaunches: 1,
@@ -78,31 +78,31 @@ fn run() -> Run {
         servers: Vec::new(),
     };
     let sample = |seconds: f64| {
-        let mut standing = Standing::default();
-        standing.nodes = 2;
-        standing.steps_per_second = Some(10.0 + seconds);
+        let mut training = TrainingStatus::default();
+        training.nodes = 2;
+        training.steps_per_second = Some(10.0 + seconds);
         // Of the first of three epochs.
-        standing.records = Some(Records { expected: 1000, accounted: 900, total: 3000, ..Records::default() });
-        Sample { at: at(seconds), standing }
+        training.records = Some(Records { expected: 1000, accounted: 900, total: 3000, ..Records::default() });
+        Sample { at: at(seconds), training }
     };
     let event = |number, seconds, pod: Option<&str>, reason, detail: &str| {
-        let because = Because::new(reason, detail);
-        ClusterEvent { number, at: at(seconds), job: key("mnist"), pod: pod.map(str::to_owned), because }
+        let cause = Cause::new(reason, detail);
+        ClusterEvent { number, at: at(seconds), job: key("mnist"), pod: pod.map(str::to_owned), cause }
     };
     Run {
         from: FROM,
         to: at(10.0),
         jobs: vec![JobRun { account, view, samples: (2..10).map(|second| sample(f64::from(second))).collect() }],
-        lives: vec![
-            life("mnist-master", (0.0, 0.1, None), PodPhase::Running, ""),
-            life("mnist-worker-0", (0.1, 0.2, Some(10.0)), PodPhase::Succeeded, "Completed"),
-            life("mnist-worker-1", (0.1, 0.2, Some(4.0)), PodPhase::Failed, "Error"),
-            life("mnist-worker-1", (4.1, 4.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
-            life("mnist-worker-2", (7.0, 7.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
-            Life {
+        pod_history: vec![
+            pod_run("mnist-master", (0.0, 0.1, None), PodPhase::Running, ""),
+            pod_run("mnist-worker-0", (0.1, 0.2, Some(10.0)), PodPhase::Succeeded, "Completed"),
+            pod_run("mnist-worker-1", (0.1, 0.2, Some(4.0)), PodPhase::Failed, "Error"),
+            pod_run("mnist-worker-1", (4.1, 4.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
+            pod_run("mnist-worker-2", (7.0, 7.2, Some(9.9)), PodPhase::Succeeded, "Completed"),
+            PodRun {
                 taken_away: true,
                 exit_code: Some(143),
-                ..life("mnist-worker-3", (7.0, 7.2, Some(8.0)), PodPhase::Failed, "Terminated")
+                ..pod_run("mnist-worker-3", (7.0, 7.2, Some(8.0)), PodPhase::Failed, "Terminated")
             },
         ],
         events: vec![
@@ -151,15 +151,15 @@ fn what_is_measured_once_at_the_end_has_no_chart() {
     let mut run = run();
     let measured = Learning { test: Scores { auc: Some(0.8), ..Scores::default() }, ..Learning::default() };
     let samples = &mut run.jobs[0].samples;
-    samples.last_mut().unwrap().standing.learning = Some(measured);
+    samples.last_mut().unwrap().training.learning = Some(measured);
     assert!(!timeline::draw(&run).contains("AUC, other data"));
-    run.jobs[0].samples[0].standing.learning = Some(measured);
+    run.jobs[0].samples[0].training.learning = Some(measured);
     assert!(timeline::draw(&run).contains("AUC, other data"));
 }
 
 #[test]
 fn a_run_in_which_nothing_came_to_be_has_a_picture_too() {
-    let empty = Run { from: FROM, to: FROM, jobs: Vec::new(), lives: Vec::new(), events: Vec::new() };
+    let empty = Run { from: FROM, to: FROM, jobs: Vec::new(), pod_history: Vec::new(), events: Vec::new() };
     let picture = timeline::draw(&empty);
     assert!(picture.contains("seconds since the start") && !picture.contains("NaN") && !picture.contains("inf"));
 }

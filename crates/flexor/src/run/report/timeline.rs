@@ -29,7 +29,7 @@ pub struct Frame {
 
 /// The picture, as SVG.
 pub fn draw(run: &Run) -> String {
-    let names = run.lives.iter().map(|life| width(&life.pod, NAME_SIZE));
+    let names = run.pod_history.iter().map(|pod_run| width(&pod_run.pod, NAME_SIZE));
     let left = 34.0 + names.fold(width("records/s", NAME_SIZE) + 30.0, f64::max).min(WIDEST_NAMES);
     let right = WIDTH - RIGHT;
     let frame = Frame { time: Axis::new(run.at(run.to), left, right), left, right, name_size: NAME_SIZE };

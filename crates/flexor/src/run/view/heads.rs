@@ -49,15 +49,15 @@ fn head(job: &JobView, columns: usize, now: Duration) -> Vec<Line> {
     // The dialect can be done without where there is little room.
     let first = if whole.width() <= columns { whole } else { first_line(job, "", now) };
     let mut lines = vec![first];
-    let records = job.standing.as_ref().and_then(|standing| standing.records);
+    let records = job.training.as_ref().and_then(|training| training.records);
     if let Some(records) = records.filter(|records| records.expected > 0) {
-        let pace = job.standing.as_ref().and_then(|standing| standing.records_per_second);
+        let pace = job.training.as_ref().and_then(|training| training.records_per_second);
         lines.push(records_line(records, pace.filter(|_| !job.status.phase.is_over()), columns));
     }
     let tells = matches!(job.status.phase, Phase::Failed | Phase::Suspended);
-    if let Some(because) = job.status.because.as_ref().filter(|_| tells) {
+    if let Some(cause) = job.status.cause.as_ref().filter(|_| tells) {
         let paint = if job.status.phase == Phase::Failed { Paint::Bad } else { Paint::Plain };
-        lines.push(Line::of(paint, &format!("  {because}")));
+        lines.push(Line::of(paint, &format!("  {cause}")));
     }
     lines
 }
@@ -73,24 +73,24 @@ fn first_line(job: &JobView, dialect: &str, now: Duration) -> Line {
         .then(paint, word)
         .then(Paint::Plain, &format!(" {after}{elapsed}"))
         .then(doing.1, doing.0);
-    let Some(standing) = job.standing.as_ref().filter(|_| !is_over) else { return line };
-    if let Some(round) = standing.round {
-        let nodes = if standing.nodes == 1 { "node" } else { "nodes" };
-        line = line.then(Paint::Plain, &format!("  world: {} {nodes}, round {round}", standing.nodes));
+    let Some(training) = job.training.as_ref().filter(|_| !is_over) else { return line };
+    if let Some(round) = training.round {
+        let nodes = if training.nodes == 1 { "node" } else { "nodes" };
+        line = line.then(Paint::Plain, &format!("  world: {} {nodes}, round {round}", training.nodes));
     }
-    if standing.meeting {
+    if training.meeting {
         line = line.then(Paint::Busy, "  nodes meet");
     }
-    if let Some(step) = standing.step {
+    if let Some(step) = training.step {
         line = line.then(Paint::Plain, &format!("  step {step:.0}"));
     }
-    if let Some(pace) = standing.steps_per_second {
+    if let Some(pace) = training.steps_per_second {
         line = line.then(Paint::Plain, &format!("  {} steps/s", number(pace)));
     }
-    if let Some(loss) = standing.learning.and_then(|learning| learning.training.loss) {
+    if let Some(loss) = training.learning.and_then(|learning| learning.training.loss) {
         line = line.then(Paint::Plain, &format!("  loss {loss:.4}"));
     }
-    if let Some(auc) = standing.learning.and_then(|learning| learning.test.auc) {
+    if let Some(auc) = training.learning.and_then(|learning| learning.test.auc) {
         line = line.then(Paint::Plain, &format!("  AUC on other data {auc:.4}"));
     }
     line

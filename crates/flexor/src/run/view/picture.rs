@@ -49,13 +49,13 @@ pub fn picture(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size
 fn event_line(event: &ClusterEvent, now: Duration) -> Line {
     let age = age::text(now.saturating_sub(event.at));
     let about = event.pod.clone().unwrap_or_else(|| event.job.to_string());
-    let paint = match event.because.reason.severity() {
+    let paint = match event.cause.reason.severity() {
         Severity::Error => Paint::Bad,
         Severity::Warning => Paint::Busy,
         Severity::Notice => Paint::Plain,
     };
     Line::of(Paint::Dim, &format!("{age:>5}  "))
         .then(Paint::Plain, &format!("{about}: "))
-        .then(paint, event.because.reason.as_str())
-        .then(Paint::Plain, &format!(": {}", event.because.detail))
+        .then(paint, event.cause.reason.as_str())
+        .then(Paint::Plain, &format!(": {}", event.cause.message))
 }

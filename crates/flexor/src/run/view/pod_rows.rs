@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flexor_engine::controller::PodPhase;
-use flexor_local::cluster::{Held, PodView};
+use flexor_local::cluster::{PendingReason, PodView};
 use flexor_local::pods::status::{ContainerState, ContainerStatus};
 use unicode_width::UnicodeWidthStr;
 
@@ -116,12 +116,14 @@ fn state(pod: &PodView) -> (String, String) {
     if pod.deleting {
         return ("Terminating".to_owned(), String::new());
     }
-    match (&pod.trouble, &pod.held) {
+    match (&pod.trouble, &pod.pending) {
         (Some(trouble), _) => return ("CreateContainerError".to_owned(), trouble.clone()),
-        (None, Some(Held::NoRoom(wanted))) => return ("Pending".to_owned(), wanted.clone()),
-        (None, Some(Held::Missing(what))) => return ("CreateContainerConfigError".to_owned(), what.clone()),
-        (None, Some(Held::Refused(why))) => return ("CreateContainerError".to_owned(), why.clone()),
-        (None, Some(Held::New) | None) => {}
+        (None, Some(PendingReason::Unschedulable(wanted))) => return ("Pending".to_owned(), wanted.clone()),
+        (None, Some(PendingReason::MissingReference(what))) => {
+            return ("CreateContainerConfigError".to_owned(), what.clone());
+        }
+        (None, Some(PendingReason::CreateRefused(why))) => return ("CreateContainerError".to_owned(), why.clone()),
+        (None, Some(PendingReason::New) | None) => {}
     }
     let phase = format!("{:?}", pod.phase);
     let Some(status) = &pod.status else { return (phase, String::new()) };

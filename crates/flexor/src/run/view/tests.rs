@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::controller::{JobStatus, Phase, PodPhase};
 use flexor_local::cluster::{
-    Activity, ClusterEvent, Held, JobKey, JobView, PodView, Records, Span, Standing, Timeline,
+    Activity, ClusterEvent, JobKey, JobView, PendingReason, PodView, Records, Span, Timeline, TrainingStatus,
 };
 use flexor_model::Reason;
 use serde_json::json;
@@ -35,24 +35,24 @@ fn job(name: &str, phase: Phase) -> JobView {
         deleting: false,
         status: JobStatus { phase, created_at: Some(BEGAN), ..JobStatus::default() },
         master: None,
-        standing: None,
+        training: None,
         timeline: Timeline::default(),
     }
 }
 
 /// A job that is at something, with a world of so many nodes.
 fn busy(name: &str, activity: Activity, nodes: u32) -> JobView {
-    let mut standing = Standing::default();
-    (standing.round, standing.nodes, standing.meeting) = (Some(3), nodes, activity != Activity::Training);
+    let mut training = TrainingStatus::default();
+    (training.round, training.nodes, training.meeting) = (Some(3), nodes, activity != Activity::Training);
     let mut timeline = Timeline::default();
     timeline.spans.push(Span { from: BEGAN, to: None, activity, nodes });
-    JobView { standing: Some(standing), timeline, ..job(name, Phase::Running) }
+    JobView { training: Some(training), timeline, ..job(name, Phase::Running) }
 }
 
 fn with_records(mut job: JobView, accounted: u64) -> JobView {
-    let standing = job.standing.get_or_insert_default();
-    standing.records = Some(Records { expected: 1000, accounted, ..Records::default() });
-    standing.records_per_second = Some(41.23);
+    let training = job.training.get_or_insert_default();
+    training.records = Some(Records { expected: 1000, accounted, ..Records::default() });
+    training.records_per_second = Some(41.23);
     job
 }
 
@@ -70,7 +70,7 @@ fn pod(job: &str, name: &str, phase: PodPhase, age: u64) -> PodView {
         address: Ipv4Addr::LOCALHOST,
         status: None,
         trouble: None,
-        held: None,
+        pending: None,
     }
 }
 
@@ -87,7 +87,7 @@ fn ended(pod: PodView, exit_code: i32, reason: &str) -> PodView {
 
 fn event(seconds: u64, job: &str, pod: Option<&str>, reason: Reason, detail: &str) -> ClusterEvent {
     let pod = pod.map(|pod| format!("{job}-{pod}"));
-    ClusterEvent { number: seconds, at: at(seconds), job: key(job), pod, because: Because::new(reason, detail) }
+    ClusterEvent { number: seconds, at: at(seconds), job: key(job), pod, cause: Cause::new(reason, detail) }
 }
 
 fn shown(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size) -> String {
@@ -112,12 +112,12 @@ fn starting() {
 
 #[test]
 fn running() {
-    let mut training = busy("mnist", Activity::Training, 2);
-    let standing = training.standing.get_or_insert_default();
-    (standing.step, standing.steps_per_second) = (Some(1240.0), Some(128.4));
+    let mut busy = busy("mnist", Activity::Training, 2);
+    let training = busy.training.get_or_insert_default();
+    (training.step, training.steps_per_second) = (Some(1240.0), Some(128.4));
     let pods = ["master", "worker-0", "worker-1"].map(|name| pod("mnist", name, PodPhase::Running, 19));
     let events = [event(3, "mnist", None, Reason::JobRunning, "worker 0 runs")];
-    insta::assert_snapshot!(shown(&[with_records(training, 520)], &pods, &events, WIDE));
+    insta::assert_snapshot!(shown(&[with_records(busy, 520)], &pods, &events, WIDE));
 }
 
 fn after_a_kill() -> (JobView, [PodView; 4], [ClusterEvent; 3]) {
@@ -150,13 +150,13 @@ fn sixty_columns() {
 
 #[test]
 fn pending_pods_say_what_they_wait_for() {
-    let held = |held, name| PodView { held: Some(held), ..pod("large", name, PodPhase::Pending, 7) };
+    let pending = |pending, name| PodView { pending: Some(pending), ..pod("large", name, PodPhase::Pending, 7) };
     let pods = [
         pod("large", "worker-0", PodPhase::Running, 7),
-        held(Held::NoRoom("2 CPUs are wanted, 1 of 4 is free".to_owned()), "worker-1"),
-        held(Held::Missing("ConfigMap settings is not there".to_owned()), "worker-2"),
+        pending(PendingReason::Unschedulable("2 CPUs are wanted, 1 of 4 is free".to_owned()), "worker-1"),
+        pending(PendingReason::MissingReference("ConfigMap settings is not there".to_owned()), "worker-2"),
     ];
-    let events = [event(13, "large", Some("worker-1"), Reason::NoRoom, "2 CPUs are wanted, 1 of 4 is free")];
+    let events = [event(13, "large", Some("worker-1"), Reason::Unschedulable, "2 CPUs are wanted, 1 of 4 is free")];
     insta::assert_snapshot!(shown(&[busy("large", Activity::Waiting, 0)], &pods, &events, WIDE));
 }
 
@@ -194,14 +194,14 @@ fn two_jobs() {
 
 #[test]
 fn a_failed_end() {
-    let because = Because::new(Reason::TooFewLeft, "worker-0: exit code 3: cannot open the data; 0 of at least 1 left");
+    let cause = Cause::new(Reason::TooFewLeft, "worker-0: exit code 3: cannot open the data; 0 of at least 1 left");
     let mut failed = job("fails", Phase::Failed);
-    (failed.status.because, failed.status.finished_at) = (Some(because.clone()), Some(at(18)));
+    (failed.status.cause, failed.status.finished_at) = (Some(cause.clone()), Some(at(18)));
     let pods = [
         pod("fails", "master", PodPhase::Running, 20),
         PodView { relaunches: 3, ..ended(pod("fails", "worker-0", PodPhase::Failed, 4), 3, "Error") },
     ];
-    let events = [event(18, "fails", None, because.reason, &because.detail)];
+    let events = [event(18, "fails", None, cause.reason, &cause.message)];
     insta::assert_snapshot!(shown(&[failed], &pods, &events, WIDE));
 }
 

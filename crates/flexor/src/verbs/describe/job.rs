@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::notes::{self, Notes};
 use super::tree::Text;
 use crate::verbs::pod_state::list;
-use crate::verbs::{age, cells, explain};
+use crate::verbs::{age, cells, why};
 
 /// What a status says in tables, below.
-const IN_TABLES: [&str; 2] = ["targets", "seats"];
+const IN_TABLES: [&str; 2] = ["targets", "slots"];
 
 pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
     let mut shown = job.clone();
@@ -17,8 +17,8 @@ pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
         status.retain(|key, _| !IN_TABLES.contains(&key.as_str()));
     }
     super::whole(text, &shown);
-    text.block("Sizes", &explain::sizes(job));
-    text.block("Places", &explain::places(job, Timestamp::now()));
+    text.block("Sizes", &why::sizes(job));
+    text.block("Places", &why::places(job, Timestamp::now()));
     let noted = notes.about("Job", &job["metadata"]);
     let master = &noted["master"];
     if let Some(pod) = master["pod"].as_str() {
@@ -50,6 +50,6 @@ fn plan(plan: &Value) -> Vec<String> {
         cells::text(&plan["status"]["phase"]),
         age::since(&metadata["creationTimestamp"], Timestamp::now()),
         asked.join(", "),
-        explain::because(&plan["status"]).unwrap_or_default(),
+        why::cause(&plan["status"]).unwrap_or_default(),
     ]
 }

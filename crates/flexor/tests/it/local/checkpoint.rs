@@ -16,9 +16,9 @@ use super::run::quickstart::Quickstart;
 use crate::program::{Ran, flexor};
 
 /// A folder of its own, in which commands are run.
-struct Home(tempfile::TempDir);
+struct StateDir(tempfile::TempDir);
 
-impl Home {
+impl StateDir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -61,10 +61,10 @@ fn write_checkpoint(folder: &Path, number: u64) {
 
 #[test]
 fn an_input_that_cannot_be_read_ends_with_1_and_wrong_words_with_2() {
-    let home = Home::new();
-    fs::create_dir(home.path("empty")).unwrap();
-    fs::write(home.path("file"), "no folder").unwrap();
-    write_checkpoint(&home.path("kept"), 3);
+    let state_dir = StateDir::new();
+    fs::create_dir(state_dir.path("empty")).unwrap();
+    fs::write(state_dir.path("file"), "no folder").unwrap();
+    write_checkpoint(&state_dir.path("kept"), 3);
     for words in [
         &["checkpoint", "list", "missing"][..],
         &["checkpoint", "list", "file"],
@@ -76,54 +76,54 @@ fn an_input_that_cannot_be_read_ends_with_1_and_wrong_words_with_2() {
         &["checkpoint", "convert", "kept", "file"],
         &["checkpoint", "convert", "kept", "kept"],
     ] {
-        home.refuses(1, words);
+        state_dir.refuses(1, words);
     }
     let sgd = ["--opt-type", "SGD", "--opt-args"];
     let wrong = [&["checkpoint", "convert", "kept", "to"][..], &sgd, &["learning_rate=fast"]].concat();
-    assert!(home.refuses(2, &wrong).contains("--opt-args 'learning_rate=fast' cannot be"));
-    assert_eq!(home.names(), ["empty", "file", "kept"], "nothing was written");
-    let damaged = home.path("kept/checkpoint-000000000003/manifest.json");
+    assert!(state_dir.refuses(2, &wrong).contains("--opt-args 'learning_rate=fast' cannot be"));
+    assert_eq!(state_dir.names(), ["empty", "file", "kept"], "nothing was written");
+    let damaged = state_dir.path("kept/checkpoint-000000000003/manifest.json");
     fs::write(&damaged, "{").unwrap();
-    assert!(home.refuses(1, &["checkpoint", "export", "kept", "out"]).contains("is damaged"));
+    assert!(state_dir.refuses(1, &["checkpoint", "export", "kept", "out"]).contains("is damaged"));
     // A place that takes nothing is no bad input.
-    write_checkpoint(&home.path("other"), 3);
-    home.refuses(3, &["checkpoint", "export", "other", "file/out"]);
-    home.refuses(3, &["checkpoint", "export", "other", "empty"]);
+    write_checkpoint(&state_dir.path("other"), 3);
+    state_dir.refuses(3, &["checkpoint", "export", "other", "file/out"]);
+    state_dir.refuses(3, &["checkpoint", "export", "other", "empty"]);
 }
 
 #[test]
 fn a_folder_without_checkpoints_is_told_from_one_that_is_not_there() {
-    let home = Home::new();
-    fs::create_dir(home.path("empty")).unwrap();
-    fs::create_dir_all(home.path("begun/checkpoint-000000000001")).unwrap();
-    fs::write(home.path("data.csv"), "").unwrap();
-    let list = |folder: &str| home.says(&["checkpoint", "list", folder]);
+    let state_dir = StateDir::new();
+    fs::create_dir(state_dir.path("empty")).unwrap();
+    fs::create_dir_all(state_dir.path("begun/checkpoint-000000000001")).unwrap();
+    fs::write(state_dir.path("data.csv"), "").unwrap();
+    let list = |folder: &str| state_dir.says(&["checkpoint", "list", folder]);
     assert_eq!((list("empty").code, list("empty").stdout.as_str()), (0, "no checkpoints in empty\n"));
     assert_eq!(list("begun").stdout, "no checkpoint in begun is whole: 1 begun and not finished\n");
-    assert_eq!(home.says(&["checkpoint", "list", "empty", "-o", "json"]).stdout, "[]\n");
+    assert_eq!(state_dir.says(&["checkpoint", "list", "empty", "-o", "json"]).stdout, "[]\n");
     let missing = "error: there is no folder nope; give the one of spec.flexor.checkpoints.folder\n";
     let predict = |folder: &'static str| {
         ["predict", "--model", "deepfm", "--checkpoints", folder, "--data", "data.csv", "--out", "-"]
     };
-    assert_eq!(home.refuses(1, &["checkpoint", "list", "nope"]), missing);
-    assert_eq!(home.refuses(1, &predict("nope")), missing);
-    assert_eq!(home.refuses(1, &predict("empty")), "error: no checkpoints in empty\n");
-    assert_eq!(home.refuses(1, &["checkpoint", "export", "empty", "out"]), "error: no checkpoints in empty\n");
+    assert_eq!(state_dir.refuses(1, &["checkpoint", "list", "nope"]), missing);
+    assert_eq!(state_dir.refuses(1, &predict("nope")), missing);
+    assert_eq!(state_dir.refuses(1, &predict("empty")), "error: no checkpoints in empty\n");
+    assert_eq!(state_dir.refuses(1, &["checkpoint", "export", "empty", "out"]), "error: no checkpoints in empty\n");
 }
 
 #[test]
 fn a_damaged_checkpoint_is_passed_over_and_that_is_told() {
-    let home = Home::new();
+    let state_dir = StateDir::new();
     for number in [3, 4, 5] {
-        write_checkpoint(&home.path("kept"), number);
+        write_checkpoint(&state_dir.path("kept"), number);
     }
     let damaged = "checkpoint-000000000005/manifest.json";
-    fs::write(home.path("kept").join(damaged), "{").unwrap();
+    fs::write(state_dir.path("kept").join(damaged), "{").unwrap();
     for (words, wrote) in [
         (&["checkpoint", "export", "kept", "model.safetensors"][..], "wrote model.safetensors of checkpoint 4\n"),
         (&["checkpoint", "convert", "kept", "other"], "wrote checkpoint 4 to other;"),
     ] {
-        let ran = home.says(words);
+        let ran = state_dir.says(words);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         assert!(ran.stdout.starts_with(wrote), "{}", ran.stdout);
         assert!(
@@ -134,14 +134,14 @@ fn a_damaged_checkpoint_is_passed_over_and_that_is_told() {
         assert!(ran.stderr.contains(damaged) && ran.stderr.lines().count() == 1, "{}", ran.stderr);
     }
     // One that is asked for is not replaced by another.
-    let told = home.refuses(1, &["checkpoint", "export", "kept", "out", "--number", "5"]);
+    let told = state_dir.refuses(1, &["checkpoint", "export", "kept", "out", "--number", "5"]);
     assert!(told.contains("is damaged"), "{told}");
 }
 
 #[test]
 fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wrong_files_with_1() {
-    let home = Home::new();
-    fs::write(home.path("file"), "no folder").unwrap();
+    let state_dir = StateDir::new();
+    fs::write(state_dir.path("file"), "no folder").unwrap();
     let ps = |more: &[&'static str]| [&["ps", "--elasticdl", "--listen", "127.0.0.1:0"], more].concat();
     let sgd = ["--opt_type", "SGD", "--opt_args", "learning_rate=0.1;momentum=0.0;nesterov=False"];
     for (code, words, told) in [
@@ -156,7 +156,7 @@ fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wron
             "--checkpoint-dir file cannot be written",
         ),
     ] {
-        let ran = home.says(&words);
+        let ran = state_dir.says(&words);
         assert_eq!(ran.code, code, "{words:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(told), "{words:?}: {}", ran.stderr);
         assert!(ran.stderr.matches("os error").count() <= 1, "{}", ran.stderr);
@@ -165,53 +165,53 @@ fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wron
 
 #[test]
 fn what_is_written_takes_no_name_that_somebody_may_use() {
-    let home = Home::new();
-    write_checkpoint(&home.path("kept"), 3);
-    fs::write(home.path("model.half"), "somebody's").unwrap();
-    fs::create_dir(home.path("other.half")).unwrap();
+    let state_dir = StateDir::new();
+    write_checkpoint(&state_dir.path("kept"), 3);
+    fs::write(state_dir.path("model.half"), "somebody's").unwrap();
+    fs::create_dir(state_dir.path("other.half")).unwrap();
     for out in ["model.safetensors", "model.half.safetensors", "other.safetensors"] {
-        let ran = home.says(&["checkpoint", "export", "kept", out]);
+        let ran = state_dir.says(&["checkpoint", "export", "kept", out]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
     }
-    assert_eq!(fs::read_to_string(home.path("model.half")).unwrap(), "somebody's");
+    assert_eq!(fs::read_to_string(state_dir.path("model.half")).unwrap(), "somebody's");
     let all = ["kept", "model.half", "model.half.safetensors", "model.safetensors", "other.half", "other.safetensors"];
-    assert_eq!(home.names(), all);
+    assert_eq!(state_dir.names(), all);
 }
 
 #[test]
 fn predictions_that_come_to_nothing_leave_nothing_behind() {
-    let home = Home::new();
-    write_checkpoint(&home.path("kept"), 3);
-    fs::write(home.path("out.half"), "somebody's").unwrap();
-    fs::write(home.path("out.csv"), "the last ones").unwrap();
+    let state_dir = StateDir::new();
+    write_checkpoint(&state_dir.path("kept"), 3);
+    fs::write(state_dir.path("out.half"), "somebody's").unwrap();
+    fs::write(state_dir.path("out.csv"), "the last ones").unwrap();
     let words = ["predict", "--model", "deepfm", "--checkpoints", "kept", "--data", "missing.csv", "--out", "out.csv"];
-    let told = home.refuses(1, &words);
+    let told = state_dir.refuses(1, &words);
     assert_eq!(told.matches("os error 2").count(), 1, "{told}");
-    assert_eq!(home.names(), ["kept", "out.csv", "out.half"]);
-    assert_eq!(fs::read_to_string(home.path("out.csv")).unwrap(), "the last ones");
-    assert_eq!(fs::read_to_string(home.path("out.half")).unwrap(), "somebody's");
+    assert_eq!(state_dir.names(), ["kept", "out.csv", "out.half"]);
+    assert_eq!(fs::read_to_string(state_dir.path("out.csv")).unwrap(), "the last ones");
+    assert_eq!(fs::read_to_string(state_dir.path("out.half")).unwrap(), "somebody's");
 }
 
 #[test]
 fn a_checkpoint_is_not_converted_into_the_folder_that_it_lies_in() {
-    let home = Home::new();
-    write_checkpoint(&home.path("kept"), 3);
-    symlink("kept", home.path("link")).unwrap();
+    let state_dir = StateDir::new();
+    write_checkpoint(&state_dir.path("kept"), 3);
+    symlink("kept", state_dir.path("link")).unwrap();
     let one = "kept/checkpoint-000000000003";
     for (from, to) in [("kept", "kept"), ("kept", "link"), ("link", "./kept/"), (one, "kept"), (one, "link")] {
-        let told = home.refuses(1, &["checkpoint", "convert", from, to]);
+        let told = state_dir.refuses(1, &["checkpoint", "convert", from, to]);
         assert!(told.contains("name another folder to write into"), "{told}");
     }
-    assert_eq!(fs::read_dir(home.path("kept")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(state_dir.path("kept")).unwrap().count(), 1);
 }
 
 #[test]
 fn a_checkpoint_that_is_converted_again_keeps_its_number() {
-    let home = Home::new();
+    let state_dir = StateDir::new();
     // As it is written of version 40 of another system.
-    write_checkpoint(&home.path("first"), 40);
+    write_checkpoint(&state_dir.path("first"), 40);
     for (from, to) in [("first", "second"), ("second", "third")] {
-        let ran = home.says(&["checkpoint", "convert", from, to]);
+        let ran = state_dir.says(&["checkpoint", "convert", from, to]);
         assert!(ran.stdout.starts_with(&format!("wrote checkpoint 40 to {to};")), "{}{}", ran.stdout, ran.stderr);
     }
 }

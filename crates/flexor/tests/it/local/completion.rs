@@ -19,9 +19,9 @@ printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
 /// What bash offers for the last word of a line, in a cluster's folder.
-fn offers(line: &str, home: &std::path::Path) -> Vec<String> {
+fn offers(line: &str, state_dir: &std::path::Path) -> Vec<String> {
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", PRESS_TAB, "bash", line]).env("FLEXOR", bin()).env("XDG_STATE_HOME", home);
+    bash.args(["--norc", "-c", PRESS_TAB, "bash", line]).env("FLEXOR", bin()).env("XDG_STATE_HOME", state_dir);
     let said = bash.output().unwrap();
     let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
     // There is no line editor to be told about spaces.
@@ -32,7 +32,7 @@ fn offers(line: &str, home: &std::path::Path) -> Vec<String> {
 
 /// The words that are no options.
 fn names(line: &str, laptop: &Laptop) -> Vec<String> {
-    let line = line.replacen("HOME", laptop.home().to_str().unwrap(), 1);
+    let line = line.replacen("HOME", laptop.state_dir().to_str().unwrap(), 1);
     let offered = offers(&line, laptop.folder.path());
     offered.into_iter().filter(|word| !word.starts_with('-')).collect()
 }
@@ -54,26 +54,26 @@ fn names_are_those_of_the_cluster() {
     let (one, two) = ("torch-mnist-edljob-worker-0", "torch-mnist-edljob-worker-1");
     let pods = ["elasticjob-torch-mnist-dlrover-master", one, two];
     for (line, expected) in [
-        ("describe --home HOME pod ", &pods[..]),
-        ("get --home HOME pods torch", &[one, two]),
-        ("get --home HOME pods torch-mnist-edljob-worker-0 torch", &[two]),
-        ("get --home HOME pod/torch", &["pod/torch-mnist-edljob-worker-0", "pod/torch-mnist-edljob-worker-1"]),
-        ("logs --home HOME ", &pods),
-        ("kill --home HOME ", &pods),
-        ("logs --home HOME torch-mnist-edljob-worker-0 -c ", &["flexor-sidecar", "main"]),
-        ("delete --home HOME elasticjob ", &["torch-mnist"]),
-        ("explain --home HOME torch", &["torch-mnist"]),
-        ("events --home HOME ", &["torch-mnist"]),
-        ("scale --home HOME elasticjobs ", &["torch-mnist"]),
-        ("scale --home HOME torch", &["torch-mnist"]),
-        ("migrate --home HOME ", &["torch-mnist"]),
-        ("migrate --home HOME torch-mnist torch", &[one, two]),
+        ("describe --state-dir HOME pod ", &pods[..]),
+        ("get --state-dir HOME pods torch", &[one, two]),
+        ("get --state-dir HOME pods torch-mnist-edljob-worker-0 torch", &[two]),
+        ("get --state-dir HOME pod/torch", &["pod/torch-mnist-edljob-worker-0", "pod/torch-mnist-edljob-worker-1"]),
+        ("logs --state-dir HOME ", &pods),
+        ("kill --state-dir HOME ", &pods),
+        ("logs --state-dir HOME torch-mnist-edljob-worker-0 -c ", &["flexor-sidecar", "main"]),
+        ("delete --state-dir HOME elasticjob ", &["torch-mnist"]),
+        ("why --state-dir HOME torch", &["torch-mnist"]),
+        ("events --state-dir HOME ", &["torch-mnist"]),
+        ("scale --state-dir HOME elasticjobs ", &["torch-mnist"]),
+        ("scale --state-dir HOME torch", &["torch-mnist"]),
+        ("migrate --state-dir HOME ", &["torch-mnist"]),
+        ("migrate --state-dir HOME torch-mnist torch", &[one, two]),
         // Other namespaces, wherever they stand.
-        ("get -n elastic-job --home HOME tej ", &["imagenet"]),
-        ("-n elastic-job --home HOME get tej ", &["imagenet"]),
-        ("get --home HOME tej --namespace=elastic-job ", &["imagenet"]),
-        ("get --home HOME pods -n ", &["default", "elastic-job"]),
-        ("get --home HOME elasticjobs -A ", &["imagenet", "torch-mnist"]),
+        ("get -n elastic-job --state-dir HOME tej ", &["imagenet"]),
+        ("-n elastic-job --state-dir HOME get tej ", &["imagenet"]),
+        ("get --state-dir HOME tej --namespace=elastic-job ", &["imagenet"]),
+        ("get --state-dir HOME pods -n ", &["default", "elastic-job"]),
+        ("get --state-dir HOME elasticjobs -A ", &["imagenet", "torch-mnist"]),
     ] {
         assert_names(&format!("flexor {line}"), &laptop, expected);
     }
@@ -94,8 +94,8 @@ fn kinds_and_verbs_need_no_cluster() {
 fn a_cluster_that_does_not_answer_is_not_waited_for() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     laptop.run.signal(nix::sys::signal::Signal::SIGSTOP);
-    let mut ask = server(&["--", "flexor", "describe", "--home"]);
-    ask.arg(laptop.home()).args(["pod", ""]).env("FLEXOR_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "5");
+    let mut ask = server(&["--", "flexor", "describe", "--state-dir"]);
+    ask.arg(laptop.state_dir()).args(["pod", ""]).env("FLEXOR_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "5");
     let begin = Instant::now();
     let said = ask.output().unwrap();
     let took = begin.elapsed();

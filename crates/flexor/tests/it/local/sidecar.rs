@@ -41,19 +41,8 @@ impl Server {
     fn master(grpc: &str, state: &str) -> Server {
         let anywhere = "127.0.0.1:0";
         Server::start(&[
-            "master",
-            "--job",
-            "mnist",
-            "--world",
-            "static:1:2",
-            "--state",
-            state,
-            "--grpc",
-            grpc,
-            "--store",
-            anywhere,
-            "--http",
-            anywhere,
+            "master", "--job", "mnist", "--nnodes", "1:2", "--state", state, "--grpc", grpc, "--store", anywhere,
+            "--http", anywhere,
         ])
     }
 

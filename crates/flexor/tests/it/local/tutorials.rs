@@ -65,7 +65,7 @@ impl Background {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.args(["--home", "home"]).current_dir(self.place.folder.path());
+        command.args(["--state-dir", "home"]).current_dir(self.place.folder.path());
         command
     }
 

@@ -31,7 +31,7 @@ fn ends_well_under(seed: u64, manifest: &str, checkpoint: &str) {
     let place = Place::new();
     let run = training(&torch, &place, manifest, &["--chaos", &format!("{seed},0.2")]).patient(PATIENCE);
     let ended = run.wait_for(0);
-    assert!(ended.stdout.contains(": ChaosAct: "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(": FaultInjected: "), "{}", ended.stdout);
     assert_eq!(steps(&torch, &place, checkpoint), ALL_STEPS, "{}", ended.stdout);
     place.assert_nothing_is_left_of(&[]);
 }

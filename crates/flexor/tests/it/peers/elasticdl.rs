@@ -55,8 +55,8 @@ fn the_released_worker_trains_with_our_servers() {
         Ok(python) => python,
         Err(missing) => skip!("{missing}"),
     };
-    let home = tempfile::tempdir().unwrap();
-    let log = |name: &str| home.path().join(name);
+    let state_dir = tempfile::tempdir().unwrap();
+    let log = |name: &str| state_dir.path().join(name);
     let ports = [free_port(), free_port()];
     let servers: Vec<Owned> = (0..)
         .zip(ports)

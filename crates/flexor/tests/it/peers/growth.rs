@@ -15,7 +15,7 @@ fn a_third_worker_joins_a_dlrover_job_that_has_asked_for_two() {
         place.pods().iter().any(|pod| pod.name == name && place.log(pod).contains(text))
     };
     run.await_or_tell("both to train", || printed(0, " step 10 loss ") && printed(1, " step 10 loss "));
-    let mut scale = server(&["scale", "torch-mnist", "--worker", "3", "--home", "home"]);
+    let mut scale = server(&["scale", "torch-mnist", "--worker", "3", "--state-dir", "home"]);
     let scaled = scale.current_dir(place.folder.path()).output().unwrap();
     assert!(scaled.status.success(), "{}", String::from_utf8_lossy(&scaled.stderr));
     run.await_or_tell("a world of three", || (0..3).all(|worker| printed(worker, "/3 restart ")));

@@ -15,7 +15,7 @@ use crate::program::Ran;
 /// The folder. Whatever was up in it is ended when this is dropped.
 pub struct Background {
     pub place: Place,
-    pub home: String,
+    pub state_dir: String,
 }
 
 impl Background {
@@ -25,14 +25,14 @@ impl Background {
     }
 
     /// The same with a home of this name.
-    pub fn in_folder(home: &str) -> Self {
-        Self { place: Place::new(), home: home.to_owned() }
+    pub fn in_folder(state_dir: &str) -> Self {
+        Self { place: Place::new(), state_dir: state_dir.to_owned() }
     }
 
     /// What starts `flexor` with these words, about this cluster.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.args(["--home", &self.home]).current_dir(self.place.folder.path());
+        command.args(["--state-dir", &self.state_dir]).current_dir(self.place.folder.path());
         command
     }
 
@@ -82,7 +82,7 @@ impl Background {
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
         eventually_or_tell(what, look, || {
-            let log = std::fs::read_to_string(self.place.home().log()).unwrap_or_default();
+            let log = std::fs::read_to_string(self.place.state_dir().log()).unwrap_or_default();
             format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
         })
     }

@@ -29,7 +29,7 @@ fn jobs_come_and_go_while_the_cluster_stays() {
     assert_eq!(cluster.process(), pid, "it stays when no job is left");
     assert_eq!(cluster.says(&["local", "down"]), "the laptop cluster in DIR/home is down\n");
     cluster.place.assert_nothing_is_left_of(&[]);
-    assert!(!cluster.place.home().socket().exists());
+    assert!(!cluster.place.state_dir().socket().exists());
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_second_up_finds_the_first() {
         (0, "warning: it goes on as it was started; `flexor local down` ends it, to be started otherwise\n")
     );
     let elsewhere = tempfile::tempdir().unwrap();
-    let (home, job) = (cluster.place.home(), cluster.place.folder.path().join(job));
-    let mut up = server(&["local", "up", "--home", home.path().to_str().unwrap(), job.to_str().unwrap()]);
+    let (state_dir, job) = (cluster.place.state_dir(), cluster.place.folder.path().join(job));
+    let mut up = server(&["local", "up", "--state-dir", state_dir.path().to_str().unwrap(), job.to_str().unwrap()]);
     let told: Ran = up.current_dir(elsewhere.path()).output().unwrap().into();
     assert_eq!((told.code, cluster.shown(&told.stderr).as_str()), (0, "warning: its programs run in DIR, not here\n"));
 }
@@ -101,7 +101,7 @@ fn it_has_a_session_and_a_log_of_its_own() {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let session = stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().to_owned();
     assert_eq!(session, pid.to_string());
-    let log = cluster.place.home().log();
+    let log = cluster.place.state_dir().log();
     for fd in [1, 2] {
         assert_eq!(std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap(), log.canonicalize().unwrap());
     }
@@ -112,8 +112,8 @@ fn it_has_a_session_and_a_log_of_its_own() {
 #[test]
 fn a_log_that_is_full_is_put_aside() {
     let cluster = Background::new();
-    let log = cluster.place.home().log();
-    std::fs::create_dir_all(cluster.place.home().path()).unwrap();
+    let log = cluster.place.state_dir().log();
+    std::fs::create_dir_all(cluster.place.state_dir().path()).unwrap();
     std::fs::write(&log, vec![b'x'; 2 << 20]).unwrap();
     cluster.says(&["local", "up"]);
     eventually("a line", || std::fs::read_to_string(&log).ok()?.contains("up as process").then_some(()));
@@ -127,7 +127,7 @@ fn nothing_is_started_for_what_is_refused() {
     std::fs::write(cluster.place.folder.path().join("bad.yaml"), "kind: ElasticJob\n").unwrap();
     let ran = cluster.flexor(&["local", "up", "bad.yaml"]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    assert!(!cluster.place.home().path().exists());
+    assert!(!cluster.place.state_dir().path().exists());
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_run_in_the_same_folder_says_what_to_do_instead() {
         (
             3,
             "error: a laptop cluster runs already in DIR/home; `flexor apply -f FILE` gives it more jobs, `flexor local \
-             down` ends it, --home DIR starts another beside it\n"
+             down` ends it, --state-dir DIR starts another beside it\n"
         )
     );
 }

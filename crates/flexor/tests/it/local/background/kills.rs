@@ -28,7 +28,7 @@ fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
         "a laptop cluster is up in DIR/home (process PID)\nit goes on with survivor\n"
     );
     for pod in &before {
-        assert_eq!(cluster.place.await_running(&pod.name).status.parent, pod.status.parent, "{}", pod.name);
+        assert_eq!(cluster.place.await_running(&pod.name).status.supervisor, pod.status.supervisor, "{}", pod.name);
     }
     assert_eq!(cluster.says(&["events", "-o", "name"]), events, "what happened before is remembered, and nothing new");
     cluster.place.folder.let_go();
@@ -63,7 +63,7 @@ fn a_run_goes_on_with_what_was_in_the_background_and_the_other_way_round() {
     run.signal(nix::sys::signal::Signal::SIGKILL);
     run.wait();
     cluster.says(&["local", "up"]);
-    assert_eq!(cluster.place.await_running("wanderer-worker-0").status.parent, pod.status.parent);
+    assert_eq!(cluster.place.await_running("wanderer-worker-0").status.supervisor, pod.status.supervisor);
     cluster.place.folder.let_go();
     cluster.await_phase("wanderer", "Succeeded");
 }

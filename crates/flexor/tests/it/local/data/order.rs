@@ -30,7 +30,7 @@ fn the_guide_computes_the_order_that_the_master_leases() {
     let guide = fs::read_to_string(root().join("docs/guide/data.md")).unwrap();
     let (_, rest) = guide.split_once("```python\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
-    let master = Master::start("static:1:1");
+    let master = Master::start("1:1");
     let address = master.ports.grpc;
 
     let records = "print([permute(place, 1003, key(7, epoch)) for epoch in (0, 1) for place in range(1003)])";

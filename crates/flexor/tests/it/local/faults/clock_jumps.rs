@@ -21,7 +21,7 @@ const EXPIRED: Duration = Duration::from_secs(15);
 fn a_master_whose_clock_jumps_drops_nobody_and_keeps_heartbeats_fresh() {
     let folder = tempfile::tempdir().unwrap();
     let faults = folder.path().join("faults.json");
-    let mut command = master("static:2:3", Ports::free());
+    let mut command = master("2:3", Ports::free());
     let master = Master::run(command.arg("--state").arg(folder.path().join("state")).env(env::FAULTS.name, &faults));
     let (worlds, sidecar) = (Worlds::default(), Process::sidecar("pod-a", master.ports.grpc));
     let (store, behind_sidecar) = (master.ports.store, sidecar.address("listen"));

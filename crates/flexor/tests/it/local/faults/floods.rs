@@ -44,7 +44,7 @@ fn half_open(address: SocketAddr, bytes: &[u8]) -> TcpStream {
 /// A master and a sidecar of it that have served somebody. The first answer of all waits for sidecars of a master before
 /// this one, which is no harm that a flood does.
 fn at_work() -> (Master, Process) {
-    let master = Master::start("static:1:2");
+    let master = Master::start("1:2");
     // With as many files as a shell gives a program, unless it asks for more.
     let plain = Process::sidecar_command("pod", master.ports.grpc);
     let script = r#"ulimit -Sn 1024; exec "$@""#;
@@ -114,7 +114,7 @@ fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_gets_rid_of_th
     assert!(client.add("/n", 1).unwrap() > 0);
     assert!(start.elapsed() < SANE, "{:?}", start.elapsed());
     master.end_with(Signal::SIGKILL);
-    let _next = Master::run(&mut super::master::master("static:1:2", master.ports));
+    let _next = Master::run(&mut super::master::master("1:2", master.ports));
     assert!(client.add("/n", 1).unwrap() > 0, "there is still room for the way to the next master");
     eventually("room for another client", || StoreClient::connect(listen).ok());
     println!("room again after {:?}; at most {} MiB", start.elapsed(), sidecar.peak_memory());

@@ -16,7 +16,7 @@ use super::store_client::StoreClient;
 use super::waiting::eventually;
 use super::worlds::Worlds;
 
-const WORLD: &str = "static:2:2";
+const WORLD: &str = "2:2";
 
 /// How many times the client counts; more than the rest of a page of the disk takes.
 const COUNTS: i64 = 2000;

@@ -24,7 +24,7 @@ struct Targets {
 
 impl Targets {
     fn start() -> Self {
-        let master = Master::start("static:1:2");
+        let master = Master::start("1:2");
         let sidecar = Process::sidecar("pod", master.ports.grpc);
         Self { master, sidecar }
     }

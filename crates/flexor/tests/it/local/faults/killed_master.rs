@@ -16,7 +16,7 @@ use super::worlds::Worlds;
 
 const SIDECARS: u64 = 3;
 const AGENTS: u64 = 6;
-const WORLD: &str = "static:2:6";
+const WORLD: &str = "2:6";
 const KILLS: usize = 8;
 
 /// What the agents share.
@@ -61,7 +61,7 @@ fn a_master_killed_at_any_moment_costs_a_pause_and_nothing_else() {
             scope.spawn(move || Person::new(crowd, number, address, chance).live());
         }
         // Whatever fails here must let the others go home, or the scope waits for them for ever.
-        let _home = SetAtEnd(&crowd.done);
+        let _state_dir = SetAtEnd(&crowd.done);
         let mut chance = chance.fork(AGENTS);
         for _ in 0..KILLS {
             // Half of the time inside the two seconds in which a new master waits for its sidecars.

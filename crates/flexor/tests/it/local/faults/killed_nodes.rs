@@ -19,7 +19,7 @@ struct Scene {
     master: Master,
 }
 
-const WORLD: &str = "static:1:3";
+const WORLD: &str = "1:3";
 
 impl Scene {
     fn new() -> Self {

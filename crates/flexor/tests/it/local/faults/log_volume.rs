@@ -8,7 +8,7 @@ const BYTES_A_NODE: usize = 300;
 
 /// The log of a master that has just brought so many nodes together.
 fn log_of(nodes: usize) -> String {
-    let master = Master::start(&format!("static:1:{nodes}"));
+    let master = Master::start(&format!("1:{nodes}"));
     let mut agents: Vec<FakeAgent> = (0..nodes)
         .map(|number| FakeAgent::connect(master.ports.store, &format!("worker-{number}.jobs"), 1).unwrap())
         .collect();

@@ -36,7 +36,7 @@ pub struct Master {
 /// The arguments of a master for worlds of these sizes.
 pub fn master(world: &str, ports: Ports) -> Command {
     let [grpc, store, http] = [ports.grpc, ports.store, ports.http].map(|address| address.to_string());
-    let mut command = server(&["master", "--job", JOB, "--world", world, "--max-restarts", "1000000", "-o", "json"]);
+    let mut command = server(&["master", "--job", JOB, "--nnodes", world, "--max-restarts", "1000000", "-o", "json"]);
     command.args(["--grpc", &grpc, "--store", &store, "--http", &http]);
     command
 }

@@ -17,7 +17,7 @@ const EVIL: &[u8] = b"gASVHAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAJpZJSFlFKULg==";
 
 #[test]
 fn a_pickle_that_names_another_class_ends_its_connection_and_changes_nothing() {
-    let master = Master::start("static:2:2");
+    let master = Master::start("2:2");
     let (worlds, sidecar) = (Worlds::default(), Process::sidecar("pod-a", master.ports.grpc));
     let stores = [master.ports.store, sidecar.address("listen")];
     let nodes = Node::world([("a", stores[0]), ("b", stores[1])], &worlds);
@@ -41,7 +41,7 @@ fn a_pickle_that_names_another_class_ends_its_connection_and_changes_nothing() {
 
 #[test]
 fn the_state_cannot_be_written_by_any_other_way() {
-    let master = Master::start("static:1:1");
+    let master = Master::start("1:1");
     let worlds = Worlds::default();
     let [node] = Node::world([("a", master.ports.store)], &worlds);
     let evil = || Bytes::from_static(EVIL);

@@ -13,7 +13,7 @@ const ANY: &str = "127.0.0.1:0";
 /// A master with these arguments, on free ports unless they say otherwise: how it ended and what it said.
 fn refused(args: &[&str]) -> String {
     let mut command = server(&["master", "--job", JOB]);
-    let defaults = [("--world", "static:1:2"), ("--grpc", ANY), ("--store", ANY), ("--http", ANY)];
+    let defaults = [("--nnodes", "1:2"), ("--grpc", ANY), ("--store", ANY), ("--http", ANY)];
     for (option, value) in defaults.iter().filter(|(option, _)| !args.contains(option)) {
         command.args([option, value]);
     }
@@ -36,10 +36,10 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
     let port = taken.local_addr().unwrap().to_string();
     let mut said = String::new();
     for args in [
-        &["--world", "static:0:2"][..],
-        &["--world", "static:3:2"],
-        &["--world", "static:2:"],
-        &["--world", "4"],
+        &["--nnodes", "0:2"][..],
+        &["--nnodes", "3:2"],
+        &["--nnodes", "2:"],
+        &["--nnodes", "4"],
         &["--node-unit", "5"],
         &["--grpc", "0.0.0.0:0"],
         &["--grpc", "0.0.0.0:0", "--token-file", &empty],
@@ -61,7 +61,7 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
 fn the_state_folder_of_another_job_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
-    let mut master = Master::on(folder.path(), "static:1:2");
+    let mut master = Master::on(folder.path(), "1:2");
     let said = refused(&["--uid", "another", "--state", state]);
     assert!(said.contains("exit 3") && said.contains("not of another"), "{said}");
     assert!(said.contains("give every job a state folder of its own"), "{said}");
@@ -70,5 +70,5 @@ fn the_state_folder_of_another_job_is_refused_and_left_alone() {
     assert_eq!(client.add("/n", 1).unwrap(), 1, "whose folder it is goes on");
     assert!(master.is_running());
     drop(master);
-    assert_eq!(Master::on(folder.path(), "static:1:2").generation(), 2);
+    assert_eq!(Master::on(folder.path(), "1:2").generation(), 2);
 }

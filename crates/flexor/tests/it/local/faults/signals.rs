@@ -16,7 +16,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 #[test]
 fn a_master_starts_at_once_and_is_small() {
     let folder = tempfile::tempdir().unwrap();
-    let master = Master::on(folder.path(), "static:2:4");
+    let master = Master::on(folder.path(), "2:4");
     println!("the first line after {:?}, {} MiB", master.started_in, master.memory());
     assert!(master.started_in < PROMPT);
     assert!(master.memory() < 64);
@@ -25,7 +25,7 @@ fn a_master_starts_at_once_and_is_small() {
 #[test]
 fn asked_to_end_both_servers_do_so_promptly_and_with_0() {
     let (folder, worlds) = (tempfile::tempdir().unwrap(), Worlds::default());
-    let mut master = Master::on(folder.path(), "static:1:2");
+    let mut master = Master::on(folder.path(), "1:2");
     let mut sidecar = Process::sidecar("pod-a", master.ports.grpc);
     let nodes = Node::world([("a", sidecar.address("listen")), ("b", master.ports.store)], &worlds);
 

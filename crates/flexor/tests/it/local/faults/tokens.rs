@@ -12,7 +12,7 @@ use super::store_client::StoreClient;
 fn with_token(folder: &std::path::Path) -> Master {
     let file = folder.join("token");
     fs::write(&file, "s3cret\n").unwrap();
-    Master::run(master("static:1:1", Ports::free()).arg("--token-file").arg(file))
+    Master::run(master("1:1", Ports::free()).arg("--token-file").arg(file))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::store_client::StoreClient;
 use super::waiting::eventually;
 use super::worlds::Worlds;
 
-const WORLD: &str = "static:1:2";
+const WORLD: &str = "1:2";
 
 fn add(client: &mut StoreClient) {
     client.send(&Request::Add { key: "/n".into(), delta: 1 }).unwrap();

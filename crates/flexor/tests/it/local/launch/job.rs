@@ -86,8 +86,8 @@ impl Job {
 }
 
 fn master(folder: &Folder, job: &str, ports: Ports, sizes: &str, restarts: &str) -> Command {
-    let world = format!("static:{sizes}");
-    let mut command = server(&["master", "--job", job, "--world", &world, "--max-restarts", restarts, "-o", "json"]);
+    let world = format!("{sizes}");
+    let mut command = server(&["master", "--job", job, "--nnodes", &world, "--max-restarts", restarts, "-o", "json"]);
     for (option, address) in [("--grpc", ports.grpc), ("--store", ports.store), ("--http", ports.http)] {
         command.arg(option).arg(address.to_string());
     }

@@ -50,7 +50,7 @@ fn who_finds_no_room_waits_until_there_is_some() {
     assert!(told.contains(why), "{told}");
     done(&place, "narrow");
     let ended = run.wait_for(0);
-    assert!(ended.stdout.contains(&format!("narrow-worker-2: NoRoom: {why}")), "{}", ended.stdout);
+    assert!(ended.stdout.contains(&format!("narrow-worker-2: Unschedulable: {why}")), "{}", ended.stdout);
     place.assert_nothing_is_left_of(&[]);
 }
 
@@ -91,7 +91,7 @@ fn who_waits_still_waits_when_another_takes_over() {
     let first = place.await_running("narrow-worker-0");
     let told = eventually("the second to wait", || {
         let told = run.stdout();
-        told.contains("narrow-worker-1: NoRoom").then_some(told)
+        told.contains("narrow-worker-1: Unschedulable").then_some(told)
     });
     assert!(!told.contains("narrow-worker-1: PodWanted"), "it is the one that waited before: {told}");
     done(&place, "narrow");

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use flexor_agent::processes::kill_what_they_left;
-use flexor_local::home::Home;
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use flexor_local::proc;
+use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -59,26 +59,27 @@ impl Place {
 
     /// What starts a `flexor run` here.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = server(&["run", "--home", "home"]);
+        let mut command = server(&["run", "--state-dir", "home"]);
         command.args(args).current_dir(self.folder.path());
         command
     }
 
     /// What a verb prints, which must succeed.
     pub fn says(&self, words: &[&str]) -> String {
-        let ran: Ran = server(words).args(["--home", "home"]).current_dir(self.folder.path()).output().unwrap().into();
+        let ran: Ran =
+            server(words).args(["--state-dir", "home"]).current_dir(self.folder.path()).output().unwrap().into();
         assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
         ran.stdout
     }
 
     /// The cluster.
-    pub fn home(&self) -> Home {
-        Home::at(self.folder.path().join("home"))
+    pub fn state_dir(&self) -> StateDir {
+        StateDir::at(self.folder.path().join("home"))
     }
 
     /// All pods that have begun.
     pub fn pods(&self) -> Vec<SeenPod> {
-        let entries = fs::read_dir(self.home().pods()).into_iter().flatten();
+        let entries = fs::read_dir(self.state_dir().pods()).into_iter().flatten();
         let uids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut pods: Vec<SeenPod> = uids.filter_map(|uid| self.pod(&uid)).collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
@@ -86,11 +87,11 @@ impl Place {
     }
 
     fn pod(&self, uid: &str) -> Option<SeenPod> {
-        let folder = self.home().pod(uid);
+        let folder = self.state_dir().pod(uid);
         // It may be removed between two looks.
         let meta: Value = serde_json::from_slice(&fs::read(folder.path().join("meta.json")).ok()?).ok()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let (name, main) = (text(&meta["wish"]["name"])?, text(&meta["main"])?);
+        let (name, main) = (text(&meta["desired"]["name"])?, text(&meta["main"])?);
         Some(SeenPod { name, status: folder.status().ok()??, main })
     }
 
@@ -103,18 +104,18 @@ impl Place {
 
     /// What the main container of a pod has printed.
     pub fn log(&self, pod: &SeenPod) -> String {
-        fs::read_to_string(self.home().pod(&pod.status.uid).log(&pod.main)).unwrap_or_default()
+        fs::read_to_string(self.state_dir().pod(&pod.status.uid).log(&pod.main)).unwrap_or_default()
     }
 
     /// Every process that the cluster's pods have begun is gone, and so are their folders.
     pub fn assert_nothing_is_left_of(&self, pods: &[SeenPod]) {
         for pod in pods {
-            assert!(!proc::is_alive(pod.status.parent), "the parent of {} lives", pod.name);
+            assert!(!proc::is_alive(pod.status.supervisor), "the parent of {} lives", pod.name);
             let main = pod.main_id().map(|id| id.as_raw().to_string());
             main.iter().for_each(|main| super::super::launch::launcher::await_gone(main));
         }
-        let home = self.home();
-        for folder in [home.jobs(), home.pods(), home.status(), home.path().join("masters")] {
+        let state_dir = self.state_dir();
+        for folder in [state_dir.jobs(), state_dir.pods(), state_dir.status(), state_dir.path().join("masters")] {
             let left: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert!(left.is_empty(), "{left:?}");
         }
@@ -135,7 +136,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         for pod in self.pods() {
-            if proc::is_alive(pod.status.parent) {
+            if proc::is_alive(pod.status.supervisor) {
                 let _ = kill(pod.parent(), Signal::SIGKILL);
                 kill_what_they_left(&[pod.parent().as_raw().unsigned_abs()]);
             }
@@ -145,7 +146,7 @@ impl Drop for Place {
 
 impl SeenPod {
     pub fn parent(&self) -> Pid {
-        Pid::from_raw(self.status.parent.0)
+        Pid::from_raw(self.status.supervisor.0)
     }
 
     /// The process of its main container, while that runs.

@@ -81,7 +81,7 @@ fn a_program_that_always_fails_under_a_launcher_says_why_and_its_logs_are_kept()
     assert!(last.ends_with("pods started again: 0") && !ended.stdout.contains("started again  "), "{}", ended.stdout);
     let failures = ended.stdout.lines().filter(|line| line.contains("ProgramFailed")).count();
     assert!((1..=4).contains(&failures), "{}", ended.stdout);
-    let log = place.home().logs_of_last_failure().join("fails-worker-0/elasticjob-worker.log");
+    let log = place.state_dir().logs_of_last_failure().join("fails-worker-0/elasticjob-worker.log");
     assert!(fs::read_to_string(log).unwrap().contains("cannot open the data"));
 }
 
@@ -126,7 +126,7 @@ fn what_is_wrong_with_a_manifest_is_told_before_anything_runs() {
     let bad = place.manifest(&bad);
     let ended = place.run(&[&good, &bad]).wait_for(1);
     assert!(ended.stderr.contains("bad.json:1:114: error:"), "{}", ended.stderr);
-    assert!(!place.folder.path().join("never").exists() && !place.home().path().exists());
+    assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_pod_that_was_started_again_is_told_of_although_its_place_was_given_up_meanw
     let victim = place.await_running("job-worker-1");
     kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
     eventually("another life", || {
-        (place.await_running("job-worker-1").status.parent != victim.status.parent).then_some(())
+        (place.await_running("job-worker-1").status.supervisor != victim.status.supervisor).then_some(())
     });
     place.says(&["scale", "job", "--worker", "1"]);
     let is_it = |pod: &SeenPod| pod.name == "job-worker-1";

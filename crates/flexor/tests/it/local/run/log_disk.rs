@@ -20,7 +20,7 @@ fn a_job_that_fills_the_disk_of_its_logs_goes_on_and_says_so() {
     let script = format!("yes something to be printed | head -c 4000000; touch flooded; {WAIT}");
     let manifest = place.manifest(&job_of("wordy", 1, &script));
     // The disk is in the mount namespace of the cluster, and gone with it.
-    let pods = place.home().pods();
+    let pods = place.state_dir().pods();
     fs::create_dir_all(&pods).unwrap();
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
@@ -29,7 +29,7 @@ fn a_job_that_fills_the_disk_of_its_logs_goes_on_and_says_so() {
     let run = Launcher::start(command.current_dir(place.folder.path()));
     eventually("the end of the flood", || place.folder.path().join("flooded").exists().then_some(()));
     let says = |words: &[&str]| {
-        let ran = server(words).arg("--home").arg(place.home().path()).output().unwrap();
+        let ran = server(words).arg("--state-dir").arg(place.state_dir().path()).output().unwrap();
         String::from_utf8(ran.stdout).unwrap()
     };
     // That of the sidecar may be cut too.

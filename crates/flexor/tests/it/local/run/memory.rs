@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flexor_local::limits::{MemoryLimits, of_home};
+use flexor_local::limits::{MemoryLimits, of_state_dir};
 use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn hungry(script: &str) -> Value {
 
 /// Where the cluster has its groups, if it has any.
 fn groups(place: &Place) -> Option<PathBuf> {
-    match of_home(&place.home()) {
+    match of_state_dir(&place.state_dir()) {
         MemoryLimits::Groups(groups) => Some(groups.memory),
         MemoryLimits::Watched(_) => None,
     }
@@ -45,7 +45,7 @@ fn groups(place: &Place) -> Option<PathBuf> {
 /// What a verb prints.
 fn says(place: &Place, words: &[&str]) -> String {
     let mut command = server(words);
-    let ran = command.arg("--home").arg(place.home().path()).output().unwrap();
+    let ran = command.arg("--state-dir").arg(place.state_dir().path()).output().unwrap();
     assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
 }

@@ -61,7 +61,7 @@ fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
         &["delete", "pc/high", "secret/token"],
     ] {
         told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
-        for entry in fs::read_dir(laptop.home().join("objects")).unwrap() {
+        for entry in fs::read_dir(laptop.state_dir().join("objects")).unwrap() {
             let mode = entry.unwrap().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
@@ -71,7 +71,7 @@ fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
         assert!(laptop.flexor(words).stderr.contains("No resources found"));
     }
     for file in ["events.jsonl", "log"] {
-        let said = fs::read_to_string(laptop.home().join(file)).unwrap_or_default();
+        let said = fs::read_to_string(laptop.state_dir().join(file)).unwrap_or_default();
         assert!(!said.contains("hush"));
     }
 }
@@ -113,7 +113,7 @@ fn a_pod_waits_for_what_it_refers_to_and_starts_when_it_comes() {
     assert!(waits.contains("waits-edljob-worker-0"), "{waits}");
     let described = laptop.says(&["describe", "pod", "waits-edljob-worker-0"]);
     let told = "variable EPOCHS refers to key epochs of the ConfigMap later, which does not exist";
-    assert!(described.contains(told) && described.contains("ObjectMissing"), "{described}");
+    assert!(described.contains(told) && described.contains("MissingReference"), "{described}");
     let config = OBJECTS.split("---").next().unwrap().replace("name: config", "name: later");
     fs::write(laptop.folder.path().join("config.yaml"), config).unwrap();
     laptop.says(&["apply", "-f", "config.yaml"]);

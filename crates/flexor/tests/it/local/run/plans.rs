@@ -29,7 +29,7 @@ fn training(place: &Place, options: &[&str]) -> Launcher {
 /// What a verb answers in the namespace of the examples.
 fn ask(place: &Place, words: &[&str]) -> Ran {
     let mut command = server(words);
-    command.args(["-n", "dlrover", "--home", "home"]).current_dir(place.folder.path()).output().unwrap().into()
+    command.args(["-n", "dlrover", "--state-dir", "home"]).current_dir(place.folder.path()).output().unwrap().into()
 }
 
 fn json(place: &Place, words: &[&str]) -> Value {
@@ -45,7 +45,7 @@ fn processes(place: &Place) -> BTreeMap<String, i32> {
 /// Waits until a plan is in a phase, or waits for a reason. The plan.
 fn await_plan(place: &Place, plan: &str, field: &str, wanted: &str) -> Value {
     let look = || Some(json(place, &["get", "scaleplan", plan])).filter(|plan| plan["status"][field] == wanted);
-    let tell = || place.says(&["explain", JOB, "-n", "dlrover"]);
+    let tell = || place.says(&["why", JOB, "-n", "dlrover"]);
     eventually_or_tell(&format!("{plan} to be {wanted}"), look, tell)
 }
 
@@ -107,7 +107,7 @@ fn a_successor_without_room_is_told_of_and_the_server_stays() {
     let _run = training(&place, &["--cpus", "1"]);
     let before = processes(&place);
     place.says(&["migrate", JOB, "ps-0", "--cpu", "8", "-n", "dlrover"]);
-    let plan = await_plan(&place, &format!("{JOB}-migrate-0"), "reason", "NoRoom");
+    let plan = await_plan(&place, &format!("{JOB}-migrate-0"), "reason", "Unschedulable");
     let message = plan["status"]["message"].as_str().unwrap();
     assert!(message.contains(SERVER) && message.contains("it asks for 8 CPUs"), "{message}");
     // Others need not wait for it.

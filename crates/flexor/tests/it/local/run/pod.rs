@@ -16,11 +16,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
-use flexor_local::home::Home;
 use flexor_local::limits::{self, Wanted};
 use flexor_local::pods::folder::PodFolder;
 use flexor_local::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
+use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -120,7 +120,7 @@ impl Design {
 
     /// Statuses are on a disk of this size, for which root is needed.
     fn status_disk(mut self, size: &'static str) -> Self {
-        self.disk = Some((home(&self.folder).status(), size));
+        self.disk = Some((state_dir(&self.folder).status(), size));
         self
     }
 
@@ -159,13 +159,13 @@ impl Design {
     }
 
     fn start_with(self, owner: Option<Stdio>) -> Pod {
-        let home = home(&self.folder);
+        let state_dir = state_dir(&self.folder);
         // Whoever runs a cluster makes its folders, and finds out about limits.
-        drop(home.take().unwrap());
-        limits::begin(&home, &limits::find(self.limits, home.path())).unwrap();
+        drop(state_dir.take().unwrap());
+        limits::begin(&state_dir, &limits::find(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);
-        command.arg(home.path()).arg(UID).stderr(Stdio::inherit());
+        command.arg(state_dir.path()).arg(UID).stderr(Stdio::inherit());
         command.env("LISTEN_FDS", self.sockets.len().to_string()).env_remove("LISTEN_PID");
         if let Some(owner) = owner {
             command.arg("--with-owner").stdin(owner);
@@ -186,12 +186,12 @@ fn spawn(mut command: Command, sockets: Vec<TcpListener>) -> Child {
     command.spawn().unwrap()
 }
 
-fn home(folder: &Folder) -> Home {
-    Home::at(folder.path().join("home"))
+fn state_dir(folder: &Folder) -> StateDir {
+    StateDir::at(folder.path().join("home"))
 }
 
 fn of(folder: &Folder) -> PodFolder {
-    home(folder).pod(UID)
+    state_dir(folder).pod(UID)
 }
 
 impl Pod {
@@ -233,7 +233,7 @@ impl Drop for Pod {
         let _ = self.parent.kill();
         let _ = self.parent.wait();
         flexor_agent::processes::kill_what_they_left(&[self.parent.id()]);
-        limits::forget_pod(&home(&self.work), UID);
+        limits::forget_pod(&state_dir(&self.work), UID);
     }
 }
 

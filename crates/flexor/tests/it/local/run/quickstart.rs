@@ -57,7 +57,7 @@ impl Quickstart<'_> {
         for (said, instead) in [
             ("--records=600000, --test-records=100000", format!("--records={records}, --test-records=20000")),
             ("--test-data=quickstart-test.csv", format!("--test-data=quickstart-test.csv, --batch={batch}{words}")),
-            ("\nspec:\n", format!("\nspec:\n  flexor:\n    psCopies: {copies}\n{checkpoints}")),
+            ("\nspec:\n", format!("\nspec:\n  flexor:\n    psReplicationFactor: {copies}\n{checkpoints}")),
             ("    ps:\n      replicas: 2", format!("    ps:\n      replicas: {servers}")),
             ("    worker:\n      replicas: 2", format!("    worker:\n      replicas: {workers}")),
         ] {

@@ -15,7 +15,7 @@ fn refusal(manifest: &Value) -> String {
     let bad = place.manifest(manifest);
     let ended = place.run(&[&good, &bad]).wait_for(1);
     assert_eq!(ended.stdout, "");
-    assert!(!place.folder.path().join("never").exists() && !place.home().path().exists());
+    assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
     ended.stderr
 }
 
@@ -68,7 +68,7 @@ fn kinds_that_are_not_served_yet() {
         let ended = place.run(&[file]).wait_for(1);
         let errors: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(told)).collect();
         assert_eq!(errors.len(), 1, "{}", ended.stderr);
-        assert!(!place.home().path().exists());
+        assert!(!place.state_dir().path().exists());
     }
 }
 

@@ -127,5 +127,5 @@ fn a_folder_that_cannot_be_written_is_refused_before_anything_starts() {
     let ended = place.run(&[&job, "--report", "/proc/report"]).wait_for(1);
     let told = "error: --report /proc/report: it cannot be written there; name another folder";
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
-    assert!(!place.folder.path().join("never").exists() && !place.home().path().exists());
+    assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
 }

@@ -42,7 +42,7 @@ fn a_run_may_be_killed_at_any_moment_and_as_often_as_you_like() {
     for milliseconds in [0, 3, 6, 10, 15, 20, 30, 50, 80, 120] {
         std::thread::sleep(std::time::Duration::from_millis(milliseconds));
         killed(run);
-        let known = place.home().jobs().join("default.any-program.json").exists();
+        let known = place.state_dir().jobs().join("default.any-program.json").exists();
         run = place.run_for_good(&[if known { "--resume" } else { ANY_PROGRAM }]);
     }
     let ended = run.wait_for(0);
@@ -62,7 +62,7 @@ fn what_is_lost_after_another_has_taken_over_is_started_again() {
         let victim = place.await_running(pod);
         nix::sys::signal::kill(victim.parent(), Signal::SIGKILL).unwrap();
         eventually("its replacement", || {
-            (place.await_running(pod).status.parent != victim.status.parent).then_some(())
+            (place.await_running(pod).status.supervisor != victim.status.supervisor).then_some(())
         });
         place.await_records(records);
     }
@@ -106,7 +106,7 @@ fn with_ephemeral_everything_ends_with_the_run() {
     killed(run);
     ids.iter().for_each(|id| await_gone(id));
     for pod in pods {
-        eventually("the end of its parent", || (!proc::is_alive(pod.status.parent)).then_some(()));
+        eventually("the end of its parent", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
     }
 }
 
@@ -146,7 +146,7 @@ fn what_a_parent_left_that_died_while_nobody_looked_is_ended_before_its_place_is
     let daemons = eventually("its daemon", || Some(place.folder.lines("daemons")).filter(|lines| lines.len() == 1));
     killed(run);
     kill(pod.parent(), Signal::SIGKILL).unwrap();
-    eventually("the end of the parent", || (!proc::is_alive(pod.status.parent)).then_some(()));
+    eventually("the end of the parent", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
     let run = place.run_for_good(&["--resume"]);
     await_gone(&daemons[0]);
     eventually("another life", || (place.folder.lines("daemons").len() == 2).then_some(()));

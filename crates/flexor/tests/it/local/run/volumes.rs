@@ -196,7 +196,7 @@ fn nothing_stays_mounted_when_a_parent_is_killed() {
     await_gone(&pod.main_id().unwrap().as_raw().to_string());
     // Its successor begins with an empty folder.
     assert_eq!(place.folder.await_lines("found", 2), ["0", "0"]);
-    let gone = || (!place.home().pod(&pod.status.uid).path().exists()).then_some(());
+    let gone = || (!place.state_dir().pod(&pod.status.uid).path().exists()).then_some(());
     eventually_or_tell("the folder of the pod to be gone", gone, || run.stdout());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(place.folder.path().to_str().unwrap()), "{mounts}");

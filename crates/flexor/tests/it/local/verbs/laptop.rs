@@ -81,7 +81,7 @@ impl Laptop {
     pub fn begin(manifests: &[String]) -> Self {
         let folder = Folder::new();
         fs::write(folder.path().join("jobs.yaml"), manifests.join("---")).unwrap();
-        let mut command = server(&["run", "--ephemeral", "--home", "home", "jobs.yaml"]);
+        let mut command = server(&["run", "--ephemeral", "--state-dir", "home", "jobs.yaml"]);
         let run = Launcher::start(command.current_dir(folder.path()));
         Self { run, folder }
     }
@@ -100,14 +100,14 @@ impl Laptop {
         });
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub fn state_dir(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
     /// What starts a verb.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.arg("--home").arg(self.home()).current_dir(self.folder.path());
+        command.arg("--state-dir").arg(self.state_dir()).current_dir(self.folder.path());
         command
     }
 

@@ -20,8 +20,8 @@ fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
         &["get", "events"],
         &["events", "imagenet", "-n", "elastic-job"],
         &["events", "torch-mnist-edljob-worker-1"],
-        &["explain", "torch-mnist"],
-        &["explain", "tej", "imagenet", "-n", "elastic-job"],
+        &["why", "torch-mnist"],
+        &["why", "tej", "imagenet", "-n", "elastic-job"],
     ] {
         told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
     }

@@ -89,7 +89,7 @@ fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     let folder = Folder::new();
     let token_file = folder.path().join("token");
     fs::write(&token_file, "a-token-of-some-length\n").unwrap();
-    let served = Master::run(master("static:1:1", Ports::free()).arg("--token-file").arg(&token_file));
+    let served = Master::run(master("1:1", Ports::free()).arg("--token-file").arg(&token_file));
     let run = |with_token: bool| {
         let mut command = Command::new("sh");
         command.args(["-c", &worker(&grpc, 20, 0.0)]).current_dir(folder.path());

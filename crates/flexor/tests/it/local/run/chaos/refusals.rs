@@ -12,7 +12,7 @@ fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
         fs::write(place.folder.path().join("chaos.json"), text).unwrap();
     }
     let ended = place.run(&[&job, "--chaos", chaos]).wait_for(code);
-    assert!(!place.folder.path().join("ran").exists() && !place.home().path().exists());
+    assert!(!place.folder.path().join("ran").exists() && !place.state_dir().path().exists());
     ended.stderr
 }
 
@@ -26,13 +26,13 @@ fn a_seed_that_is_none() {
 
 #[test]
 fn a_script_that_is_none() {
-    let other = r#"{"version":1,"seed":0,"rate":1,"acts":[{"atMs":1,"deed":{"kill":
+    let other = r#"{"version":1,"seed":0,"rate":1,"faults":[{"atMs":1,"fault":{"kill":
         {"job":{"namespace":"default","name":"other"},"role":"Worker","rank":0}}}]}"#;
     for (file, told) in [
         (None, "chaos.json: No such file"),
         (Some("{"), "chaos.json: EOF"),
-        (Some(r#"{"version":9,"seed":0,"rate":1,"acts":[]}"#), "it is of version 9"),
-        (Some(other), "acts[0]: it is about the job default/other, which is not among those that are run"),
+        (Some(r#"{"version":9,"seed":0,"rate":1,"faults":[]}"#), "it is of version 9"),
+        (Some(other), "faults[0]: it is about the job default/other, which is not among those that are run"),
     ] {
         let said = refused("@chaos.json", 1, file);
         assert!(said.starts_with("error: --chaos chaos.json: ") && said.contains(told), "{said}");

@@ -12,14 +12,14 @@ use super::super::cluster::{Place, job_of};
 /// Where a script is expected to be.
 const FILE: &str = "@acts.json";
 
-fn seat(role: &str, rank: u32) -> Value {
+fn slot(role: &str, rank: u32) -> Value {
     json!({ "job": { "namespace": "default", "name": "job" }, "role": role, "rank": rank })
 }
 
 /// Writes a script of these deeds, 50 ms from one to the next.
 fn script(place: &Place, deeds: &[Value]) {
-    let acts = deeds.iter().enumerate().map(|(index, deed)| json!({ "atMs": 700 + 50 * index, "deed": deed }));
-    let script = json!({ "version": 1, "seed": 0, "rate": 1, "acts": acts.collect::<Vec<_>>() });
+    let acts = deeds.iter().enumerate().map(|(index, fault)| json!({ "atMs": 700 + 50 * index, "fault": fault }));
+    let script = json!({ "version": 1, "seed": 0, "rate": 1, "faults": acts.collect::<Vec<_>>() });
     fs::write(place.folder.path().join("acts.json"), script.to_string()).unwrap();
 }
 
@@ -31,10 +31,10 @@ fn each_act_hits_whom_it_names_and_the_job_ends_well() {
     script(
         &place,
         &[
-            json!({ "kill": seat("Worker", 0) }),
-            json!({ "killParent": seat("Worker", 1) }),
-            json!({ "killSidecar": seat("Worker", 7) }),
-            json!({ "stop": { "seat": seat("master", 0), "forMs": 300 } }),
+            json!({ "kill": slot("Worker", 0) }),
+            json!({ "killSupervisor": slot("Worker", 1) }),
+            json!({ "killSidecar": slot("Worker", 7) }),
+            json!({ "stop": { "slot": slot("master", 0), "forMs": 300 } }),
             json!({ "fillDisk": { "job": of_job, "forMs": 200 } }),
             json!({ "slowDisk": { "job": of_job, "byMs": 50, "forMs": 200 } }),
             json!({ "jumpClock": { "job": of_job, "byMs": -60_000 } }),
@@ -43,14 +43,14 @@ fn each_act_hits_whom_it_names_and_the_job_ends_well() {
     );
     let run = place.run(&[&job, "--chaos", FILE]);
     for told in [
-        "job-worker-0: ChaosAct: kill Worker 0 of job: process ",
-        "job-worker-1: ChaosAct: kill the parent of Worker 1 of job: process ",
-        "default/job: ChaosAct: kill the sidecar of Worker 7 of job: missed, there is no such pod at the moment",
-        "job-master: ChaosAct: stop master 0 of job for 0.3s: 1 processes",
-        "default/job: ChaosAct: fill the disk of default/job for 0.2s: its master is told",
-        "default/job: ChaosAct: slow the disk of default/job by 50ms for 0.2s: its master is told",
-        "default/job: ChaosAct: set the clock of default/job back by 60s: its master is told",
-        "default/job: ChaosAct: fail all writes of the cluster for 0.3s",
+        "job-worker-0: FaultInjected: kill Worker 0 of job: process ",
+        "job-worker-1: FaultInjected: kill the parent of Worker 1 of job: process ",
+        "default/job: FaultInjected: kill the sidecar of Worker 7 of job: missed, there is no such pod at the moment",
+        "job-master: FaultInjected: stop master 0 of job for 0.3s: 1 processes",
+        "default/job: FaultInjected: fill the disk of default/job for 0.2s: its master is told",
+        "default/job: FaultInjected: slow the disk of default/job by 50ms for 0.2s: its master is told",
+        "default/job: FaultInjected: set the clock of default/job back by 60s: its master is told",
+        "default/job: FaultInjected: fail all writes of the cluster for 0.3s",
     ] {
         run.await_stdout(told, 1);
     }
@@ -74,8 +74,8 @@ fn what_a_seed_has_left_behind_is_done_again() {
     assert_eq!(deeds.len(), 4, "{told}");
     let long = place.manifest(&job_of("job", 2, WAIT));
     let run = place.run(&[&long, "--chaos", "@chaos.json"]);
-    for deed in deeds {
-        run.await_stdout(&format!("ChaosAct: {deed}: "), 1);
+    for fault in deeds {
+        run.await_stdout(&format!("FaultInjected: {fault}: "), 1);
     }
     place.folder.let_go();
     run.wait_for(0);
@@ -101,10 +101,10 @@ fn a_run_that_is_interrupted_leaves_nothing_stopped_and_nothing_behind() {
     let place = Place::new();
     let job = place.manifest(&job_of("job", 1, WAIT));
     let long = 300_000;
-    let stop = |role: &str| json!({ "stop": { "seat": seat(role, 0), "forMs": long } });
+    let stop = |role: &str| json!({ "stop": { "slot": slot(role, 0), "forMs": long } });
     script(&place, &[stop("Worker"), stop("master"), json!({ "failWrites": { "forMs": long } })]);
     let run = place.run(&[&job, "--chaos", FILE]);
-    run.await_stdout("ChaosAct: fail all writes", 1);
+    run.await_stdout("FaultInjected: fail all writes", 1);
     let pods = place.pods();
     assert_eq!(pods.len(), 2);
     run.signal(Signal::SIGINT);

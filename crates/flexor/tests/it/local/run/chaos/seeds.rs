@@ -34,7 +34,7 @@ fn ends_well_under(seed: u64) {
     let place = Place::new();
     longer_job(&place);
     let run = place.run(&["job.yaml", "--chaos", &format!("{seed},0.5")]).patient(PATIENCE);
-    run.await_or_tell("acts", || acts(&run.stdout()) >= ACTS);
+    run.await_or_tell("faults", || acts(&run.stdout()) >= ACTS);
     place.folder.let_go();
     let ended = run.wait_for(0);
     let written = Written::read(&place.folder);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flexor_engine::controller::{
-    self, Action, JobStatus, ObservedJob, Phase, PlanPhase, PlanSeen, PlanStatus, PodPhase, PodSeen, SeatRecord,
+    self, Action, JobStatus, ObservedJob, ObservedPlan, ObservedPod, Phase, PlanPhase, PlanStatus, PodPhase, Slot,
 };
-use flexor_engine::nodes::{Observed, ProgramExit};
+use flexor_engine::nodes::{ObservedExit, ProgramExit};
 use flexor_model::{Job, JobUid, RoleKind};
 
 use super::history::Act;
@@ -20,7 +20,7 @@ pub struct State {
     pub targets: BTreeMap<String, u32>,
     pub plans: Vec<PlanPhase>,
     /// By role and rank.
-    pub seats: BTreeMap<(String, u32), Seat>,
+    pub slots: BTreeMap<(String, u32), Seat>,
     /// Those that are there.
     pub pods: BTreeSet<(String, String)>,
 }
@@ -44,20 +44,20 @@ impl State {
         plans: impl Iterator<Item = &'a PlanStatus>,
         pods: impl Iterator<Item = (String, PodPhase)>,
     ) -> Self {
-        let seat = |seat: &SeatRecord| Seat {
-            id: seat.id.0,
-            relaunches: seat.relaunches,
-            failures: seat.history.counted,
-            ended: seat.end.as_ref().map(|end| end.succeeded),
+        let slot = |slot: &Slot| Seat {
+            id: slot.id.0,
+            relaunches: slot.relaunches,
+            failures: slot.history.counted,
+            ended: slot.end.as_ref().map(|end| end.succeeded),
         };
-        let seats = status.roles.iter().flat_map(|(role, seats)| {
-            seats.seats.iter().map(move |(rank, record)| ((role.to_string(), rank.0), seat(record)))
+        let slots = status.roles.iter().flat_map(|(role, slots)| {
+            slots.slots.iter().map(move |(rank, record)| ((role.to_string(), rank.0), slot(record)))
         });
         Self {
             phase: status.phase,
             targets: status.targets.iter().map(|(role, target)| (role.to_string(), target.replicas)).collect(),
             plans: plans.map(|plan| plan.phase).collect(),
-            seats: seats.collect(),
+            slots: slots.collect(),
             pods: pods.map(|(name, phase)| (name, format!("{phase:?}"))).collect(),
         }
     }
@@ -66,9 +66,9 @@ impl State {
 pub struct Pure {
     job: Job,
     status: JobStatus,
-    pods: Vec<PodSeen>,
+    pods: Vec<ObservedPod>,
     services: BTreeSet<String>,
-    plans: Vec<PlanSeen>,
+    plans: Vec<ObservedPlan>,
     now: Duration,
     uids: u64,
 }
@@ -102,17 +102,17 @@ impl Pure {
             }
             Act::Scale(workers) => {
                 let plan = plan_for(&self.job, self.plans.len(), *workers);
-                self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+                self.plans.push(ObservedPlan { plan, created_at: self.now, status: PlanStatus::default() });
             }
             Act::Migrate(rank) => {
                 let pod = self.worker(*rank).name.clone();
                 let plan = migration_of(&self.job, self.plans.len(), &pod);
-                self.plans.push(PlanSeen { plan, created_at: self.now, status: PlanStatus::default() });
+                self.plans.push(ObservedPlan { plan, created_at: self.now, status: PlanStatus::default() });
             }
         }
     }
 
-    fn ends(&mut self, rank: u32, how: impl FnOnce(&mut Observed)) {
+    fn ends(&mut self, rank: u32, how: impl FnOnce(&mut ObservedExit)) {
         let now = self.now;
         let worker = self.worker(rank);
         how(&mut worker.end);
@@ -121,9 +121,9 @@ impl Pure {
         worker.finished_at = Some(now);
     }
 
-    fn worker(&mut self, rank: u32) -> &mut PodSeen {
+    fn worker(&mut self, rank: u32) -> &mut ObservedPod {
         let role = self.job.role(RoleKind::Worker).unwrap().name.clone();
-        let is_it = |pod: &&mut PodSeen| pod.role == role && pod.rank.0 == rank && !pod.has_ended();
+        let is_it = |pod: &&mut ObservedPod| pod.role == role && pod.rank.0 == rank && !pod.has_ended();
         self.pods.iter_mut().find(is_it).unwrap_or_else(|| panic!("no worker {rank}"))
     }
 
@@ -132,7 +132,7 @@ impl Pure {
         let mut waited = false;
         for _ in 0..100 {
             let turn = self.look();
-            match (turn.actions.is_empty(), turn.look_again_at) {
+            match (turn.actions.is_empty(), turn.requeue_at) {
                 (true, Some(at)) if !waited => (self.now, waited) = (at, true),
                 (true, _) => return,
                 (false, _) => turn.actions.into_iter().for_each(|action| self.carry_out(action)),
@@ -141,7 +141,7 @@ impl Pure {
         panic!("the controller does not come to rest");
     }
 
-    fn look(&self) -> controller::Turn {
+    fn look(&self) -> controller::Reconciliation {
         let (uid, namespace) = (JobUid::from("u"), "default".parse().unwrap());
         let observed = ObservedJob {
             job: &self.job,
@@ -156,7 +156,7 @@ impl Pure {
             released: &BTreeSet::new(),
             closed: None,
         };
-        controller::plan(&observed, self.now)
+        controller::reconcile(&observed, self.now)
     }
 
     fn carry_out(&mut self, action: Action) {
@@ -165,24 +165,24 @@ impl Pure {
             Action::SetPlanStatus { plan, status } => {
                 self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
             }
-            Action::CreatePod(wish) => {
+            Action::CreatePod(desired) => {
                 self.uids += 1;
-                self.pods.push(PodSeen {
-                    name: wish.name,
+                self.pods.push(ObservedPod {
+                    name: desired.name,
                     uid: format!("pod-{}", self.uids),
-                    role: wish.role,
-                    id: wish.id,
-                    rank: wish.rank,
+                    role: desired.role,
+                    id: desired.id,
+                    rank: desired.rank,
                     phase: PodPhase::Running,
                     deleting: false,
-                    held: None,
-                    end: Observed::default(),
+                    pending: None,
+                    end: ObservedExit::default(),
                     started_at: Some(self.now),
                     finished_at: None,
                 });
             }
             Action::DeletePod { uid, .. } => self.pods.retain(|pod| pod.uid != uid),
-            Action::CreateService(wish) => _ = self.services.insert(wish.name),
+            Action::CreateService(desired) => _ = self.services.insert(desired.name),
             Action::DeleteService { name } => _ = self.services.remove(&name),
             Action::Record(_) => {}
             Action::DeleteJob { .. } => panic!("nobody deletes the job"),

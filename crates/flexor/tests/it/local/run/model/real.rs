@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use flexor_dialects::manifest::{self, Subject, Verdict};
 use flexor_local::cluster::{Cluster, JobKey, Options, PodRecord};
-use flexor_local::home::HomeError;
 use flexor_local::limits::Wanted;
+use flexor_local::state_dir::StateDirError;
 use flexor_model::{IdRule, Job, MigratePod, Plan, PlanOrigin, Resources, RoleChange, RoleKind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -66,16 +66,16 @@ impl Real {
                 fs::write(file, code.to_string()).unwrap();
             }
             Act::Kill(rank) => {
-                let worker = self.worker(*rank).meta.wish.name;
+                let worker = self.worker(*rank).meta.desired.name;
                 let seen = self.place.await_running(&worker);
                 kill(seen.main_id().unwrap(), Signal::SIGKILL).unwrap();
             }
             Act::Lose(rank) => {
-                let (parent, _) = self.worker(*rank).parent.unwrap();
+                let (parent, _) = self.worker(*rank).supervisor.unwrap();
                 kill(Pid::from_raw(parent), Signal::SIGKILL).unwrap();
             }
             Act::Delete(rank) => {
-                let name = self.worker(*rank).meta.wish.name;
+                let name = self.worker(*rank).meta.desired.name;
                 self.cluster.delete_pod_named(&"default".parse().unwrap(), &name).unwrap();
             }
             Act::Scale(workers) => {
@@ -84,7 +84,7 @@ impl Real {
                 self.cluster.apply_plan(plan, serde_json::Value::Null).unwrap();
             }
             Act::Migrate(rank) => {
-                let plan = migration_of(&self.job, self.plans, &self.worker(*rank).meta.wish.name);
+                let plan = migration_of(&self.job, self.plans, &self.worker(*rank).meta.desired.name);
                 self.plans += 1;
                 self.cluster.apply_plan(plan, serde_json::Value::Null).unwrap();
             }
@@ -94,7 +94,10 @@ impl Real {
     fn worker(&self, rank: u32) -> PodRecord {
         let role = &self.job.role(RoleKind::Worker).unwrap().name;
         let is_it = |pod: &&PodRecord| {
-            pod.meta.wish.role == *role && pod.meta.wish.rank.0 == rank && !pod.is_deleting() && pod.parent.is_some()
+            pod.meta.desired.role == *role
+                && pod.meta.desired.rank.0 == rank
+                && !pod.is_deleting()
+                && pod.supervisor.is_some()
         };
         let look = |all: &flexor_local::cluster::Everything<'_>| all.pods.values().find(is_it).cloned();
         self.cluster.look(look).unwrap_or_else(|| panic!("no worker {rank}"))
@@ -120,7 +123,7 @@ impl Real {
         self.stops += 1;
         let nobody = self.place.folder.path().join("nobody");
         // The folder has to be let go before another can have it.
-        let aside = Options { home: flexor_local::home::Home::at(nobody), ..options(&self.place) };
+        let aside = Options { state_dir: flexor_local::state_dir::StateDir::at(nobody), ..options(&self.place) };
         self.cluster = Cluster::open(aside).unwrap();
         (self.cluster, self.driver) = open(&self.runtime, &self.place, usize::MAX);
     }
@@ -131,7 +134,7 @@ impl Real {
             let record = &all.jobs[&key];
             let pods = all.pods.values().map(|pod| {
                 let going = if pod.is_deleting() { " going" } else { "" };
-                (format!("{}{going}", pod.meta.wish.name), pod.phase())
+                (format!("{}{going}", pod.meta.desired.name), pod.phase())
             });
             State::of(&record.status, record.plans.iter().map(|plan| &plan.status), pods)
         })
@@ -147,7 +150,7 @@ impl Drop for Real {
 fn options(place: &Place) -> Options {
     let path = std::env::var("PATH").unwrap_or_default();
     Options {
-        home: place.home(),
+        state_dir: place.state_dir(),
         flexor: bin(),
         pod_word: "pod",
         folder: place.folder.path().to_owned(),
@@ -163,7 +166,7 @@ fn options(place: &Place) -> Options {
 fn open(runtime: &Runtime, place: &Place, acts: usize) -> (Cluster, JoinHandle<std::io::Result<()>>) {
     // A process that is just being started has the folder's lock until it has become another program.
     let cluster = eventually("the folder to be free", || match Cluster::open(options(place)) {
-        Err(HomeError::Taken(_)) => None,
+        Err(StateDirError::Taken(_)) => None,
         opened => Some(opened.unwrap()),
     });
     let driver = {

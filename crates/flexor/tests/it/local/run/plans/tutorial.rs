@@ -53,14 +53,16 @@ impl Background {
             look();
             return;
         }
-        let tell = || format!("{wanted:?}, but is\n{}", self.says(&["explain", AUTO]));
+        let tell = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
         eventually_or_tell(&row.step, look, tell);
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        let _ = super::server(&["local", "down", "--now", "--home", "home"]).current_dir(self.0.folder.path()).output();
+        let _ = super::server(&["local", "down", "--now", "--state-dir", "home"])
+            .current_dir(self.0.folder.path())
+            .output();
     }
 }
 

@@ -10,7 +10,7 @@ use flexor_local::pods::status::{PodPhase, PodStatus};
 use flexor_testbed::skip;
 
 use super::super::super::faults::waiting::{eventually, throughout};
-use super::{end, home, pod};
+use super::{end, pod, state_dir};
 
 #[test]
 fn a_program_goes_on_when_its_log_cannot() {
@@ -40,7 +40,7 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     let mut pod = pod().main("main", "while [ ! -e go ]; do sleep 0.02; done").status_disk("16k").start();
     // Only the parent sees the disk; whoever has it open keeps it.
     let seen = Path::new("/proc").join(pod.parent.id().to_string()).join("root");
-    let status = seen.join(home(&pod.work).status().strip_prefix("/").unwrap());
+    let status = seen.join(state_dir(&pod.work).status().strip_prefix("/").unwrap());
     eventually("the parent's first word", || status.join("the-pod.json").exists().then_some(()));
     let held = File::open(status).unwrap();
     let disk = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::super::super::faults::waiting::eventually;
 use super::super::super::launch::launcher::await_gone;
-use super::{Design, Pod, end, home, how, pod, state};
+use super::{Design, Pod, end, how, pod, state, state_dir};
 
 const LIMIT: u64 = 64 << 20;
 const BOTH: [Wanted; 2] = [Wanted::Best, Wanted::Watched];
@@ -115,7 +115,7 @@ fn a_group_is_removed_by_others_when_the_parent_was_killed() {
     pod.signal(Signal::SIGKILL);
     pod.parent.wait().unwrap();
     assert!(group.memory.exists());
-    limits::forget_pod(&home(&pod.work), super::UID);
+    limits::forget_pod(&state_dir(&pod.work), super::UID);
     assert!(group.folders().all(|folder| !folder.exists()));
 }
 

@@ -37,7 +37,7 @@ impl<'a> Training<'a> {
     }
 
     fn find_master(&self) -> Option<SocketAddr> {
-        let mut describe = server(&["describe", "elasticjob", "quickstart", "--home", "home"]);
+        let mut describe = server(&["describe", "elasticjob", "quickstart", "--state-dir", "home"]);
         let said = describe.current_dir(self.place.folder.path()).output().unwrap();
         let said = String::from_utf8(said.stdout).unwrap();
         said.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
@@ -129,7 +129,7 @@ impl<'a> Training<'a> {
 
 /// How many acts of `--chaos` were done, of those that are told.
 pub fn acts(stdout: &str) -> usize {
-    stdout.lines().filter(|line| line.contains("ChaosAct: ") && !line.contains(": missed, ")).count()
+    stdout.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count()
 }
 
 /// How many records are accounted for, as a master says.

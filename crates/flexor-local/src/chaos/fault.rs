@@ -11,32 +11,32 @@ use crate::cluster::JobKey;
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Act {
+pub struct ScheduledFault {
     /// When, in milliseconds since the start.
     pub at_ms: u64,
     /// What, and to whom.
-    pub deed: Deed,
+    pub fault: Fault,
 }
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub enum Deed {
+pub enum Fault {
     /// SIGKILL to the pod's program.
-    Kill(Seat),
+    Kill(SlotRef),
     /// SIGKILL to the pod's parent: all of it is gone at once, as when a machine is lost.
-    KillParent(Seat),
+    KillSupervisor(SlotRef),
     /// SIGKILL to what stands beside the pod's program.
-    KillSidecar(Seat),
+    KillSidecar(SlotRef),
     /// SIGSTOP to the pod's program and all that it has started, SIGCONT after a while.
     Stop {
         /// Whose.
-        seat: Seat,
+        slot: SlotRef,
         /// How long.
         for_ms: u64,
     },
     /// The pod is deleted, as `flexor delete pod` does it.
-    Delete(Seat),
+    Delete(SlotRef),
     /// The disk of a job's master is full for a while.
     FillDisk {
         /// Whose.
@@ -70,7 +70,7 @@ pub enum Deed {
 /// A place in a job, whoever has it at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Seat {
+pub struct SlotRef {
     /// The job.
     pub job: JobKey,
     /// The role.
@@ -79,67 +79,71 @@ pub struct Seat {
     pub rank: Rank,
 }
 
-impl Act {
+impl ScheduledFault {
     /// When, since the start.
     pub fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
 }
 
-impl Deed {
+impl Fault {
     /// The job that it is done to; none where it is the cluster.
     pub fn job(&self) -> Option<&JobKey> {
         match self {
-            Deed::Kill(seat) | Deed::KillParent(seat) | Deed::KillSidecar(seat) | Deed::Delete(seat) => Some(&seat.job),
-            Deed::Stop { seat, .. } => Some(&seat.job),
-            Deed::FillDisk { job, .. } | Deed::SlowDisk { job, .. } | Deed::JumpClock { job, .. } => Some(job),
-            Deed::FailWrites { .. } => None,
+            Fault::Kill(slot) | Fault::KillSupervisor(slot) | Fault::KillSidecar(slot) | Fault::Delete(slot) => {
+                Some(&slot.job)
+            }
+            Fault::Stop { slot, .. } => Some(&slot.job),
+            Fault::FillDisk { job, .. } | Fault::SlowDisk { job, .. } | Fault::JumpClock { job, .. } => Some(job),
+            Fault::FailWrites { .. } => None,
         }
     }
 
     /// How long it lasts; nothing for what is done at once.
     pub fn lasts(&self) -> Option<Duration> {
         match self {
-            Deed::Kill(_) | Deed::KillParent(_) | Deed::KillSidecar(_) | Deed::Delete(_) | Deed::JumpClock { .. } => {
-                None
-            }
-            Deed::Stop { for_ms, .. }
-            | Deed::FillDisk { for_ms, .. }
-            | Deed::SlowDisk { for_ms, .. }
-            | Deed::FailWrites { for_ms } => Some(Duration::from_millis(*for_ms)),
+            Fault::Kill(_)
+            | Fault::KillSupervisor(_)
+            | Fault::KillSidecar(_)
+            | Fault::Delete(_)
+            | Fault::JumpClock { .. } => None,
+            Fault::Stop { for_ms, .. }
+            | Fault::FillDisk { for_ms, .. }
+            | Fault::SlowDisk { for_ms, .. }
+            | Fault::FailWrites { for_ms } => Some(Duration::from_millis(*for_ms)),
         }
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for ScheduledFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1}s {}", self.at().as_secs_f64(), self.deed)
+        write!(f, "{:.1}s {}", self.at().as_secs_f64(), self.fault)
     }
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
         match self {
-            Deed::Kill(seat) => write!(f, "kill {seat}"),
-            Deed::KillParent(seat) => write!(f, "kill the parent of {seat}"),
-            Deed::KillSidecar(seat) => write!(f, "kill the sidecar of {seat}"),
-            Deed::Stop { seat, for_ms } => write!(f, "stop {seat} for {:.1}s", seconds(*for_ms)),
-            Deed::Delete(seat) => write!(f, "delete {seat}"),
-            Deed::FillDisk { job, for_ms } => write!(f, "fill the disk of {job} for {:.1}s", seconds(*for_ms)),
-            Deed::SlowDisk { job, by_ms, for_ms } => {
+            Fault::Kill(slot) => write!(f, "kill {slot}"),
+            Fault::KillSupervisor(slot) => write!(f, "kill the parent of {slot}"),
+            Fault::KillSidecar(slot) => write!(f, "kill the sidecar of {slot}"),
+            Fault::Stop { slot, for_ms } => write!(f, "stop {slot} for {:.1}s", seconds(*for_ms)),
+            Fault::Delete(slot) => write!(f, "delete {slot}"),
+            Fault::FillDisk { job, for_ms } => write!(f, "fill the disk of {job} for {:.1}s", seconds(*for_ms)),
+            Fault::SlowDisk { job, by_ms, for_ms } => {
                 write!(f, "slow the disk of {job} by {by_ms}ms for {:.1}s", seconds(*for_ms))
             }
-            Deed::JumpClock { job, by_ms } => {
+            Fault::JumpClock { job, by_ms } => {
                 let (seconds, way) = (seconds(by_ms.unsigned_abs()), if *by_ms < 0 { "back" } else { "on" });
                 write!(f, "set the clock of {job} {way} by {seconds:.0}s")
             }
-            Deed::FailWrites { for_ms } => write!(f, "fail all writes of the cluster for {:.1}s", seconds(*for_ms)),
+            Fault::FailWrites { for_ms } => write!(f, "fail all writes of the cluster for {:.1}s", seconds(*for_ms)),
         }
     }
 }
 
-impl fmt::Display for Seat {
+impl fmt::Display for SlotRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} of {}", self.role, self.rank.0, self.job.name)
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_engine::controller::PodPhase;
 use flexor_model::{Reason, RoleKind, RoleName};
 use flexor_wire::master::v1 as wire;
 
 use super::feed::Feed;
 use super::timeline::{Crowd, Moment, WorldSeen};
-use super::{Cluster, JobKey, PodRecord, ServersStanding, Standing, State, now};
+use super::{Cluster, JobKey, PodRecord, PsClusterStatus, State, TrainingStatus, now};
 
 /// Who trains, and what they need for it.
 const WORKERS: [RoleKind; 2] = [RoleKind::Worker, RoleKind::Chief];
@@ -54,67 +54,67 @@ impl Cluster {
         let mut state = self.lock();
         let Some(record) = state.jobs.get_mut(key) else { return };
         match said.kind {
-            Some(wire::proposal::Kind::Standing(said)) => {
-                let before = record.standing.take();
-                let after = record.standing.insert(Standing::after(before.as_ref(), &said, now()));
+            Some(wire::proposal::Kind::Training(said)) => {
+                let before = record.training.take();
+                let after = record.training.insert(TrainingStatus::after(before.as_ref(), &said, now()));
                 let news = news(before.as_ref(), after, &said);
-                news.into_iter().for_each(|because| state.tell(key, None, because));
+                news.into_iter().for_each(|cause| state.tell(key, None, cause));
             }
             Some(wire::proposal::Kind::Closed(said)) if said.run == key.name.as_str() => {
                 let Ok(reason) = said.reason.parse() else { return };
-                record.closed = Some(Because::new(reason, said.detail));
-                self.ring();
+                record.closed = Some(Cause::new(reason, said.detail));
+                self.notify();
             }
             Some(wire::proposal::Kind::Released(said)) => {
                 record.released = said.pods.into_iter().collect();
-                self.ring();
+                self.notify();
             }
             // Of nodes the cluster knows better what became of them.
             Some(wire::proposal::Kind::Closed(_) | wire::proposal::Kind::Verdict(_)) | None => return,
         }
         state.take_note(key);
         drop(state);
-        self.announce();
+        self.publish();
     }
 }
 
 /// What a master's word tells that it had not told before.
-fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> Vec<Because> {
+fn news(before: Option<&TrainingStatus>, after: &TrainingStatus, said: &wire::TrainingStatus) -> Vec<Cause> {
     let mut news = Vec::new();
     if after.program_failures > before.map_or(0, |before| before.program_failures) {
         let detail = format!("the program has failed ({} in all)", after.program_failures);
-        news.push(Because::new(Reason::ProgramFailed, detail));
+        news.push(Cause::new(Reason::ProgramFailed, detail));
     }
-    let nothing = ServersStanding::default();
+    let nothing = PsClusterStatus::default();
     let before = before.and_then(|before| before.servers.as_ref()).unwrap_or(&nothing);
     let Some((after, said)) = after.servers.as_ref().zip(said.servers.as_ref()) else { return news };
     for passed_over in after.passed_over.iter().filter(|one| !before.passed_over.contains(one)) {
         let detail = format!("a checkpoint is passed over: {passed_over}");
-        news.push(Because::new(Reason::CheckpointDamaged, detail));
+        news.push(Cause::new(Reason::CheckpointDamaged, detail));
     }
     if after.went_on_from != before.went_on_from {
-        news.push(Because::new(Reason::CheckpointFound, after.went_on_from.as_str()));
+        news.push(Cause::new(Reason::CheckpointFound, after.went_on_from.as_str()));
     }
     // One that fails again and again is told once.
     if !after.checkpoint_failure.is_empty() && before.checkpoint_failure.is_empty() {
         let failure = after.checkpoint_failure.as_str();
         let detail = failure.strip_prefix("CheckpointFailed: ").unwrap_or(failure);
-        news.push(Because::new(Reason::CheckpointFailed, detail));
+        news.push(Cause::new(Reason::CheckpointFailed, detail));
     }
     let has_copies = after.each.iter().any(|server| server.copies > 0);
     if has_copies && after.redundant && !before.redundant && before.epoch > 0 {
         let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
-        news.push(Because::new(Reason::CopiesRestored, detail));
+        news.push(Cause::new(Reason::CopiesRestored, detail));
     }
     if after.restorations > before.restorations {
-        news.push(Because::new(Reason::PartitionsRestored, said.last_restoration.as_str()));
+        news.push(Cause::new(Reason::PartitionsRestored, said.last_restoration.as_str()));
     }
     news
 }
 
 impl State {
     fn is_master(&self, pod: &PodRecord, key: &JobKey) -> bool {
-        let role = || self.jobs.get(key)?.job.roles.iter().find(|role| role.name == pod.meta.wish.role);
+        let role = || self.jobs.get(key)?.job.roles.iter().find(|role| role.name == pod.meta.desired.role);
         pod.meta.job == *key && role().is_some_and(|role| role.kind == RoleKind::Master)
     }
 
@@ -126,7 +126,7 @@ impl State {
             role.is_some_and(|role| kinds.contains(&role.kind))
         };
         let pods = |kinds: &'static [RoleKind]| {
-            self.pods.values().filter(move |pod| pod.meta.job == *key && has_kind(&pod.meta.wish.role, kinds))
+            self.pods.values().filter(move |pod| pod.meta.job == *key && has_kind(&pod.meta.desired.role, kinds))
         };
         let wanted = |kinds: &'static [RoleKind]| {
             let targets = record.status.targets.iter().filter(|(role, _)| has_kind(role, kinds));
@@ -148,21 +148,21 @@ impl State {
         };
         let workers = crowd(&WORKERS);
         let moment = Moment {
-            world: match &record.standing {
-                Some(Standing { round: Some(_), meeting: false, nodes, .. }) if workers.running > 0 => {
+            world: match &record.training {
+                Some(TrainingStatus { round: Some(_), meeting: false, nodes, .. }) if workers.running > 0 => {
                     WorldSeen::Stands(*nodes)
                 }
-                Some(Standing { round: Some(_), .. }) => WorldSeen::Meeting,
+                Some(TrainingStatus { round: Some(_), .. }) => WorldSeen::Meeting,
                 Some(_) | None => WorldSeen::None,
             },
             workers,
             others: crowd(&OTHERS),
             unowned: record
-                .standing
+                .training
                 .as_ref()
-                .and_then(|standing| standing.servers.as_ref())
+                .and_then(|training| training.servers.as_ref())
                 .is_some_and(|servers| servers.unowned > 0),
-            records: record.standing.as_ref().and_then(|standing| standing.records).map(|records| records.accounted),
+            records: record.training.as_ref().and_then(|training| training.records).map(|records| records.accounted),
             waits_for_room: pods(&WORKERS).any(PodRecord::waits_for_room),
             halted: is_empty(&WORKERS) || is_empty(&SERVERS),
         };
@@ -184,7 +184,7 @@ impl State {
             roles.filter_map(|role| record.status.targets.get(&role.name)).map(|target| target.replicas).sum::<u32>()
         };
         // Nobody need wait for those that cannot come now.
-        let (held, pods) = self.pods_of_kind(key, RoleKind::Worker);
+        let (pending, pods) = self.pods_of_kind(key, RoleKind::Worker);
         let (held_servers, servers) = self.pods_of_kind(key, RoleKind::ParameterServer);
         let (_, chiefs) = self.pods_of_kind(key, RoleKind::Chief);
         let workers = pods.iter().cloned().chain(chiefs).collect();
@@ -192,7 +192,7 @@ impl State {
         let expected_servers = wanted(RoleKind::ParameterServer).saturating_sub(held_servers);
         Some(wire::Observed {
             pods,
-            expected: Some(wanted(RoleKind::Worker).saturating_sub(held)),
+            expected: Some(wanted(RoleKind::Worker).saturating_sub(pending)),
             servers,
             expected_servers: has_servers.then_some(expected_servers),
             workers,
@@ -203,24 +203,25 @@ impl State {
     fn pods_of_kind(&self, key: &JobKey, kind: RoleKind) -> (u32, Vec<wire::Pod>) {
         let is_of_kind = |pod: &&PodRecord| {
             let roles = self.jobs.get(key).into_iter().flat_map(|record| &record.job.roles);
-            pod.meta.job == *key && roles.into_iter().any(|role| role.kind == kind && role.name == pod.meta.wish.role)
+            pod.meta.job == *key
+                && roles.into_iter().any(|role| role.kind == kind && role.name == pod.meta.desired.role)
         };
-        let (mut held, here): (Vec<&PodRecord>, Vec<&PodRecord>) =
+        let (mut pending, here): (Vec<&PodRecord>, Vec<&PodRecord>) =
             self.pods.values().filter(is_of_kind).partition(|pod| pod.is_held_up());
         // One that is to take the place of another is not among those that are expected.
         let status = self.jobs.get(key).map(|record| &record.status);
-        let place = |pod: &PodRecord| (pod.meta.wish.role.clone(), pod.meta.wish.rank, pod.meta.wish.id);
-        held.retain(|pod| !status.is_some_and(|status| status.is_successor(&place(pod))));
+        let place = |pod: &PodRecord| (pod.meta.desired.role.clone(), pod.meta.desired.rank, pod.meta.desired.id);
+        pending.retain(|pod| !status.is_some_and(|status| status.is_successor(&place(pod))));
         let is_leaving = |pod: &PodRecord| status.is_some_and(|status| status.is_leaving(&place(pod)));
         let pod = |pod: &PodRecord| wire::Pod {
-            name: pod.meta.wish.name.clone(),
+            name: pod.meta.desired.name.clone(),
             uid: pod.meta.uid.clone(),
-            role: pod.meta.wish.role.to_string(),
+            role: pod.meta.desired.role.to_string(),
             phase: format!("{:?}", pod.phase()),
             deleting: pod.is_deleting(),
             leaving: is_leaving(pod),
         };
-        (u32::try_from(held.len()).unwrap_or(u32::MAX), here.into_iter().map(pod).collect())
+        (u32::try_from(pending.len()).unwrap_or(u32::MAX), here.into_iter().map(pod).collect())
     }
 }
 
@@ -231,12 +232,12 @@ mod tests {
     #[test]
     fn a_checkpoint_that_is_passed_over_is_told_once() {
         let servers =
-            wire::ServersStanding { passed_over: vec!["'a.flx' is damaged".to_owned()], ..Default::default() };
-        let said = wire::Standing { servers: Some(servers), ..wire::Standing::default() };
-        let first = Standing::after(None, &said, now());
-        let told = [Because::new(Reason::CheckpointDamaged, "a checkpoint is passed over: 'a.flx' is damaged")];
+            wire::PsClusterStatus { passed_over: vec!["'a.flx' is damaged".to_owned()], ..Default::default() };
+        let said = wire::TrainingStatus { servers: Some(servers), ..wire::TrainingStatus::default() };
+        let first = TrainingStatus::after(None, &said, now());
+        let told = [Cause::new(Reason::CheckpointDamaged, "a checkpoint is passed over: 'a.flx' is damaged")];
         assert_eq!(news(None, &first, &said), told);
-        let again = Standing::after(Some(&first), &said, now());
+        let again = TrainingStatus::after(Some(&first), &said, now());
         assert_eq!(news(Some(&first), &again, &said), []);
     }
 }

@@ -1,10 +1,10 @@
-//! `flexor explain`: why a job is where it is, why its roles have the size they have, and what was decided last.
+//! `flexor why`: why a job is where it is, why its roles have the size they have, and what was decided last.
 
 use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::args::ExplainArgs;
+use super::args::WhyArgs;
 use super::events::is_about;
 use super::kinds::ObjectKind;
 use super::pod_state::list;
@@ -16,7 +16,7 @@ use crate::output::{self, on_one_line};
 /// So many of the last decisions are told.
 const LAST: usize = 10;
 
-pub async fn run(client: &Client, args: &ExplainArgs) -> anyhow::Result<Exit> {
+pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
     let namespace = args.place.namespace.as_str();
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
@@ -47,11 +47,11 @@ fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
     let name = cells::text(&job["metadata"]["name"]);
     let phase = cells::text(&status["phase"]);
     let came = age::since(&job["metadata"]["creationTimestamp"], now);
-    let because = match because(status) {
-        Some(because) => format!(": {because}"),
+    let cause = match cause(status) {
+        Some(cause) => format!(": {cause}"),
         None => ": none of its workers has run yet".to_owned(),
     };
-    format!("{}/{name} came {came} ago and is {phase}{because}\n", kind.full_name())
+    format!("{}/{name} came {came} ago and is {phase}{cause}\n", kind.full_name())
 }
 
 /// Why nothing is trained though nothing is wrong: nobody is wanted who would, or no server that workers wait for.
@@ -92,7 +92,7 @@ pub fn sizes(job: &Value) -> String {
             cells::text(&counts["replicaStatuses"][role.as_str()]["active"]),
             allowed(target),
             cells::text(&target["setBy"]),
-            because(target).unwrap_or_default(),
+            cause(target).unwrap_or_default(),
         ]
     };
     let targets = status["targets"].as_object().into_iter().flatten();
@@ -112,26 +112,26 @@ pub fn allowed(target: &Value) -> String {
 /// The places that were filled more than once, wait, or have come to their end: a line each.
 pub fn places(job: &Value, now: Timestamp) -> String {
     let mut lines = String::new();
-    for (role, seats) in job["status"]["seats"].as_object().into_iter().flatten() {
-        for seat in list(seats) {
-            let relaunches = seat["relaunches"].as_u64().unwrap_or(0);
+    for (role, slots) in job["status"]["slots"].as_object().into_iter().flatten() {
+        for slot in list(slots) {
+            let relaunches = slot["relaunches"].as_u64().unwrap_or(0);
             let mut said = Vec::new();
             if relaunches > 0 {
                 let times = if relaunches == 1 { "once".to_owned() } else { format!("{relaunches} times") };
                 said.push(format!("was filled again {times}"));
             }
-            if let Some(at) = seat["notBefore"].as_str().and_then(|at| at.parse::<Timestamp>().ok())
+            if let Some(at) = slot["notBefore"].as_str().and_then(|at| at.parse::<Timestamp>().ok())
                 && at > now
             {
                 said.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
             }
-            match (seat["succeeded"].as_bool(), because(seat)) {
+            match (slot["succeeded"].as_bool(), cause(slot)) {
                 (Some(true), _) => said.push("has done its work".to_owned()),
-                (Some(false), Some(because)) => said.push(format!("is given up: {because}")),
+                (Some(false), Some(cause)) => said.push(format!("is given up: {cause}")),
                 (Some(false), None) | (None, _) => {}
             }
             if !said.is_empty() {
-                lines.push_str(&format!("{role} {}: {}\n", seat["rank"], said.join(", ")));
+                lines.push_str(&format!("{role} {}: {}\n", slot["rank"], said.join(", ")));
             }
         }
     }
@@ -140,9 +140,9 @@ pub fn places(job: &Value, now: Timestamp) -> String {
 
 fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {
     let line = |plan: &Value| {
-        let because = because(&plan["status"]).map(|because| format!(": {because}")).unwrap_or_default();
+        let cause = cause(&plan["status"]).map(|cause| format!(": {cause}")).unwrap_or_default();
         let (name, phase) = (cells::text(&plan["metadata"]["name"]), cells::text(&plan["status"]["phase"]));
-        format!("  {name} is {phase}{because}\n")
+        format!("  {name} is {phase}{cause}\n")
     };
     titled("Plans that are not done", &plans.map(line).collect::<String>())
 }
@@ -186,7 +186,7 @@ fn indented(lines: &str) -> String {
 }
 
 /// Why something is so, where that is known.
-pub fn because(of: &Value) -> Option<String> {
+pub fn cause(of: &Value) -> Option<String> {
     let reason = of["reason"].as_str()?;
     Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))
 }

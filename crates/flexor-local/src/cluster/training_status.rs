@@ -13,7 +13,7 @@ use serde::Serialize;
 pub use self::evaluations::Evaluations;
 pub use self::learning::{Learning, Scores};
 use self::pace::{Over, Pace};
-pub use self::servers::{ServerStanding, ServersStanding, Updates};
+pub use self::servers::{PsClusterStatus, PsServerStatus, Updates};
 
 /// What the paces of a job are taken over.
 const PACE_OVER: Over = Over { next: Duration::from_millis(500), most: Duration::from_secs(2) };
@@ -21,7 +21,7 @@ const PACE_OVER: Over = Over { next: Duration::from_millis(500), most: Duration:
 /// How training stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct TrainingStatus {
     /// The round of the world, if there is one.
     pub round: Option<u64>,
     /// How many nodes are in it.
@@ -46,7 +46,7 @@ pub struct Standing {
     pub evaluations: Option<Evaluations>,
     /// The parameter servers, where there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub servers: Option<ServersStanding>,
+    pub servers: Option<PsClusterStatus>,
     /// What the paces are taken from.
     #[serde(skip)]
     step_pace: Option<Pace>,
@@ -76,9 +76,9 @@ pub struct Records {
     pub total: u64,
 }
 
-impl Standing {
+impl TrainingStatus {
     /// What a master says now, after what it said before.
-    pub(super) fn after(before: Option<&Standing>, said: &wire::Standing, now: Duration) -> Self {
+    pub(super) fn after(before: Option<&TrainingStatus>, said: &wire::TrainingStatus, now: Duration) -> Self {
         let records = said.records.map(|records| Records {
             expected: records.expected,
             accounted: records.accounted,
@@ -105,7 +105,7 @@ impl Standing {
             program_failures: said.program_failures,
             learning: Learning::after(before.learning, said.learning),
             evaluations: Evaluations::after(before.evaluations.take(), said.evaluations.clone()),
-            servers: ServersStanding::after(before.servers.take(), said.servers.as_ref(), now),
+            servers: PsClusterStatus::after(before.servers.take(), said.servers.as_ref(), now),
             step_pace,
             records_pace,
         }
@@ -128,43 +128,43 @@ impl Standing {
 mod tests {
     use super::*;
 
-    fn said(step: f64, accounted: u64) -> wire::Standing {
+    fn said(step: f64, accounted: u64) -> wire::TrainingStatus {
         let records = wire::Records { expected: 1000, accounted, ..wire::Records::default() };
         let (round, records) = (Some(1), Some(records));
-        wire::Standing { round, nodes: 2, step: Some(step), records, ..wire::Standing::default() }
+        wire::TrainingStatus { round, nodes: 2, step: Some(step), records, ..wire::TrainingStatus::default() }
     }
 
     #[test]
     fn the_pace_is_what_lies_between_two_words() {
-        let first = Standing::after(None, &said(10.0, 0), Duration::from_secs(10));
+        let first = TrainingStatus::after(None, &said(10.0, 0), Duration::from_secs(10));
         assert_eq!((first.steps_per_second, first.records_per_second), (None, None));
-        let soon = Standing::after(Some(&first), &said(11.0, 5), Duration::from_millis(10_400));
+        let soon = TrainingStatus::after(Some(&first), &said(11.0, 5), Duration::from_millis(10_400));
         assert_eq!((soon.step, soon.steps_per_second), (Some(11.0), None));
-        let later = Standing::after(Some(&soon), &said(30.0, 100), Duration::from_secs(14));
+        let later = TrainingStatus::after(Some(&soon), &said(30.0, 100), Duration::from_secs(14));
         assert_eq!((later.steps_per_second, later.records_per_second), (Some(5.0), Some(25.0)));
     }
 
     #[test]
     fn a_program_that_tells_of_itself_only_now_and_then_does_not_stand_still_between() {
-        let mut standing = Standing::after(None, &said(0.0, 0), Duration::ZERO);
+        let mut training = TrainingStatus::after(None, &said(0.0, 0), Duration::ZERO);
         for second in 1_u32..30 {
             let told = f64::from(second / 5 * 50);
-            standing = Standing::after(Some(&standing), &said(told, 0), Duration::from_secs(second.into()));
-            assert!(second < 5 || standing.steps_per_second == Some(10.0), "{second}: {standing:?}");
+            training = TrainingStatus::after(Some(&training), &said(told, 0), Duration::from_secs(second.into()));
+            assert!(second < 5 || training.steps_per_second == Some(10.0), "{second}: {training:?}");
         }
-        let still = Standing::after(Some(&standing), &said(250.0, 0), Duration::from_secs(60));
+        let still = TrainingStatus::after(Some(&training), &said(250.0, 0), Duration::from_secs(60));
         assert_eq!(still.steps_per_second, Some(0.0));
     }
 
     #[test]
     fn a_job_of_which_nothing_is_heard_stands_still() {
-        let mut standing = Standing::after(None, &said(0.0, 0), Duration::ZERO);
+        let mut training = TrainingStatus::after(None, &said(0.0, 0), Duration::ZERO);
         for second in 1_u32..5 {
             let word = said(f64::from(second), u64::from(second) * 100);
-            standing = Standing::after(Some(&standing), &word, Duration::from_secs(second.into()));
+            training = TrainingStatus::after(Some(&training), &word, Duration::from_secs(second.into()));
         }
         let paces = |seconds| {
-            let later = standing.as_of(Duration::from_secs(seconds));
+            let later = training.as_of(Duration::from_secs(seconds));
             (later.steps_per_second, later.records_per_second)
         };
         assert_eq!(paces(5), (Some(1.0), Some(100.0)));
@@ -173,10 +173,10 @@ mod tests {
 
     #[test]
     fn a_rewound_job_has_no_pace_until_it_goes_on() {
-        let first = Standing::after(None, &said(10.0, 50), Duration::from_secs(10));
-        let rewound = Standing::after(Some(&first), &said(2.0, 10), Duration::from_secs(13));
+        let first = TrainingStatus::after(None, &said(10.0, 50), Duration::from_secs(10));
+        let rewound = TrainingStatus::after(Some(&first), &said(2.0, 10), Duration::from_secs(13));
         assert_eq!((rewound.steps_per_second, rewound.records_per_second), (None, None));
-        let on = Standing::after(Some(&rewound), &said(8.0, 40), Duration::from_secs(16));
+        let on = TrainingStatus::after(Some(&rewound), &said(8.0, 40), Duration::from_secs(16));
         assert_eq!((on.steps_per_second, on.records_per_second), (Some(2.0), Some(10.0)));
     }
 }

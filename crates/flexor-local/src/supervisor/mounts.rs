@@ -128,27 +128,30 @@ mod tests {
 
     #[test]
     fn a_path_of_the_machine_is_checked_and_some_are_made() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = PodFolder::new(home.path(), home.path(), "u");
-        let made = |is: HostPathType, name: &str| prepare(&[plan(host(&home.path().join(name), is), None)], &folder);
+        let state_dir = tempfile::tempdir().unwrap();
+        let folder = PodFolder::new(state_dir.path(), state_dir.path(), "u");
+        let made =
+            |is: HostPathType, name: &str| prepare(&[plan(host(&state_dir.path().join(name), is), None)], &folder);
         let told = |is, name| made(is, name).unwrap_err().to_string();
         assert!(told(HostPathType::Any, "none").contains("write type: DirectoryOrCreate"));
         assert!(told(HostPathType::File, "none").contains("write type: FileOrCreate"));
         made(HostPathType::DirectoryOrCreate, "d/e").unwrap();
         made(HostPathType::FileOrCreate, "f").unwrap();
-        assert!(home.path().join("d/e").is_dir() && home.path().join("f").is_file());
+        assert!(state_dir.path().join("d/e").is_dir() && state_dir.path().join("f").is_file());
         assert!(told(HostPathType::Directory, "f").contains("is not a folder"));
         assert!(told(HostPathType::Socket, "f").contains("is not a socket"));
-        let itself =
-            MountPlan { at: home.path().join("f"), ..plan(host(&home.path().join("f"), HostPathType::File), None) };
+        let itself = MountPlan {
+            at: state_dir.path().join("f"),
+            ..plan(host(&state_dir.path().join("f"), HostPathType::File), None)
+        };
         assert_eq!(prepare(std::slice::from_ref(&itself), &folder).unwrap(), []);
         assert_eq!(prepare(&[MountPlan { read_only: true, ..itself }], &folder).unwrap().len(), 1);
     }
 
     #[test]
     fn files_are_written_once_with_their_modes() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = PodFolder::new(home.path(), home.path(), "u");
+        let state_dir = tempfile::tempdir().unwrap();
+        let folder = PodFolder::new(state_dir.path(), state_dir.path(), "u");
         let file = FilePlan { path: "a/b".into(), mode: 0o400, content: BASE64_STANDARD.encode("secret") };
         let volume = VolumePlan::Files { volume: "v".to_owned(), files: vec![file] };
         for _ in 0..2 {

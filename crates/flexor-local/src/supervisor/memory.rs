@@ -29,21 +29,21 @@ pub(super) enum Keeping {
     /// The kernel, which had killed so many before this life of it.
     Kernel { limit: u64, group: Group, kills: u64 },
     /// We, for want of a group.
-    Us { limit: u64, because: String },
+    Us { limit: u64, cause: String },
 }
 
 impl Keeping {
     /// Begins to keep a container within so many bytes, if there is a limit.
     pub(super) fn begin(limit: Option<u64>, limits: &MemoryLimits, pod: &str, container: &str) -> Self {
         let Some(limit) = limit else { return Keeping::Nothing };
-        let because = match limits {
+        let cause = match limits {
             MemoryLimits::Groups(groups) => match groups.make(pod, container, limit) {
                 Ok(group) => return Keeping::Kernel { limit, kills: group.kills(), group },
                 Err(error) => format!("its cgroup cannot be made: {error}"),
             },
-            MemoryLimits::Watched(because) => because.clone(),
+            MemoryLimits::Watched(cause) => cause.clone(),
         };
-        Keeping::Us { limit, because }
+        Keeping::Us { limit, cause }
     }
 
     /// The folders of the groups that its program is to be in.
@@ -89,7 +89,7 @@ impl Keeping {
         let (to, by) = match self {
             Keeping::Nothing => return None,
             Keeping::Kernel { limit, group, .. } => (*limit, Limiter::Group(group.clone())),
-            Keeping::Us { limit, because } => (*limit, Limiter::Watched(because.clone())),
+            Keeping::Us { limit, cause } => (*limit, Limiter::Watched(cause.clone())),
         };
         Some(Limited { to, by })
     }

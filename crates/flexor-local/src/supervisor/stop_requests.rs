@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Why a pod ends before its containers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum Wish {
+pub(super) enum StopRequest {
     /// Somebody wants it to end, in its own time.
     #[error("somebody told it to end")]
     End,
@@ -19,23 +19,23 @@ pub(super) enum Wish {
     EndAtOnce,
 }
 
-impl Wish {
+impl StopRequest {
     /// The word for it in the pod's status, one that means that nothing is wrong with the program.
     pub(super) fn reason(self) -> &'static str {
         match self {
-            Wish::End => "Terminated",
-            Wish::EndAtOnce => "NodeShutdown",
+            StopRequest::End => "Terminated",
+            StopRequest::EndAtOnce => "NodeShutdown",
         }
     }
 }
 
 /// What is heard.
-pub(super) struct Wishes {
+pub(super) struct StopRequests {
     term: Signal,
     owner: Option<pipe::Receiver>,
 }
 
-impl Wishes {
+impl StopRequests {
     /// From here on SIGTERM does not end this process but is a wish.
     pub(super) fn hear(owner: Option<OwnedFd>) -> io::Result<Self> {
         let term = signal(SignalKind::terminate())?;
@@ -43,17 +43,17 @@ impl Wishes {
     }
 
     /// The next wish.
-    pub(super) async fn next(&mut self) -> Wish {
+    pub(super) async fn next(&mut self) -> StopRequest {
         tokio::select! {
-            _ = self.term.recv() => Wish::End,
-            () = gone(&mut self.owner) => Wish::EndAtOnce,
+            _ = self.term.recv() => StopRequest::End,
+            () = gone(&mut self.owner) => StopRequest::EndAtOnce,
         }
     }
 
     /// Waits until there is no more time for an end that has begun: told twice, or nobody is there any more.
     pub(super) async fn hurry(&mut self, told_before: bool) {
-        let wish = self.next().await;
-        if wish == Wish::End && !told_before {
+        let desired = self.next().await;
+        if desired == StopRequest::End && !told_before {
             self.next().await;
         }
     }

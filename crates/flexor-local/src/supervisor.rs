@@ -8,7 +8,7 @@ mod containers;
 mod last_words;
 mod memory;
 mod mounts;
-mod wishes;
+mod stop_requests;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use tokio::time::{Duration, Instant};
 
 use self::containers::Containers;
-use self::wishes::{Wish, Wishes};
+use self::stop_requests::{StopRequest, StopRequests};
 use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{PodPlan, RestartPolicy};
@@ -28,7 +28,7 @@ use crate::pods::status::{PodPhase, PodStatus};
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a parent is started.
-pub struct ParentOptions {
+pub struct SupervisorOptions {
     /// The pod.
     pub folder: PodFolder,
     /// How programs are started.
@@ -47,50 +47,50 @@ pub struct ParentOptions {
 /// # Errors
 ///
 /// It cannot be read, or nothing can be written down.
-pub async fn run(options: ParentOptions) -> io::Result<()> {
-    let ParentOptions { folder, shim, sockets, owner, limits } = options;
+pub async fn run(options: SupervisorOptions) -> io::Result<()> {
+    let SupervisorOptions { folder, shim, sockets, owner, limits } = options;
     let plan = folder.plan()?;
     let processes = Processes::new(shim)?;
-    let mut wishes = Wishes::hear(owner)?;
+    let mut stop_requests = StopRequests::hear(owner)?;
     let containers = Containers::new(&plan, &folder, processes, sockets, limits);
-    let mut parent = Parent { containers, plan, folder, is_behind: false };
-    parent.write(PodPhase::Pending, None)?;
+    let mut supervisor = Supervisor { containers, plan, folder, is_behind: false };
+    supervisor.write(PodPhase::Pending, None)?;
     let lived = tokio::select! {
-        phase = parent.live() => match phase {
+        phase = supervisor.live() => match phase {
             Ok(phase) => Ok(phase),
             Err(error) => {
-                parent.containers.kill_all().await;
+                supervisor.containers.kill_all().await;
                 return Err(error);
             }
         },
-        wish = wishes.next() => Err(wish),
+        desired = stop_requests.next() => Err(desired),
     };
     let grace = match lived {
-        Ok(_) | Err(Wish::End) => parent.plan.grace,
-        Err(Wish::EndAtOnce) => Duration::ZERO,
+        Ok(_) | Err(StopRequest::End) => supervisor.plan.grace,
+        Err(StopRequest::EndAtOnce) => Duration::ZERO,
     };
     tokio::select! {
-        () = parent.containers.end_in_order(grace) => {}
-        () = wishes.hurry(lived.is_err()) => {}
+        () = supervisor.containers.end_in_order(grace) => {}
+        () = stop_requests.hurry(lived.is_err()) => {}
     }
     // Whatever else is left: all of those that were not to be waited for, and daemons that nobody can be blamed for.
-    parent.containers.kill_all().await;
-    let (phase, because) = match lived {
+    supervisor.containers.kill_all().await;
+    let (phase, cause) = match lived {
         Ok(phase) => (phase, None),
-        Err(wish) => (PodPhase::Failed, Some(wish)),
+        Err(desired) => (PodPhase::Failed, Some(desired)),
     };
-    parent.write(phase, because)?;
+    supervisor.write(phase, cause)?;
     // Nobody else can tell how it ended. Whoever does not want to know any more says so once more.
-    while parent.is_behind {
+    while supervisor.is_behind {
         tokio::select! {
-            () = tokio::time::sleep(WRITE_AGAIN) => parent.write(phase, because)?,
-            _ = wishes.next() => break,
+            () = tokio::time::sleep(WRITE_AGAIN) => supervisor.write(phase, cause)?,
+            _ = stop_requests.next() => break,
         }
     }
     Ok(())
 }
 
-struct Parent {
+struct Supervisor {
     plan: PodPlan,
     folder: PodFolder,
     containers: Containers,
@@ -98,7 +98,7 @@ struct Parent {
     is_behind: bool,
 }
 
-impl Parent {
+impl Supervisor {
     /// Runs everything until all containers have ended for good. How the pod ended.
     async fn live(&mut self) -> io::Result<PodPhase> {
         for init in 0..self.plan.init.len() {
@@ -157,13 +157,13 @@ impl Parent {
     }
 
     /// Writes down how it stands. On a full disk that is done later, and the pod goes on.
-    fn write(&mut self, phase: PodPhase, because: Option<Wish>) -> io::Result<()> {
+    fn write(&mut self, phase: PodPhase, cause: Option<StopRequest>) -> io::Result<()> {
         let status = PodStatus {
             uid: self.plan.uid.clone(),
-            parent: crate::proc::own(),
+            supervisor: crate::proc::own(),
             phase,
-            reason: because.map(|wish| wish.reason().to_owned()),
-            message: because.map(|wish| wish.to_string()),
+            reason: cause.map(|desired| desired.reason().to_owned()),
+            message: cause.map(|desired| desired.to_string()),
             containers: self.containers.statuses(),
         };
         match self.folder.set_status(&status) {

@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 /// A reason with what it means in this case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Because {
+pub struct Cause {
     /// The stable word.
     pub reason: Reason,
     /// One sentence about this case.
-    pub detail: String,
+    pub message: String,
 }
 
-impl Because {
+impl Cause {
     /// A reason and a sentence about this case.
-    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
-        Self { reason, detail: detail.into() }
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason, self.detail)
+        write!(f, "{}: {}", self.reason, self.message)
     }
 }

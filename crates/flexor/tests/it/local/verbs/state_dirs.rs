@@ -23,29 +23,29 @@ fn two_clusters_side_by_side_know_nothing_of_each_other() {
 fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let mode = |path: std::path::PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(laptop.home()), mode(laptop.home().join("socket"))), (0o700, 0o600));
-    let (home, socket) = (laptop.home(), laptop.home().join("socket"));
+    assert_eq!((mode(laptop.state_dir()), mode(laptop.state_dir().join("socket"))), (0o700, 0o600));
+    let (state_dir, socket) = (laptop.state_dir(), laptop.state_dir().join("socket"));
     laptop.folder.let_go();
     let Laptop { run, folder } = laptop;
     run.wait_for(0);
-    assert!(!socket.exists(), "{}", home.display());
+    assert!(!socket.exists(), "{}", state_dir.display());
     drop(folder);
 }
 
 #[test]
 fn where_no_cluster_runs_the_next_step_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join("none");
-    let hint = |home: &std::path::Path| {
-        let home = home.display();
+    let state_dir = folder.path().join("none");
+    let hint = |state_dir: &std::path::Path| {
+        let state_dir = state_dir.display();
         format!(
-            "error: no laptop cluster runs in {home}; start one with `flexor local up` or `flexor run FILE`, or name its \
-             folder with --home\n"
+            "error: no laptop cluster runs in {state_dir}; start one with `flexor local up` or `flexor run FILE`, or name its \
+             folder with --state-dir\n"
         )
     };
     for words in [&["get", "pods"][..], &["describe", "pods"], &["logs", "x"], &["events"], &["top"], &["kill", "x"]] {
-        let ran = run(&[words, &["--home", home.to_str().unwrap()]].concat());
-        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr), (3, "", hint(&home)), "{words:?}");
+        let ran = run(&[words, &["--state-dir", state_dir.to_str().unwrap()]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr), (3, "", hint(&state_dir)), "{words:?}");
     }
     // One that was killed has left its socket behind.
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
@@ -54,11 +54,11 @@ fn where_no_cluster_runs_the_next_step_is_told() {
     laptop.run.signal(Signal::SIGKILL);
     let said = watch.wait_for(3).stderr;
     assert!(said.starts_with("error: the laptop cluster does not answer any more: "), "{said}");
-    let socket = laptop.home().join("socket");
+    let socket = laptop.state_dir().join("socket");
     let hint = format!(
         "error: no laptop cluster runs in {}, but one that was killed has left torch-mnist; `flexor run --resume` or \
          `flexor local up` goes on with them, `flexor local down` ends them\n",
-        laptop.home().display()
+        laptop.state_dir().display()
     );
     eventually("a cluster that is not there", || {
         let ran = laptop.flexor(&["get", "pods"]);

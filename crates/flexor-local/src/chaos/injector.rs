@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use flexor_engine::Because;
+use flexor_engine::Cause;
 use flexor_model::Reason;
 use tokio::time::Instant;
 
-use super::act::{Act, Deed, Seat};
+use super::fault::{Fault, ScheduledFault, SlotRef};
 use super::master_faults::{Harm, MasterFaults};
 use super::process::Stopped;
 use super::script::Script;
@@ -23,10 +23,10 @@ use crate::pods::status::ContainerState;
 use crate::proc::PodProcess;
 
 /// Does the acts of a script.
-pub struct Hand {
+pub struct Injector {
     cluster: Cluster,
     begun: Instant,
-    acts: VecDeque<Act>,
+    faults: VecDeque<ScheduledFault>,
     /// What is to be undone, and when.
     lasting: Vec<(Instant, Lasting)>,
     /// What holds for the master of each job.
@@ -62,7 +62,7 @@ enum Lasting {
     /// Goes on when dropped.
     Stopped {
         /// Whose.
-        seat: Seat,
+        slot: SlotRef,
         _processes: Stopped,
     },
     FullDisk(JobKey),
@@ -73,15 +73,15 @@ enum Lasting {
 /// What became of an act: whom it hit and how, or why nobody.
 type Done = Result<String, String>;
 
-impl Hand {
+impl Injector {
     /// A hand whose time begins here.
     #[must_use]
     pub fn new(cluster: Cluster, script: &Script) -> Self {
-        let acts = script.acts().iter().cloned().collect();
+        let faults = script.faults().iter().cloned().collect();
         Self {
             cluster,
             begun: Instant::now(),
-            acts,
+            faults,
             lasting: Vec::new(),
             harm: BTreeMap::new(),
             spares_servers: script.spares_servers(),
@@ -99,111 +99,113 @@ impl Hand {
     /// Does all acts. Giving up this wait undoes what is to be undone.
     pub async fn run(mut self) {
         loop {
-            let act = self.acts.front().map(|act| self.begun + act.at());
+            let fault = self.faults.front().map(|fault| self.begun + fault.at());
             let over = self.lasting.iter().map(|(until, _)| *until).min();
-            let Some(next) = [act, over].into_iter().flatten().min() else { return };
+            let Some(next) = [fault, over].into_iter().flatten().min() else { return };
             tokio::time::sleep_until(next).await;
             self.undo_what_is_over(next);
-            while let Some(act) = self.acts.pop_front_if(|act| self.begun + act.at() <= next) {
-                self.act(&act);
+            while let Some(fault) = self.faults.pop_front_if(|fault| self.begun + fault.at() <= next) {
+                self.fault(&fault);
             }
         }
     }
 
-    fn act(&mut self, act: &Act) {
-        let deed = &act.deed;
-        let (pod, done) = match deed {
-            Deed::Kill(seat)
-            | Deed::KillParent(seat)
-            | Deed::KillSidecar(seat)
-            | Deed::Delete(seat)
-            | Deed::Stop { seat, .. } => match self.cluster.pod_in(seat) {
+    fn fault(&mut self, fault: &ScheduledFault) {
+        let fault = &fault.fault;
+        let (pod, done) = match fault {
+            Fault::Kill(slot)
+            | Fault::KillSupervisor(slot)
+            | Fault::KillSidecar(slot)
+            | Fault::Delete(slot)
+            | Fault::Stop { slot, .. } => match self.cluster.pod_in(slot) {
                 Some(pod) => {
-                    let done = self.ask_for(seat).and_then(|()| self.act_on(&pod, deed));
-                    if done.is_ok() && !matches!(deed, Deed::Stop { .. }) {
-                        let gone = Gone { server: pod.meta.wish.name.clone(), at_ms: unix_ms() };
-                        self.gone.entry(seat.job.clone()).or_default().push(gone);
+                    let done = self.ask_for(slot).and_then(|()| self.act_on(&pod, fault));
+                    if done.is_ok() && !matches!(fault, Fault::Stop { .. }) {
+                        let gone = Gone { server: pod.meta.desired.name.clone(), at_ms: unix_ms() };
+                        self.gone.entry(slot.job.clone()).or_default().push(gone);
                     }
-                    (Some(pod.meta.wish.name.clone()), done)
+                    (Some(pod.meta.desired.name.clone()), done)
                 }
                 None => (None, Err("there is no such pod at the moment".to_owned())),
             },
-            Deed::FillDisk { job, .. } | Deed::SlowDisk { job, .. } | Deed::JumpClock { job, .. } => {
-                (None, self.harm(job, deed))
+            Fault::FillDisk { job, .. } | Fault::SlowDisk { job, .. } | Fault::JumpClock { job, .. } => {
+                (None, self.harm(job, fault))
             }
-            Deed::FailWrites { .. } => {
-                let begun = self.cluster.home().write_faults().begin();
-                self.until_over(deed, Lasting::FailingWrites);
+            Fault::FailWrites { .. } => {
+                let begun = self.cluster.state_dir().write_faults().begin();
+                self.until_over(fault, Lasting::FailingWrites);
                 (None, begun.map(|()| "for its pods as well".to_owned()).map_err(|error| error.to_string()))
             }
         };
         let count = if done.is_ok() { &self.tally.done } else { &self.tally.missed };
         count.fetch_add(1, Ordering::Relaxed);
         let detail = match done {
-            Ok(how) => format!("{deed}: {how}"),
-            Err(why) => format!("{deed}: missed, {why}"),
+            Ok(how) => format!("{fault}: {how}"),
+            Err(why) => format!("{fault}: missed, {why}"),
         };
-        self.cluster.tell_of_act(deed.job(), pod, Because::new(Reason::ChaosAct, detail));
+        self.cluster.record_fault(fault.job(), pod, Cause::new(Reason::FaultInjected, detail));
     }
 
     /// Whether whoever has a place may be harmed now.
-    fn ask_for(&self, seat: &Seat) -> Result<(), String> {
-        if !self.spares_servers || !self.cluster.is_kept_twice(seat) {
+    fn ask_for(&self, slot: &SlotRef) -> Result<(), String> {
+        if !self.spares_servers || !self.cluster.is_kept_twice(slot) {
             return Ok(());
         }
-        let is_of_servers = |other: &Seat| other.job == seat.job && other.role == seat.role;
+        let is_of_servers = |other: &SlotRef| other.job == slot.job && other.role == slot.role;
         let is_stopped =
-            |(_, lasting): &(Instant, Lasting)| matches!(lasting, Lasting::Stopped { seat, .. } if is_of_servers(seat));
+            |(_, lasting): &(Instant, Lasting)| matches!(lasting, Lasting::Stopped { slot, .. } if is_of_servers(slot));
         if self.lasting.iter().any(is_stopped) {
             return Err("a server is stopped at the moment".to_owned());
         }
-        let gone = self.gone.get(&seat.job).map(Vec::as_slice).unwrap_or_default();
-        can_spare(self.cluster.servers_of(&seat.job).as_ref(), gone)
+        let gone = self.gone.get(&slot.job).map(Vec::as_slice).unwrap_or_default();
+        can_spare(self.cluster.servers_of(&slot.job).as_ref(), gone)
     }
 
     /// Does something to a pod.
-    fn act_on(&mut self, pod: &PodRecord, deed: &Deed) -> Done {
-        match deed {
-            Deed::Kill(_) => kill(program_of(pod, &pod.meta.main)?),
-            Deed::KillSidecar(_) => kill(program_of(pod, sidecar_of(pod)?)?),
-            Deed::KillParent(_) => kill(pod.parent.and_then(PodProcess::parent).ok_or("its parent has ended")?),
-            Deed::Delete(seat) => self.delete(pod, seat),
-            Deed::Stop { seat, .. } => {
+    fn act_on(&mut self, pod: &PodRecord, fault: &Fault) -> Done {
+        match fault {
+            Fault::Kill(_) => kill(program_of(pod, &pod.meta.main)?),
+            Fault::KillSidecar(_) => kill(program_of(pod, sidecar_of(pod)?)?),
+            Fault::KillSupervisor(_) => {
+                kill(pod.supervisor.and_then(PodProcess::supervisor).ok_or("its parent has ended")?)
+            }
+            Fault::Delete(slot) => self.delete(pod, slot),
+            Fault::Stop { slot, .. } => {
                 let stopped = Stopped::stop(program_of(pod, &pod.meta.main)?).ok_or("its program has just ended")?;
                 let how = format!("{} processes", stopped.count());
-                self.until_over(deed, Lasting::Stopped { seat: seat.clone(), _processes: stopped });
+                self.until_over(fault, Lasting::Stopped { slot: slot.clone(), _processes: stopped });
                 Ok(how)
             }
-            Deed::FillDisk { .. } | Deed::SlowDisk { .. } | Deed::JumpClock { .. } | Deed::FailWrites { .. } => {
+            Fault::FillDisk { .. } | Fault::SlowDisk { .. } | Fault::JumpClock { .. } | Fault::FailWrites { .. } => {
                 Err("it is not about a pod".to_owned())
             }
         }
     }
 
-    fn delete(&self, pod: &PodRecord, seat: &Seat) -> Done {
-        let deleted = self.cluster.delete_pod_named(&seat.job.namespace, &pod.meta.wish.name);
+    fn delete(&self, pod: &PodRecord, slot: &SlotRef) -> Done {
+        let deleted = self.cluster.delete_pod_named(&slot.job.namespace, &pod.meta.desired.name);
         deleted.map(|_| "it is told to end".to_owned()).map_err(|error| error.to_string())
     }
 
     /// Does something to a master's disk or clock.
-    fn harm(&mut self, job: &JobKey, deed: &Deed) -> Done {
+    fn harm(&mut self, job: &JobKey, fault: &Fault) -> Done {
         let harm = self.harm.entry(job.clone()).or_default();
-        match deed {
-            Deed::FillDisk { .. } => {
+        match fault {
+            Fault::FillDisk { .. } => {
                 harm.fill();
-                self.until_over(deed, Lasting::FullDisk(job.clone()));
+                self.until_over(fault, Lasting::FullDisk(job.clone()));
             }
-            Deed::SlowDisk { by_ms, .. } => {
+            Fault::SlowDisk { by_ms, .. } => {
                 harm.slow(*by_ms);
-                self.until_over(deed, Lasting::SlowDisk(job.clone(), *by_ms));
+                self.until_over(fault, Lasting::SlowDisk(job.clone(), *by_ms));
             }
-            Deed::JumpClock { by_ms, .. } => harm.jump(*by_ms),
-            Deed::Kill(_)
-            | Deed::KillParent(_)
-            | Deed::KillSidecar(_)
-            | Deed::Stop { .. }
-            | Deed::Delete(_)
-            | Deed::FailWrites { .. } => return Err("it is not about a master".to_owned()),
+            Fault::JumpClock { by_ms, .. } => harm.jump(*by_ms),
+            Fault::Kill(_)
+            | Fault::KillSupervisor(_)
+            | Fault::KillSidecar(_)
+            | Fault::Stop { .. }
+            | Fault::Delete(_)
+            | Fault::FailWrites { .. } => return Err("it is not about a master".to_owned()),
         }
         self.tell_master(job).map(|()| "its master is told".to_owned())
     }
@@ -214,8 +216,8 @@ impl Hand {
         faults.tell(&file).map_err(|error| format!("{}: {error}", file.display()))
     }
 
-    fn until_over(&mut self, deed: &Deed, lasting: Lasting) {
-        let until = Instant::now() + deed.lasts().unwrap_or_default();
+    fn until_over(&mut self, fault: &Fault, lasting: Lasting) {
+        let until = Instant::now() + fault.lasts().unwrap_or_default();
         self.lasting.push((until, lasting));
     }
 
@@ -251,7 +253,7 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for Injector {
     fn drop(&mut self) {
         for (_, lasting) in std::mem::take(&mut self.lasting) {
             self.undo(lasting);

@@ -15,7 +15,7 @@ const MOST_GONE: usize = 10_000;
 
 /// One life of a pod. Times are since the Unix epoch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Life {
+pub struct PodRun {
     /// Of which job.
     pub job: JobKey,
     /// The pod.
@@ -42,9 +42,9 @@ pub struct Life {
 
 impl Cluster {
     /// All lives, those that are gone first, each part in the order of their beginning.
-    pub fn lives(&self) -> Vec<Life> {
+    pub fn pod_history(&self) -> Vec<PodRun> {
         let state = self.lock();
-        let mut here: Vec<Life> = state.pods.values().map(PodRecord::life).collect();
+        let mut here: Vec<PodRun> = state.pods.values().map(PodRecord::pod_run).collect();
         here.sort_by(|a, b| (a.created_at, &a.pod).cmp(&(b.created_at, &b.pod)));
         state.gone.iter().cloned().chain(here).collect()
     }
@@ -56,20 +56,20 @@ impl State {
         if self.gone.len() == MOST_GONE {
             self.gone.pop_front();
         }
-        let life = pod.life();
-        self.gone.push_back(Life { ended_at: life.ended_at.or_else(|| Some(now())), ..life });
+        let pod_run = pod.pod_run();
+        self.gone.push_back(PodRun { ended_at: pod_run.ended_at.or_else(|| Some(now())), ..pod_run });
     }
 }
 
 impl PodRecord {
-    pub(super) fn life(&self) -> Life {
+    pub(super) fn pod_run(&self) -> PodRun {
         let seen = self.seen();
         let exit_code = seen.end.exit.and_then(|exit| match exit {
             ProgramExit::Code(code) => Some(code),
             ProgramExit::Signal(_) => None,
         });
         let (was_to_go, ended_at) = (self.meta.deleting_since, seen.finished_at.or(self.lost_at));
-        Life {
+        PodRun {
             taken_away: was_to_go.is_some_and(|since| ended_at.is_none_or(|end| since <= end)),
             job: self.meta.job.clone(),
             pod: seen.name,

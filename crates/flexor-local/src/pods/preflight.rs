@@ -13,7 +13,7 @@ use super::volumes::{self, VolumeError};
 
 /// Why a job cannot run here.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Obstacle {
+pub enum PreflightError {
     /// It is larger than anything that is run.
     #[error("role {role}: {replicas} replicas are more than the {MOST_REPLICAS} that a role can have")]
     TooMany {
@@ -57,12 +57,12 @@ pub enum Obstacle {
 }
 
 /// What this machine has in the way of a job whose programs run in this folder.
-pub fn here(job: &Job, folder: &Path) -> Vec<Obstacle> {
-    checkpoint_folder::look(job, folder).err().map(Obstacle::NoFolder).into_iter().collect()
+pub fn here(job: &Job, folder: &Path) -> Vec<PreflightError> {
+    checkpoint_folder::look(job, folder).err().map(PreflightError::NoFolder).into_iter().collect()
 }
 
 /// All obstacles to a job that are in its manifest.
-pub fn to(job: &Job) -> Vec<Obstacle> {
+pub fn to(job: &Job) -> Vec<PreflightError> {
     let unserved = not_served(job);
     if !unserved.is_empty() {
         return unserved;
@@ -99,7 +99,7 @@ pub fn remarks(job: &Job) -> Vec<String> {
     remarks
 }
 
-fn not_served(job: &Job) -> Vec<Obstacle> {
+fn not_served(job: &Job) -> Vec<PreflightError> {
     const INSTEAD: &str = "jobs of DLRover and of TorchElastic can";
     let what = match job.dialect.as_str() {
         "edl" => Some("a TrainingJob of PaddlePaddle EDL".to_owned()),
@@ -108,15 +108,15 @@ fn not_served(job: &Job) -> Vec<Obstacle> {
             job.roles.iter().find(serves).map(|role| format!("role {}: a parameter server of ElasticDL", role.name))
         }
     };
-    what.map(|what| Obstacle::NotServed { what, instead: INSTEAD }).into_iter().collect()
+    what.map(|what| PreflightError::NotServed { what, instead: INSTEAD }).into_iter().collect()
 }
 
-fn to_role(role: &Role) -> Vec<Obstacle> {
+fn to_role(role: &Role) -> Vec<PreflightError> {
     let spec = &role.template.json()["spec"];
     let mut found = Vec::new();
     let replicas = role.size.initial();
     if replicas > MOST_REPLICAS {
-        found.push(Obstacle::TooMany { role: role.name.to_string(), replicas });
+        found.push(PreflightError::TooMany { role: role.name.to_string(), replicas });
     }
     for (container, is_ours) in containers(role) {
         if is_ours {
@@ -124,10 +124,10 @@ fn to_role(role: &Role) -> Vec<Obstacle> {
         }
         let (role, name) = (role.name.to_string(), container["name"].as_str().unwrap_or_default().to_owned());
         if list(&container["command"]).is_empty() {
-            found.push(Obstacle::NoCommand { role: role.clone(), container: name.clone() });
+            found.push(PreflightError::NoCommand { role: role.clone(), container: name.clone() });
         }
-        let volume = |source| Obstacle::Volume { role: role.clone(), container: name.clone(), source };
-        found.extend(volumes::obstacles(container, spec).into_iter().map(volume));
+        let volume = |source| PreflightError::Volume { role: role.clone(), container: name.clone(), source };
+        found.extend(volumes::preflight(container, spec).into_iter().map(volume));
     }
     found
 }

@@ -1,19 +1,19 @@
 //! The folder of a laptop cluster.
 //!
 //! ```text
-//! HOME/lock                 held by whoever runs the cluster
-//! HOME/socket               where the verbs find it
-//! HOME/limits.json          how the memory of its pods is limited
-//! HOME/jobs/NS.NAME.json    a job, its plans and its status
-//! HOME/objects/KIND.NS.NAME.json   a ConfigMap, Secret or PriorityClass
-//! HOME/claims/NS/NAME/      the files of a PersistentVolumeClaim; they outlive jobs
-//! HOME/pods/UID/            a pod
-//! HOME/status/UID.json      what has become of it
-//! HOME/masters/JOB_UID/     the journal of a job's master
-//! HOME/masters/JOB_UID.faults.json  what is wrong on purpose with it, under --chaos
-//! HOME/full                 is there while nothing can be written on purpose, under --chaos
-//! HOME/events.jsonl         what has happened, one in a line; events.jsonl.1 what happened before
-//! HOME/cluster.log          what a cluster in the background has to say; cluster.log.1 what it said before
+//! STATE/lock                 held by whoever runs the cluster
+//! STATE/socket               where the verbs find it
+//! STATE/limits.json          how the memory of its pods is limited
+//! STATE/jobs/NS.NAME.json    a job, its plans and its status
+//! STATE/objects/KIND.NS.NAME.json   a ConfigMap, Secret or PriorityClass
+//! STATE/claims/NS/NAME/      the files of a PersistentVolumeClaim; they outlive jobs
+//! STATE/pods/UID/            a pod
+//! STATE/status/UID.json      what has become of it
+//! STATE/masters/JOB_UID/     the journal of a job's master
+//! STATE/masters/JOB_UID.faults.json  what is wrong on purpose with it, under --chaos
+//! STATE/full                 is there while nothing can be written on purpose, under --chaos
+//! STATE/events.jsonl         what has happened, one in a line; events.jsonl.1 what happened before
+//! STATE/cluster.log          what a cluster in the background has to say; cluster.log.1 what it said before
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -28,13 +28,13 @@ use crate::pods::folder::PodFolder;
 
 /// The folder of a cluster.
 #[derive(Debug, Clone)]
-pub struct Home(PathBuf, WriteFaults);
+pub struct StateDir(PathBuf, WriteFaults);
 
 /// Why a cluster cannot be run in its folder.
 #[derive(Debug, Error)]
-pub enum HomeError {
+pub enum StateDirError {
     /// Another process runs it.
-    #[error("a laptop cluster runs already in {}; `flexor apply -f FILE` gives it more jobs, `flexor local down` ends it, --home DIR starts another beside it", .0.display())]
+    #[error("a laptop cluster runs already in {}; `flexor apply -f FILE` gives it more jobs, `flexor local down` ends it, --state-dir DIR starts another beside it", .0.display())]
     Taken(PathBuf),
     /// The disk refuses.
     #[error("cannot use {}: {source}", path.display())]
@@ -48,11 +48,11 @@ pub enum HomeError {
 
 /// Held while a process runs the cluster.
 #[derive(Debug)]
-pub struct Tenancy {
+pub struct StateDirLock {
     _lock: File,
 }
 
-impl Home {
+impl StateDir {
     /// The cluster in this folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into(), WriteFaults::default())
@@ -75,8 +75,8 @@ impl Home {
     /// # Errors
     ///
     /// Somebody else has it, or the disk refuses.
-    pub fn take(&self) -> Result<Tenancy, HomeError> {
-        let refused = |source| HomeError::Io { path: self.0.clone(), source };
+    pub fn take(&self) -> Result<StateDirLock, StateDirError> {
+        let refused = |source| StateDirError::Io { path: self.0.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(refused)?;
         for folder in ["jobs", "objects", "pods", "status", "masters"] {
             fs::create_dir_all(self.0.join(folder)).map_err(refused)?;
@@ -86,9 +86,9 @@ impl Home {
             Ok(()) => {
                 // Where harm was being done on purpose, that ended with whoever did it.
                 let _ = fs::remove_file(self.full());
-                Ok(Tenancy { _lock: lock })
+                Ok(StateDirLock { _lock: lock })
             }
-            Err(TryLockError::WouldBlock) => Err(HomeError::Taken(self.0.clone())),
+            Err(TryLockError::WouldBlock) => Err(StateDirError::Taken(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(refused(source)),
         }
     }

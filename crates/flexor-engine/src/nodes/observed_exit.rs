@@ -1,8 +1,8 @@
 //! What is seen of a node that has ended: the raw facts, from a cluster, from this machine, or from the job's master.
 
-/// Everything seen of the end of one node. A pod that is gone without a trace is `Observed::default()`.
+/// Everything seen of the end of one node. A pod that is gone without a trace is `ObservedExit::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedExit {
     /// How the main program ended, where that was seen.
     pub exit: Option<ProgramExit>,
     /// What the container runtime says about the main container: `OOMKilled`, `Error`, `StartError`, …

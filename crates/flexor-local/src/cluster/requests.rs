@@ -13,11 +13,11 @@ use thiserror::Error;
 
 use super::{Cluster, JobKey, JobRecord, PlanRecord, PodRecord, State, Timeline, now, uid};
 use crate::objects::ObjectError;
-use crate::pods::obstacles::{self, Obstacle};
+use crate::pods::preflight::{self, PreflightError};
 
 /// What became of something that was to be taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum ApplyOutcome {
     /// It was not there before.
     Created,
     /// It was there, and is different now.
@@ -28,7 +28,7 @@ pub enum Taken {
 
 /// Why a wish is not granted. Nothing has changed then.
 #[derive(Debug, Error)]
-pub enum WishError {
+pub enum ApiError {
     /// What it is about is not there.
     #[error("there is no {kind} {name} in namespace {namespace}{}", hint(elsewhere.as_ref()))]
     Missing {
@@ -75,7 +75,7 @@ pub enum WishError {
     },
     /// It can never run here.
     #[error("{}", in_a_line(.0))]
-    CannotRun(Vec<Obstacle>),
+    CannotRun(Vec<PreflightError>),
     /// A ConfigMap, Secret or PriorityClass cannot be had so.
     #[error(transparent)]
     Object(#[from] ObjectError),
@@ -90,19 +90,19 @@ impl Cluster {
     /// # Errors
     ///
     /// It cannot run here, it cannot be written down, or a job of its name is on its way out.
-    pub fn apply(&self, mut job: Job, manifest: Value) -> Result<Taken, WishError> {
+    pub fn apply(&self, mut job: Job, manifest: Value) -> Result<ApplyOutcome, ApiError> {
         let key = JobKey::of(&job);
         // Whether a manifest names its namespace or is given one makes no difference.
         job.namespace = Some(key.namespace.clone());
-        let mut obstacles = obstacles::to(&job);
-        obstacles.extend(obstacles::here(&job, &self.0.options.folder));
+        let mut preflight = preflight::to(&job);
+        preflight.extend(preflight::here(&job, &self.0.options.folder));
         let mut state = self.lock();
         let (taken, record) = match state.jobs.get(&key) {
-            Some(known) if known.deleting => return Err(WishError::BeingDeleted(key)),
-            Some(known) if known.job == job => return Ok(Taken::Unchanged),
-            Some(_) | None if !obstacles.is_empty() => return Err(WishError::CannotRun(obstacles)),
+            Some(known) if known.deleting => return Err(ApiError::BeingDeleted(key)),
+            Some(known) if known.job == job => return Ok(ApplyOutcome::Unchanged),
+            Some(_) | None if !preflight.is_empty() => return Err(ApiError::CannotRun(preflight)),
             Some(known) => {
-                (Taken::Changed, JobRecord { job, manifest, generation: known.generation + 1, ..known.clone() })
+                (ApplyOutcome::Changed, JobRecord { job, manifest, generation: known.generation + 1, ..known.clone() })
             }
             None => {
                 let record = JobRecord {
@@ -121,16 +121,16 @@ impl Cluster {
                     closed: None,
                     released: BTreeSet::new(),
                     trouble: None,
-                    standing: None,
+                    training: None,
                 };
-                (Taken::Created, record)
+                (ApplyOutcome::Created, record)
             }
         };
-        record.save(self.home())?;
+        record.save(self.state_dir())?;
         state.jobs.insert(key, record);
         drop(state);
-        self.announce();
-        self.ring();
+        self.publish();
+        self.notify();
         Ok(taken)
     }
 
@@ -140,22 +140,22 @@ impl Cluster {
     ///
     /// Its job is not there or cannot do what it says, a plan of its name says something else, or it cannot be written
     /// down.
-    pub fn apply_plan(&self, mut plan: Plan, manifest: Value) -> Result<Taken, WishError> {
+    pub fn apply_plan(&self, mut plan: Plan, manifest: Value) -> Result<ApplyOutcome, ApiError> {
         let namespace = plan.namespace.get_or_insert_with(usual_namespace).clone();
         let key = JobKey { namespace, name: plan.job.clone() };
         let mut state = self.lock();
         let missing = state.no_job(&key);
         let record = state.jobs.get_mut(&key).ok_or(missing)?;
         if let Some(known) = record.plans.iter().find(|known| known.plan.name == plan.name) {
-            return if known.plan == plan { Ok(Taken::Unchanged) } else { Err(WishError::PlanExists(plan.name)) };
+            return if known.plan == plan { Ok(ApplyOutcome::Unchanged) } else { Err(ApiError::PlanExists(plan.name)) };
         }
-        plan_fits(&plan, &record.job).map_err(|why| WishError::PlanDoesNotFit { plan: plan.name.clone(), why })?;
+        plan_fits(&plan, &record.job).map_err(|why| ApiError::PlanDoesNotFit { plan: plan.name.clone(), why })?;
         let plan = PlanRecord { manifest, plan, created_at: now(), status: PlanStatus::default() };
-        record.change(self.home(), |record| record.plans.push(plan))?;
+        record.change(self.state_dir(), |record| record.plans.push(plan))?;
         drop(state);
-        self.announce();
-        self.ring();
-        Ok(Taken::Created)
+        self.publish();
+        self.notify();
+        Ok(ApplyOutcome::Created)
     }
 
     /// Deletes a job; it is gone once its pods are. Its unique id.
@@ -163,15 +163,15 @@ impl Cluster {
     /// # Errors
     ///
     /// It is not there, or that cannot be written down.
-    pub fn delete_job(&self, key: &JobKey) -> Result<JobUid, WishError> {
+    pub fn delete_job(&self, key: &JobKey) -> Result<JobUid, ApiError> {
         let mut state = self.lock();
         let missing = state.no_job(key);
         let record = state.jobs.get_mut(key).ok_or(missing)?;
         let uid = record.uid.clone();
         if !record.deleting {
-            record.change(self.home(), |record| record.deleting = true)?;
+            record.change(self.state_dir(), |record| record.deleting = true)?;
             drop(state);
-            self.ring();
+            self.notify();
         }
         Ok(uid)
     }
@@ -181,16 +181,16 @@ impl Cluster {
     /// # Errors
     ///
     /// It is not there, or that cannot be written down.
-    pub fn delete_plan(&self, namespace: &DnsLabel, name: &str) -> Result<(), WishError> {
+    pub fn delete_plan(&self, namespace: &DnsLabel, name: &str) -> Result<(), ApiError> {
         let mut state = self.lock();
         let has = |record: &JobRecord| record.plans.iter().any(|known| known.plan.name.as_str() == name);
         let elsewhere = state.jobs.values().find(|record| has(record)).map(|record| record.key.namespace.clone());
         let record = state.jobs.values_mut().find(|record| record.key.namespace == *namespace && has(record));
         let record = record.ok_or_else(|| missing("scaleplan", name, namespace, elsewhere))?;
-        record.change(self.home(), |record| record.plans.retain(|known| known.plan.name.as_str() != name))?;
+        record.change(self.state_dir(), |record| record.plans.retain(|known| known.plan.name.as_str() != name))?;
         drop(state);
-        self.announce();
-        self.ring();
+        self.publish();
+        self.notify();
         Ok(())
     }
 
@@ -199,13 +199,13 @@ impl Cluster {
     /// # Errors
     ///
     /// It is not there, or that cannot be written down.
-    pub fn delete_pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<String, WishError> {
+    pub fn delete_pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<String, ApiError> {
         let mut state = self.lock();
         let uid = state.pod_named(namespace, name)?.meta.uid.clone();
         self.delete_pod(&mut state, &uid)?;
         drop(state);
-        self.announce();
-        self.ring();
+        self.publish();
+        self.notify();
         Ok(uid)
     }
 
@@ -214,7 +214,7 @@ impl Cluster {
     /// # Errors
     ///
     /// It is not there.
-    pub fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<PodRecord, WishError> {
+    pub fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<PodRecord, ApiError> {
         self.lock().pod_named(namespace, name).cloned()
     }
 
@@ -229,11 +229,12 @@ impl Cluster {
         pod: &str,
         container: Option<&str>,
         signal: Signal,
-    ) -> Result<(), WishError> {
+    ) -> Result<(), ApiError> {
         let state = self.lock();
         let pod = state.pod_named(namespace, pod)?;
         let container = pod.container(container)?;
-        let not_running = || WishError::NotRunning { pod: pod.meta.wish.name.clone(), container: container.to_owned() };
+        let not_running =
+            || ApiError::NotRunning { pod: pod.meta.desired.name.clone(), container: container.to_owned() };
         let program = pod.program(container).ok_or_else(not_running)?;
         if program.send(signal) { Ok(()) } else { Err(not_running()) }
     }
@@ -242,7 +243,7 @@ impl Cluster {
     pub fn hurry(&self) {
         let state = self.lock();
         for pod in state.pods.values().filter(|pod| pod.is_deleting()) {
-            pod.tell_parent(Signal::TERM);
+            pod.signal_supervisor(Signal::TERM);
         }
     }
 
@@ -261,14 +262,14 @@ impl Cluster {
 }
 
 impl State {
-    fn no_job(&self, key: &JobKey) -> WishError {
+    fn no_job(&self, key: &JobKey) -> ApiError {
         let elsewhere = self.jobs.keys().find(|known| known.name == key.name).map(|known| known.namespace.clone());
         missing("job", key.name.as_str(), &key.namespace, elsewhere)
     }
 
     /// The pod of this name; the one that is not on its way out, where one of the same name is.
-    fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<&PodRecord, WishError> {
-        let named = || self.pods.values().filter(|pod| pod.meta.wish.name == name);
+    fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<&PodRecord, ApiError> {
+        let named = || self.pods.values().filter(|pod| pod.meta.desired.name == name);
         let here = named().filter(|pod| pod.meta.job.namespace == *namespace).min_by_key(|pod| pod.is_deleting());
         let elsewhere = || named().next().map(|pod| pod.meta.job.namespace.clone());
         here.ok_or_else(|| missing("pod", name, namespace, elsewhere()))
@@ -281,24 +282,24 @@ impl PodRecord {
     /// # Errors
     ///
     /// There is none of that name.
-    pub fn container<'a>(&'a self, name: Option<&'a str>) -> Result<&'a str, WishError> {
+    pub fn container<'a>(&'a self, name: Option<&'a str>) -> Result<&'a str, ApiError> {
         let Some(name) = name else { return Ok(&self.meta.main) };
         let known: Vec<String> =
             self.status.iter().flat_map(|status| &status.containers).map(|known| known.name.clone()).collect();
         if known.iter().any(|known| known == name) {
             return Ok(name);
         }
-        Err(WishError::NoContainer { pod: self.meta.wish.name.clone(), container: name.to_owned(), known })
+        Err(ApiError::NoContainer { pod: self.meta.desired.name.clone(), container: name.to_owned(), known })
     }
 }
 
-pub(super) fn missing(kind: &'static str, name: &str, namespace: &DnsLabel, elsewhere: Option<DnsLabel>) -> WishError {
+pub(super) fn missing(kind: &'static str, name: &str, namespace: &DnsLabel, elsewhere: Option<DnsLabel>) -> ApiError {
     let elsewhere = elsewhere.filter(|other| other != namespace);
-    WishError::Missing { kind, name: name.to_owned(), namespace: namespace.clone(), elsewhere }
+    ApiError::Missing { kind, name: name.to_owned(), namespace: namespace.clone(), elsewhere }
 }
 
-fn in_a_line(obstacles: &[Obstacle]) -> String {
-    obstacles.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn in_a_line(preflight: &[PreflightError]) -> String {
+    preflight.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn hint(elsewhere: Option<&DnsLabel>) -> String {

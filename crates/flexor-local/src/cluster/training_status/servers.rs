@@ -14,7 +14,7 @@ const PACE_OVER: Over = Over { next: Duration::from_millis(800), most: Duration:
 /// The servers of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServersStanding {
+pub struct PsClusterStatus {
     /// The number of the map.
     pub epoch: u64,
     /// Partitions that nobody keeps at present.
@@ -35,7 +35,7 @@ pub struct ServersStanding {
     #[serde(skip)]
     pub checkpoint_failure: String,
     /// Each of them that is here or keeps something.
-    pub each: Vec<ServerStanding>,
+    pub each: Vec<PsServerStatus>,
     /// What came of the pushes, once workers have said so.
     pub updates: Option<Updates>,
 }
@@ -43,7 +43,7 @@ pub struct ServersStanding {
 /// One life of a server. What it has not said is not known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServerStanding {
+pub struct PsServerStatus {
     /// Its name.
     pub name: String,
     /// Which life: the time of its start, in milliseconds since the Unix epoch.
@@ -94,9 +94,9 @@ pub struct Updates {
     pub in_steps: bool,
 }
 
-impl ServersStanding {
+impl PsClusterStatus {
     /// What a master says now, after what it said before. One that was started again has yet to hear from workers.
-    pub(super) fn after(before: Option<Self>, said: Option<&wire::ServersStanding>, now: Duration) -> Option<Self> {
+    pub(super) fn after(before: Option<Self>, said: Option<&wire::PsClusterStatus>, now: Duration) -> Option<Self> {
         let known = before.as_ref().and_then(|before| before.updates);
         let Some(said) = said else { return before };
         let (went_on_from, passed_over, each) =
@@ -122,17 +122,17 @@ impl ServersStanding {
             went_on_from: if said.went_on_from.is_empty() { went_on_from } else { said.went_on_from.clone() },
             passed_over: if said.passed_over.is_empty() { passed_over } else { said.passed_over.clone() },
             checkpoint_failure: said.checkpoint_failure.clone(),
-            each: said.servers.iter().map(|said| ServerStanding::after(&each, said, now)).collect(),
+            each: said.servers.iter().map(|said| PsServerStatus::after(&each, said, now)).collect(),
             updates: heard.or(known),
         })
     }
 }
 
-impl ServerStanding {
+impl PsServerStatus {
     /// What a master says of a server now, after what it said of all before. How busy the server is follows from what it
     /// has done in all; the master says whether it is still heard.
     #[expect(clippy::cast_precision_loss, reason = "paces for people to read")]
-    fn after(before: &[Self], said: &wire::ServerStanding, now: Duration) -> Self {
+    fn after(before: &[Self], said: &wire::PsServerStatus, now: Duration) -> Self {
         let is_it = |known: &&Self| known.name == said.name && known.incarnation == said.incarnation;
         let known = before.iter().find(is_it).map(|known| known.paces).unwrap_or_default();
         let counts = [said.pulls.map(|pulls| pulls as f64), said.pushes.map(|pushes| pushes as f64), said.cpu_seconds];
@@ -167,14 +167,14 @@ impl ServerStanding {
 mod tests {
     use super::*;
 
-    fn after(before: Option<ServersStanding>, said: Option<&wire::ServersStanding>) -> Option<ServersStanding> {
-        ServersStanding::after(before, said, Duration::from_secs(1))
+    fn after(before: Option<PsClusterStatus>, said: Option<&wire::PsClusterStatus>) -> Option<PsClusterStatus> {
+        PsClusterStatus::after(before, said, Duration::from_secs(1))
     }
 
     #[test]
     fn what_a_master_before_this_one_had_heard_is_not_forgotten() {
         let updates = |applied, repeats| wire::Updates { applied, repeats, ..wire::Updates::default() };
-        let said = |updates| wire::ServersStanding { epoch: 3, updates, ..wire::ServersStanding::default() };
+        let said = |updates| wire::PsClusterStatus { epoch: 3, updates, ..wire::PsClusterStatus::default() };
         let first = after(None, Some(&said(Some(updates(100, 7))))).unwrap();
         let started_again = after(Some(first), Some(&said(None))).unwrap();
         assert_eq!(started_again.updates, Some(Updates { applied: 100, repeats: 7, ..Updates::default() }));
@@ -196,16 +196,16 @@ mod tests {
             [(0, 0, 0.0), (1000, 100, 0.5), (2000, 200, 1.0), (2010, 205, 1.05), (3000, 300, 1.5)]
         {
             // As the master has it, over whatever lies between two words.
-            let said = wire::ServerStanding {
+            let said = wire::PsServerStatus {
                 name: "ps-0".to_owned(),
                 incarnation: 7,
                 pulls: Some(pulls),
                 cpu_seconds: Some(cpu_seconds),
                 cpus: (at > 0).then_some(5.0),
-                ..wire::ServerStanding::default()
+                ..wire::PsServerStatus::default()
             };
-            let said = wire::ServersStanding { servers: vec![said], ..wire::ServersStanding::default() };
-            servers = ServersStanding::after(servers, Some(&said), Duration::from_millis(at));
+            let said = wire::PsClusterStatus { servers: vec![said], ..wire::PsClusterStatus::default() };
+            servers = PsClusterStatus::after(servers, Some(&said), Duration::from_millis(at));
             let server = &servers.as_ref().unwrap().each[0];
             told.push((server.pulls_per_second, server.cpus));
         }

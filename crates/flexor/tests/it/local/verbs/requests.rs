@@ -12,7 +12,7 @@ fn a_deleted_worker_comes_back_under_its_name() {
     assert_ne!(laptop.uid_of_running(name), Some(before));
     let told = laptop.says(&["events"]);
     assert!(told.contains("PodDeleted") && told.contains(&format!("pod/{name}")), "{told}");
-    let why = laptop.says(&["explain", "torch-mnist"]);
+    let why = laptop.says(&["why", "torch-mnist"]);
     assert!(why.contains("worker 1: was filled again once"), "{why}");
 }
 
@@ -112,7 +112,7 @@ fn a_dlrover_job_is_scaled_by_plans() {
     let wide = laptop.says(&["get", "scaleplan", "torch-mnist-scale-0", "-o", "wide"]);
     assert!(wide.starts_with("NAME ") && wide.lines().next().unwrap().ends_with("AGE   REASON     MESSAGE"), "{wide}");
     assert!(wide.contains("PlanDone   torch-mnist-scale-0: all pods are as it says"), "{wide}");
-    let why = laptop.says(&["explain", "torch-mnist"]);
+    let why = laptop.says(&["why", "torch-mnist"]);
     assert!(why.contains("scaleplan/torch-mnist-scale-1"), "{why}");
     let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
     assert_eq!(gone, format!("{plan} \"torch-mnist-scale-0\" deleted\n"));
