@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_store::sidecar::Upstream;
+use flexor_client::Upstream;
 
 use self::crew::Crew;
 pub use self::limits::{Asked, Limits};

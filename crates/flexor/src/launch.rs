@@ -14,13 +14,13 @@ use anyhow::Context;
 use flexor_agent::launch::{self, Launch, Over, Signals};
 use flexor_agent::processes::Keeper;
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
+use flexor_client::Upstream;
 use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
     self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, ProgramKind, Rendezvous,
 };
 use flexor_engine::rendezvous::STRAGGLER_LIMIT;
 use flexor_model::{env, ports};
-use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use flexor_client::Backoff;
 use flexor_model::Reason;
-use flexor_store::sidecar::Backoff;
 use flexor_wire::master::v1 as wire;
 use tokio::time::Instant;
 use wire::reply::Result as Answer;
@@ -153,7 +153,7 @@ impl Dialogue {
             self.awaits = None;
         }
         if let (Some(Errand::Wish), Some(last)) = (answered, &mut self.last_wish) {
-            last.again_at = Some(now + self.pauses.pause());
+            last.again_at = Some(now + self.pauses.next_delay());
         }
         match (reply.result, answered) {
             (Some(Answer::World(world)), _) => {
@@ -181,7 +181,7 @@ impl Dialogue {
             None | Some(Errand::Look) => Heard::Unwelcome(because),
             Some(Errand::Report) if !is(Reason::JournalFull) => Heard::Report(Some(because)),
             Some(Errand::Report | Errand::Wish | Errand::OptIn) => {
-                self.quiet_until = Some(now + self.pauses.pause());
+                self.quiet_until = Some(now + self.pauses.next_delay());
                 self.opted_in = self.opted_in.filter(|_| answered != Some(Errand::OptIn));
                 self.last_wish = self.last_wish.take().filter(|_| answered != Some(Errand::Wish));
                 Heard::Refused(because)

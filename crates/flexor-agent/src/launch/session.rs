@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flexor_client::{Reconnect, Upstream};
 use flexor_model::env;
-use flexor_store::sidecar::{Backoff, Upstream};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
 use tokio::sync::{mpsc, watch};
@@ -53,9 +53,10 @@ struct Stream {
 impl Session {
     /// Keeps a session until the master will not have this node.
     pub(super) async fn keep(mut self) {
-        let mut backoff = Backoff::default();
+        let mut reconnect = Reconnect::default();
         loop {
-            let because = match self.hold(&mut backoff).await {
+            reconnect.next_attempt().await;
+            let because = match self.hold(&mut reconnect).await {
                 Err(Failure::Away(because)) => because,
                 Err(Failure::Barred(bar)) => {
                     self.place.send_replace(Place::Barred(bar));
@@ -68,12 +69,11 @@ impl Session {
             }
             tracing::debug!(%because, "no session");
             self.known.send_modify(|known| known.away = Some(because));
-            tokio::time::sleep(backoff.pause()).await;
         }
     }
 
     /// Opens a session and lives in it until it breaks.
-    async fn hold(&mut self, backoff: &mut Backoff) -> Result<Infallible, Failure> {
+    async fn hold(&mut self, reconnect: &mut Reconnect) -> Result<Infallible, Failure> {
         let mut stream = self.dial().await?;
         let mut changes = self.errands.subscribe();
         let mut last_refusal = None;
@@ -97,7 +97,7 @@ impl Session {
                             if let Some(world) = stream.dialogue.stands() {
                                 self.belonging.meet(world, &self.address)?;
                                 // Not before: where another job's master answers there is nothing to hurry for.
-                                backoff.reset();
+                                reconnect.established();
                                 self.tell(place);
                                 self.note(world, knew_it);
                             }
@@ -125,7 +125,11 @@ impl Session {
     async fn dial(&self) -> Result<Stream, Failure> {
         let mut dialogue = Dialogue::new(self.node.clone(), self.processes);
         let (requests, receiver) = mpsc::channel(1);
-        let (channel, stream) = self.master.open(ReceiverStream::new(receiver)).await.map_err(Failure::Away)?;
+        let (channel, stream) = self
+            .master
+            .connect(ReceiverStream::new(receiver))
+            .await
+            .map_err(|error| Failure::Away(error.to_string()))?;
         requests.send(dialogue.open()).await.map_err(|_| self.ended())?;
         let replies = MasterClient::new(channel).session(stream).await.map_err(|status| self.broken(&status))?;
         Ok(Stream { requests, replies: replies.into_inner(), dialogue })

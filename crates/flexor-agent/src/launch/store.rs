@@ -4,7 +4,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use flexor_store::sidecar::{Pod, Sidecar, Upstream};
+use flexor_client::Upstream;
+use flexor_store::sidecar::{Pod, Sidecar};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
