@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(reports.len(), 3, "{reports:?}");
         reconnect.established();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(reconnect.outage_to_report(), None, "the connection stands");
+        assert_eq!(reconnect.outage_to_report(), None, "the connection works");
         reconnect.next_attempt().await;
         assert_eq!(reconnect.outage_to_report(), None, "the outage has just begun");
     }
