@@ -8,7 +8,6 @@
 //! master has answered it, and the link dials the master again for ever. A lost master alone costs clients a pause.
 //! The relay decides and has no sockets; [`Sidecar`] gives it some. What requests mean is known to the master alone.
 
-mod backoff;
 mod kept_results;
 mod link;
 mod relay;
@@ -21,8 +20,7 @@ mod simulated_master;
 mod tests;
 
 pub use self::{
-    backoff::Backoff,
-    link::{MAX_LINK_MESSAGE, Upstream, UpstreamError},
+    link::MAX_LINK_MESSAGE,
     relay::{LinkFault, Pod, Relay},
     run::{Ended, Sidecar},
 };

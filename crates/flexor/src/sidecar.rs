@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use flexor_store::sidecar::{Ended, Pod, Sidecar, Upstream};
+use flexor_client::Upstream;
+use flexor_store::sidecar::{Ended, Pod, Sidecar};
 use serde::Serialize;
 
 use crate::cli::SidecarArgs;

@@ -23,9 +23,18 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
+    Layer { name: "flexor-client", uses: &["flexor-wire"], in_tests: &[] },
     Layer { name: "flexor-data", uses: &[], in_tests: &[] },
-    Layer { name: "flexor-ps", uses: &["flexor-model", "flexor-wire"], in_tests: &["flexor-engine", "flexor-master"] },
-    Layer { name: "flexor-store", uses: &["flexor-model", "flexor-engine", "flexor-wire"], in_tests: &[] },
+    Layer {
+        name: "flexor-ps",
+        uses: &["flexor-model", "flexor-wire", "flexor-client"],
+        in_tests: &["flexor-engine", "flexor-master"],
+    },
+    Layer {
+        name: "flexor-store",
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client"],
+        in_tests: &[],
+    },
     Layer {
         name: "flexor-master",
         uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store"],
@@ -33,12 +42,12 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-agent",
-        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-store"],
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-client", "flexor-store"],
         in_tests: &[],
     },
     Layer {
         name: "flexor-local",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent"],
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client", "flexor-store", "flexor-agent"],
         in_tests: &[],
     },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },
@@ -52,6 +61,7 @@ const LAYERS: &[Layer] = &[
             "flexor-data",
             "flexor-dialects",
             "flexor-wire",
+            "flexor-client",
             "flexor-ps",
             "flexor-worker",
             "flexor-store",

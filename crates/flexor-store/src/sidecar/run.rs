@@ -1,19 +1,20 @@
 //! The running sidecar: a [`Relay`] behind a port, and the link that it speaks over.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use flexor_client::{Reconnect, Upstream};
 use flexor_wire::master::v1::{FromSidecar, NodeClock, ToSidecar, from_sidecar::Message};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{Instant, MissedTickBehavior, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
-use super::backoff::{Backoff, random_number};
-use super::link::{LinkError, Upstream};
+use super::link::{LinkError, open_link};
 use super::relay::{LinkFault, Pod, Relay};
 use crate::codec::Request;
 use crate::server::{Handle, Limits, Server, clock_from_now};
@@ -46,8 +47,9 @@ pub enum Ended {
 impl Sidecar {
     /// A sidecar that serves the clients of this listener. To be called within a tokio runtime.
     pub fn new(listener: TcpListener, pod: Pod, upstream: Upstream) -> io::Result<Sidecar> {
+        let random_number = RandomState::new().hash_one(());
         let post =
-            Post { relay: Relay::new(pod, random_number()), uplink: None, is_finished: false, prefix: Bytes::new() };
+            Post { relay: Relay::new(pod, random_number), uplink: None, is_finished: false, prefix: Bytes::new() };
         let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
         let server = Server::new(listener, Arc::new(Mutex::new(post)), clock_from_now(), limits)?;
         Ok(Sidecar { server, upstream })
@@ -82,10 +84,11 @@ impl Sidecar {
 /// Keeps a link to a master for ever; ends when the master has done with the pod, or without a fault after
 /// [`Post::finish`].
 async fn keep_linked(upstream: &Upstream, handle: &Handle<Post>) -> Option<LinkFault> {
-    let mut backoff = Backoff::default();
+    let mut reconnect = Reconnect::default();
     let mut last_failure = String::new();
     loop {
-        let error = carry(upstream, handle, &mut backoff).await;
+        reconnect.next_attempt().await;
+        let error = carry(upstream, handle, &mut reconnect).await;
         let (was_up, is_finished) = handle.with(|post, _, out| (post.link_lost(out), post.is_finished));
         if is_finished {
             return None;
@@ -98,16 +101,15 @@ async fn keep_linked(upstream: &Upstream, handle: &Handle<Post>) -> Option<LinkF
             warn!("{failure}; clients are kept waiting, dialling again until a master answers");
         }
         last_failure = failure;
-        tokio::time::sleep(backoff.pause()).await;
     }
 }
 
 /// Opens one link and carries messages over it until it breaks.
-async fn carry(upstream: &Upstream, handle: &Handle<Post>, backoff: &mut Backoff) -> LinkError {
+async fn carry(upstream: &Upstream, handle: &Handle<Post>, reconnect: &mut Reconnect) -> LinkError {
     let deadline = Instant::now() + WELCOME_WITHIN;
     let (uplink, messages) = mpsc::unbounded_channel();
     handle.with(|post, _, _| post.link_opened(uplink));
-    let mut stream = match timeout_at(deadline, upstream.dial(messages)).await {
+    let mut stream = match timeout_at(deadline, open_link(upstream, messages)).await {
         Err(_) => return LinkError::NoWelcome(WELCOME_WITHIN),
         Ok(Err(error)) => return error,
         Ok(Ok(stream)) => stream,
@@ -134,7 +136,7 @@ async fn carry(upstream: &Upstream, handle: &Handle<Post>, backoff: &mut Backoff
         }
         if !std::mem::replace(&mut is_up, true) {
             info!("linked to the master");
-            backoff.reset();
+            reconnect.established();
         }
     }
 }

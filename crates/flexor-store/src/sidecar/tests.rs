@@ -9,11 +9,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flexor_client::Upstream;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Ended, Pod, Sidecar, Upstream};
+use super::{Ended, Pod, Sidecar};
 
 /// Longer than anything here takes, shorter than anybody's patience.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,7 +1,6 @@
 //! The session of a worker: requests and answers, and what has to be said again when it breaks.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use flexor_ps::dial::{Way, is_final};
 use flexor_wire::Token;
@@ -13,10 +12,6 @@ use tonic::{Status, Streaming};
 
 use super::{LedgerError, WorkerName};
 
-/// How long it waits before it looks for the master again.
-const PAUSE: Duration = Duration::from_millis(50);
-/// After how many attempts somebody is told: some seconds.
-const TELL_EVERY: u64 = 100;
 /// The number of the request that says again what the worker holds.
 const COME_BACK: u64 = 1;
 
@@ -48,9 +43,11 @@ impl Session {
 
     /// Until nobody asks any more.
     pub(super) async fn run(mut self) {
-        for attempt in 1_u64.. {
-            if attempt.is_multiple_of(TELL_EVERY) {
-                tracing::warn!(master = %self.master, attempt, "cannot be reached; goes on trying");
+        let mut reconnect = self.master.reconnect();
+        loop {
+            reconnect.next_attempt().await;
+            if let Some(outage) = reconnect.outage_to_report() {
+                tracing::warn!(master = %self.master, ?outage, "the master cannot be reached; keeps trying");
             }
             if let Ok(channel) = self.master.connect().await {
                 let mut client = MasterClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
@@ -63,6 +60,7 @@ impl Session {
                 };
                 match begun {
                     Ok(replies) => {
+                        reconnect.established();
                         if self.talk(requests, replies.into_inner()).await.is_err() {
                             return;
                         }
@@ -71,7 +69,6 @@ impl Session {
                     Err(_) => {}
                 }
             }
-            tokio::time::sleep(PAUSE).await;
         }
     }
 

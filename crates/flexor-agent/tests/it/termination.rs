@@ -1,33 +1,33 @@
-//! The signal ladder, with workers that do not want to go.
+//! The signal ladder, with workers that resist it.
 
 use std::time::Duration;
 
-use flexor_agent::workers::Outcome as Exit;
+use flexor_agent::workers::ExitOutcome as Exit;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::await_condition::{await_condition, is_alive};
 use crate::launch::{Ended, Launch};
-use crate::waiting::{await_condition, lives};
 
-const NOBODY: [i32; 0] = [];
+const NONE: [i32; 0] = [];
 
 /// The ids of processes that had to be killed.
 fn killed(ended: &Ended) -> Vec<i32> {
-    assert_eq!(ended.outcome.ending.left, NOBODY);
-    ended.outcome.ending.killed.clone()
+    assert_eq!(ended.outcome.termination.left, NONE);
+    ended.outcome.termination.killed.clone()
 }
 
 #[test]
-fn a_worker_that_ends_when_asked_is_not_waited_for_longer() {
+fn a_worker_that_obeys_sigterm_ends_the_wait() {
     let running = Launch::sh(&["echo $$ > $NOTES/pid; exec sleep 600"]).start();
     let pid = running.pid("pid");
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(15));
-    assert!(ended.outcome.exits[0].ended);
-    assert_eq!(killed(&ended), NOBODY);
-    assert!(ended.outcome.ending.took < Duration::from_secs(30), "{:?}", ended.outcome.ending);
-    assert!(!lives(pid));
+    assert!(ended.outcome.exits[0].during_shutdown);
+    assert_eq!(killed(&ended), NONE);
+    assert!(ended.outcome.termination.took < Duration::from_secs(30), "{:?}", ended.outcome.termination);
+    assert!(!is_alive(pid));
 }
 
 #[test]
@@ -39,18 +39,18 @@ fn a_worker_that_ignores_sigterm_is_killed_after_the_grace() {
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(9));
-    assert!(killed(&ended).contains(&pid), "{:?}", ended.outcome.ending);
-    assert!(ended.outcome.ending.took >= Duration::from_millis(300));
+    assert!(killed(&ended).contains(&pid), "{:?}", ended.outcome.termination);
+    assert!(ended.outcome.termination.took >= Duration::from_millis(300));
 }
 
 #[test]
-fn a_stopped_worker_hears_the_signal_too() {
+fn a_stopped_worker_gets_the_signal_too() {
     let running = Launch::sh(&["echo $$ > $NOTES/pid; kill -STOP $$; sleep 600"]).start();
     running.pid("pid");
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(15));
-    assert_eq!(killed(&ended), NOBODY);
+    assert_eq!(killed(&ended), NONE);
 }
 
 /// Forks twice with a session in between, as daemons do, and notes the daemon's id.
@@ -77,8 +77,8 @@ fn daemon(kind: &str) -> Launch {
 fn a_daemon_does_not_outlive_its_worker() {
     let ended = daemon("obedient").run();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Code(0), "{}", ended.stderr);
-    assert_eq!(killed(&ended), NOBODY);
-    assert!(!lives(ended.note("daemon").unwrap().parse().unwrap()));
+    assert_eq!(killed(&ended), NONE);
+    assert!(!is_alive(ended.note("daemon").unwrap().parse().unwrap()));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_daemon_that_ignores_sigterm_is_killed() {
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Code(0), "{}", ended.stderr);
     let pid = ended.note("daemon").unwrap().parse().unwrap();
     assert_eq!(killed(&ended), [pid]);
-    assert!(!lives(pid));
+    assert!(!is_alive(pid));
 }
 
 #[test]
@@ -102,12 +102,12 @@ child.wait()
     let child = running.pid("child");
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
-    assert_eq!(killed(&ended), NOBODY);
-    assert!(!lives(child));
+    assert_eq!(killed(&ended), NONE);
+    assert!(!is_alive(child));
 }
 
 #[test]
-fn a_process_born_while_its_parent_ends_is_asked_too() {
+fn a_process_started_while_its_parent_ends_gets_the_signal_too() {
     let script = "trap 'sleep 600 & echo $! > $NOTES/late; exit 0' TERM; echo > $NOTES/ready; \
                   while :; do sleep 0.05; done";
     let running = Launch::sh(&[script]).start();
@@ -115,14 +115,14 @@ fn a_process_born_while_its_parent_ends_is_asked_too() {
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Code(0));
-    assert_eq!(killed(&ended), NOBODY);
-    assert!(ended.outcome.ending.took < Duration::from_secs(30), "{:?}", ended.outcome.ending);
-    assert!(!lives(ended.note("late").unwrap().parse().unwrap()));
+    assert_eq!(killed(&ended), NONE);
+    assert!(ended.outcome.termination.took < Duration::from_secs(30), "{:?}", ended.outcome.termination);
+    assert!(!is_alive(ended.note("late").unwrap().parse().unwrap()));
 }
 
 #[test]
-fn a_program_that_keeps_forking_away_is_caught() {
-    // Ends by itself, should nobody catch it.
+fn a_program_that_keeps_forking_is_killed() {
+    // Ends by itself if the launcher fails to kill it.
     let script = r#"
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -133,13 +133,13 @@ while time.monotonic() < until:
 with open(os.environ["NOTES"] + "/escaped", "w") as note: note.write("\n")
 "#;
     let ended = Launch::python(script).with(|scenario| scenario.grace_ms = 200).run();
-    assert!(!killed(&ended).is_empty(), "{:?}", ended.outcome.ending);
+    assert!(!killed(&ended).is_empty(), "{:?}", ended.outcome.termination);
     assert_eq!(ended.note("escaped"), None);
-    assert!(ended.outcome.ending.took < Duration::from_secs(10), "{:?}", ended.outcome.ending);
+    assert!(ended.outcome.termination.took < Duration::from_secs(10), "{:?}", ended.outcome.termination);
 }
 
 #[test]
-fn a_second_signal_leaves_no_more_time() {
+fn a_second_signal_ends_the_grace_period() {
     let script = "trap 'echo > $NOTES/asked' TERM; echo $$ > $NOTES/pid; while :; do sleep 0.05; done";
     let running = Launch::sh(&[script]).start();
     let pid = running.pid("pid");
@@ -148,8 +148,8 @@ fn a_second_signal_leaves_no_more_time() {
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(9));
-    assert!(killed(&ended).contains(&pid), "{:?}", ended.outcome.ending);
-    assert!(ended.outcome.ending.took < Duration::from_secs(30), "{:?}", ended.outcome.ending);
+    assert!(killed(&ended).contains(&pid), "{:?}", ended.outcome.termination);
+    assert!(ended.outcome.termination.took < Duration::from_secs(30), "{:?}", ended.outcome.termination);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_group_that_is_dropped_leaves_nothing_running() {
                   until [ -s $NOTES/child ]; do sleep 0.01; done; exit 1";
     let ended = Launch::sh(&[script]).with(|scenario| scenario.drops_the_group = true).run();
     let child = ended.note("child").unwrap().parse().unwrap();
-    await_condition("the end of the child", || (!lives(child)).then_some(()));
+    await_condition("the end of the child", || (!is_alive(child)).then_some(()));
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn children_that_were_there_before_the_workers_are_left_alone() {
     running.note("ready");
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
-    assert!(lives(bystander.0));
-    assert_eq!(killed(&ended), NOBODY);
-    assert!(ended.outcome.ending.took < Duration::from_secs(30), "{:?}", ended.outcome.ending);
+    assert!(is_alive(bystander.0));
+    assert_eq!(killed(&ended), NONE);
+    assert!(ended.outcome.termination.took < Duration::from_secs(30), "{:?}", ended.outcome.termination);
 }
 
-/// A process that is nobody's child and ends with the test.
+/// A process that is not our child and ends with the test.
 struct Owned(i32);
 
 impl Drop for Owned {

@@ -1,4 +1,4 @@
-//! How a worker ended.
+//! The exit of a worker.
 
 use std::path::PathBuf;
 
@@ -8,45 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use super::error_file::ErrorReport;
 use super::worker::{GlobalRank, LocalRank};
-use crate::processes::Outcome;
+use crate::processes::ExitOutcome;
 
 const KILL: i32 = Signal::SIGKILL as i32;
 
-/// A worker that is gone.
+/// A worker that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerExit {
-    /// Which worker of the node.
     pub local_rank: LocalRank,
-    /// Which worker of the world that it was last in, if it was in any.
+    /// Its rank in the last world that it was in, if it was in any.
     pub rank: Option<GlobalRank>,
-    /// The process id that it had.
     pub pid: u32,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// When its end was noticed.
+    pub outcome: ExitOutcome,
+    /// When the exit was seen.
     pub at: Timestamp,
-    /// Whether the launcher had begun to end the group by then. Its own doing or not, this end surprised nobody.
-    pub ended: bool,
-    /// Where it was told to write its error.
+    /// Whether the launcher had begun to end the group by then. Such an exit is expected, whatever its cause.
+    pub during_shutdown: bool,
+    /// The path in its `TORCHELASTIC_ERROR_FILE`.
     pub error_file: PathBuf,
-    /// What it wrote there.
+    /// The content of its error file.
     pub error: Option<ErrorReport>,
-    /// Whether its program is Python's, as far as its name tells.
+    /// Whether the name of its program is that of a Python interpreter or script.
     pub is_python: bool,
 }
 
 impl WorkerExit {
-    /// What went wrong: the worker's own words where it left any, else what is known from its end.
+    /// The message of the worker's error file; without one, a description of the exit.
     pub fn message(&self) -> String {
         let outcome = self.outcome;
         match (&self.error, outcome) {
             (Some(report), _) => report.message.clone(),
-            (None, _) if self.ended => format!("{outcome}, after the launcher began to end the group"),
-            (None, Outcome::Signal(KILL)) => {
+            (None, _) if self.during_shutdown => format!("{outcome}, after the launcher began to end the group"),
+            (None, ExitOutcome::Signal(KILL)) => {
                 format!("{outcome}; if nobody sent it, the kernel's log tells whether memory ran out")
             }
-            (None, Outcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
-            (None, Outcome::Code(_)) => {
+            (None, ExitOutcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
+            (None, ExitOutcome::Code(_)) => {
                 let next_time = if self.is_python {
                     "torch's @record around its main function puts the traceback here"
                 } else {

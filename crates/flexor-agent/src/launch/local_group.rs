@@ -1,7 +1,7 @@
-//! The crew: the workers of this node that live and die together, with the store they find each other in.
+//! The local group: the workers of this node that start and end together, with the store in which they find each other.
 //!
-//! Workers that have opted in ([`super::world_socket`]) may outlive a world: then the same crew goes on in the next one,
-//! with another store; or it is started outside and waits for its first world.
+//! Workers that have opted in ([`super::world_socket`]) can survive a world. The same group then goes on in the next
+//! world, with another store. A group can also start outside every world and wait for its first one.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,158 +10,164 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use super::lives::Life;
-use super::outcome::LaunchError;
-use super::place::World;
-use super::store::{self, RoundStore};
-use super::world_socket::{ToldWorld, WorldSocket};
+use super::incarnations::Incarnation;
+use super::launch_end::LaunchError;
+use super::node_state::World;
+use super::round_store::{self, RoundStore};
+use super::world_socket::{WorldMessage, WorldSocket};
 use super::{Launch, Signals};
 use crate::workers::{
     EnvironmentChanges, GlobalRank, Ladder, LocalRank, WorkerEnvironment, WorkerGroup, WorkerSpec, WorkerWorld,
 };
 
-/// What a second signal leaves.
-const AT_ONCE: Ladder = Ladder { signal: Signal::SIGKILL, grace: Duration::ZERO };
+/// What follows a second signal.
+const KILL_AT_ONCE: Ladder = Ladder { signal: Signal::SIGKILL, grace: Duration::ZERO };
 
-/// How often the program has failed, and may.
+/// How often the program has failed, and how often it may.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
+pub(super) struct RestartCount {
     pub(super) failures: u32,
     pub(super) max_restarts: u32,
 }
 
-impl Counted {
+impl RestartCount {
     fn of(world: &World) -> Self {
         Self { failures: world.program_failures, max_restarts: world.limits.max_restarts }
     }
 }
 
-pub(super) struct Crew {
-    pub(super) group: WorkerGroup,
+pub(super) struct LocalGroup {
+    pub(super) workers: WorkerGroup,
     pub(super) socket: WorldSocket,
-    /// What the workers are told of the world they are in; nothing before the first.
-    told: Vec<ToldWorld>,
-    /// Which life of its workers this is.
+    /// The current world for each worker; empty before the first one.
+    worlds: Vec<WorldMessage>,
     pub(super) incarnation: u64,
-    /// All of them have connected to the socket at some time.
+    /// All workers have connected to the socket at some time.
     pub(super) opted_in: bool,
-    /// All of those have been in a world.
+    /// All opted-in workers have been in a world.
     pub(super) has_worked: bool,
-    /// Since when they live.
     pub(super) started: Instant,
-    /// After the group, which uses it.
+    /// Dropped after the workers, which use it.
     store: Option<RoundStore>,
 }
 
-impl Crew {
+impl LocalGroup {
     /// Starts the workers in a world.
-    pub(super) async fn begin(launch: &Launch, world: &World, life: Life) -> Result<Self, LaunchError> {
+    pub(super) async fn start_in(
+        launch: &Launch,
+        world: &World,
+        incarnation: Incarnation,
+    ) -> Result<Self, LaunchError> {
         let store = open_store(launch, world).await?;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
-        let Life { incarnation, attempt } = life;
+        let Incarnation { number: incarnation, attempt } = incarnation;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
             .map(|local| {
-                let place = place(world, &store, local);
-                let environment = environment(launch, local, &Counted::of(world), Some(place));
+                let worker_world = worker_world(world, &store, local);
+                let environment = environment(launch, local, &RestartCount::of(world), Some(worker_world));
                 spec(launch, local, (Some(world.first_process + local), environment), incarnation, &socket)
             })
             .collect();
-        let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
+        let workers = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         let (first, last) = (world.first_process, world.first_process + launch.processes - 1);
         let ranks = format_args!("{first}-{last}");
         tracing::info!(round = world.round, nodes = world.size, processes = world.processes, %ranks, "started");
-        let (told, started) = (told(launch, world, &store), Instant::now());
+        let (worlds, started) = (world_messages(launch, world, &store), Instant::now());
         let (opted_in, has_worked) = (false, false);
-        Ok(Self { group, socket, told, incarnation, opted_in, has_worked, started, store: Some(store) })
+        Ok(Self { workers, socket, worlds, incarnation, opted_in, has_worked, started, store: Some(store) })
     }
 
-    /// Starts workers that wait for a world, so that those who are in one need not wait for them.
-    pub(super) fn begin_outside(launch: &Launch, counted: &Counted, life: Life) -> Result<Self, LaunchError> {
-        let Life { incarnation, attempt } = life;
+    /// Starts workers outside every world. Nodes that are in a world need not wait for this start.
+    pub(super) fn start_outside(
+        launch: &Launch,
+        restarts: &RestartCount,
+        incarnation: Incarnation,
+    ) -> Result<Self, LaunchError> {
+        let Incarnation { number: incarnation, attempt } = incarnation;
         let socket = WorldSocket::open(&launch.node.0, launch.processes)?;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
-            .map(|local| spec(launch, local, (None, environment(launch, local, counted, None)), incarnation, &socket))
+            .map(|local| spec(launch, local, (None, environment(launch, local, restarts, None)), incarnation, &socket))
             .collect();
-        let group = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
+        let workers = WorkerGroup::start(&launch.shim, &specs, &launch.logs.attempt(attempt)?)?;
         tracing::info!("started, to join when ready");
-        let (told, started) = (Vec::new(), Instant::now());
+        let (worlds, started) = (Vec::new(), Instant::now());
         let (opted_in, has_worked) = (true, false);
-        Ok(Self { group, socket, told, incarnation, opted_in, has_worked, started, store: None })
+        Ok(Self { workers, socket, worlds, incarnation, opted_in, has_worked, started, store: None })
     }
 
-    /// Takes the workers over into another world.
-    pub(super) async fn go_on(&mut self, launch: &Launch, world: &World) -> Result<(), LaunchError> {
+    /// Moves the workers into another world.
+    pub(super) async fn move_to(&mut self, launch: &Launch, world: &World) -> Result<(), LaunchError> {
         let store = open_store(launch, world).await?;
-        self.told = told(launch, world, &store);
+        self.worlds = world_messages(launch, world, &store);
         self.store = Some(store);
         self.opted_in = true;
-        self.group.set_ranks(GlobalRank(world.first_process));
-        self.socket.tell(&self.told);
+        self.workers.set_ranks(GlobalRank(world.first_process));
+        self.socket.send_worlds(&self.worlds);
         let survivors = world.survivors.len();
         tracing::info!(round = world.round, nodes = world.size, processes = world.processes, survivors, "goes on");
         Ok(())
     }
 
-    /// Tells the world to those who have come since it was told.
-    pub(super) fn tell_latecomers(&self) {
-        let untold = self.socket.untold();
-        let worlds: Vec<ToldWorld> =
-            self.told.iter().filter(|world| untold.contains(&world.local_rank)).cloned().collect();
-        self.socket.tell(&worlds);
+    /// Sends the world to workers that have connected since it was sent.
+    pub(super) fn send_world_to_latecomers(&self) {
+        let latecomers = self.socket.without_world();
+        let worlds: Vec<WorldMessage> =
+            self.worlds.iter().filter(|world| latecomers.contains(&world.local_rank)).cloned().collect();
+        self.socket.send_worlds(&worlds);
     }
 
-    /// The round of the world that its workers are in, or were last.
+    /// The round of the world that the workers are in, or were last.
     pub(super) fn round(&self) -> Option<u64> {
-        self.told.first().map(|world| world.round)
+        self.worlds.first().map(|world| world.round)
     }
 
     /// Whether all of `count` workers that have not ended take part in no world.
-    pub(super) fn all_left_are_ready(&self, count: u32) -> bool {
+    pub(super) fn all_running_are_ready(&self, count: u32) -> bool {
         let ready = self.socket.ready();
-        let has_ended = |local: u32| self.group.exits().iter().any(|exit| exit.local_rank.0 == local);
+        let has_ended = |local: u32| self.workers.exits().iter().any(|exit| exit.local_rank.0 == local);
         (0..count).all(|local| has_ended(local) || ready.contains(&local))
     }
 
-    /// Whether its workers have been in a world.
-    pub(super) fn has_told(&self) -> bool {
-        !self.told.is_empty()
+    /// Whether the workers have been given a world.
+    pub(super) fn had_world(&self) -> bool {
+        !self.worlds.is_empty()
     }
 
-    /// Ends the workers. The second signal leaves them no more time; the first is why they end, or finds them at it,
-    /// perhaps at their last checkpoint.
+    /// Ends the workers. A second signal kills them at once. The first signal does not: it is why they end, or it finds
+    /// them ending, perhaps while they write their last checkpoint.
     pub(super) async fn end(&mut self, ladder: Ladder, signals: &mut Signals) {
-        let no_more_time = async {
+        let second_signal = async {
             if signals.first().is_none() {
                 let signal = signals.until_first().await;
                 tracing::info!("{signal}: its workers are ending; another signal kills them");
             }
             signals.until_second().await;
         };
-        let ending = tokio::select! {
-            ending = self.group.end(ladder) => ending,
-            () = no_more_time => self.group.end(AT_ONCE).await,
+        let termination = tokio::select! {
+            termination = self.workers.end(ladder) => termination,
+            () = second_signal => self.workers.end(KILL_AT_ONCE).await,
         };
-        if !ending.killed.is_empty() {
-            tracing::warn!(killed = ?ending.killed, "did not end in time and were killed");
+        if !termination.killed.is_empty() {
+            tracing::warn!(killed = ?termination.killed, "did not end in time and were killed");
         }
-        if !ending.left.is_empty() {
-            tracing::error!(left = ?ending.left, "could not be ended");
+        if !termination.left.is_empty() {
+            tracing::error!(left = ?termination.left, "could not be ended");
         }
     }
 }
 
-/// The name of a worker in everything that is told about it.
+/// The name of a worker towards the master and on the world socket.
 pub(super) fn worker_name(node: &str, local_rank: u32) -> String {
     format!("{node}/{local_rank}")
 }
 
 async fn open_store(launch: &Launch, world: &World) -> Result<RoundStore, LaunchError> {
     let (node, _) = &launch.node;
-    RoundStore::begin(launch.master.clone(), node, &world.run, world.round).await.map_err(LaunchError::Store)
+    RoundStore::start(launch.master.clone(), node, &world.run, world.round).await.map_err(LaunchError::Store)
 }
 
-fn told(launch: &Launch, world: &World, store: &RoundStore) -> Vec<ToldWorld> {
-    let one = |local_rank: u32| ToldWorld {
+fn world_messages(launch: &Launch, world: &World, store: &RoundStore) -> Vec<WorldMessage> {
+    let message = |local_rank: u32| WorldMessage {
         round: world.round,
         rank: world.first_process + local_rank,
         world_size: world.processes,
@@ -169,12 +175,12 @@ fn told(launch: &Launch, world: &World, store: &RoundStore) -> Vec<ToldWorld> {
         master_addr: store.address().ip().to_string(),
         master_port: store.address().port(),
         survivors: world.survivors.clone(),
-        store_prefix: store::prefix(&world.run, world.round),
+        store_prefix: round_store::prefix(&world.run, world.round),
     };
-    (0..launch.processes).map(one).collect()
+    (0..launch.processes).map(message).collect()
 }
 
-fn place(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
+fn worker_world(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
     let rank = world.first_process + local;
     WorkerWorld {
         rank: GlobalRank(rank),
@@ -188,13 +194,13 @@ fn place(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
     }
 }
 
-fn environment(launch: &Launch, local: u32, counted: &Counted, world: Option<WorkerWorld>) -> EnvironmentChanges {
+fn environment(launch: &Launch, local: u32, restarts: &RestartCount, world: Option<WorkerWorld>) -> EnvironmentChanges {
     let environment = WorkerEnvironment {
         local_rank: LocalRank(local),
         local_world_size: launch.processes,
         role: launch.role.clone(),
-        restart_count: counted.failures,
-        max_restarts: counted.max_restarts,
+        restart_count: restarts.failures,
+        max_restarts: restarts.max_restarts,
         run_id: launch.run.clone(),
         use_agent_store: true,
         world,

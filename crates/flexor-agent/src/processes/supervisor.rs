@@ -1,8 +1,8 @@
-//! Programs that are supervised together: started, heard of, and ended.
+//! The supervisor of a set of programs: it starts them, reports their exits and ends them.
 //!
-//! One task owns them. [`Processes::next_exit`] gives out exits in the order in which they were seen;
-//! [`Processes::end`] (in [`super::ending`]) takes down what one has left behind, [`Processes::end_all`] what all have.
-//! If this is dropped without that, it kills what is left and waits for nobody.
+//! One task owns the set. [`Processes::next_exit`] returns exits in the order in which they were seen.
+//! [`Processes::end`] (in [`super::termination`]) ends one program with its descendants, [`Processes::end_all`] all of
+//! them. A set that is dropped without that kills what is left and waits for nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -16,46 +16,37 @@ use nix::sys::signal::{Signal, kill};
 use thiserror::Error;
 
 use super::exit::ProcessExit;
-use super::lineage::Serial;
-use super::look::Look;
-use super::lookup::{ProgramError, find_program};
-use super::output::{Pumps, Stream};
+use super::output::{OutputStream, Pumps};
+use super::process_tag::StartId;
 use super::program::Program;
-use super::reaper::{Origin, Watch};
-use super::shim::{Becomes, Shim};
+use super::program_lookup::{ProgramError, find_program};
+use super::reaper::{ChildWatch, Origin};
+use super::shim::{Shim, ShimTarget};
+use super::snapshot::ProcessSnapshot;
 use super::tree::Process;
 
-/// The caller's name for a program.
+/// The caller's key for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey(pub u32);
 
 /// Why a program was not started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// There is no such program.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The last one of this key has not ended.
+    /// The last program of this key has not ended.
     #[error("process {pid} of program key {} still runs; end it before it is started again", key.0)]
-    Running {
-        /// The key.
-        key: ProcessKey,
-        /// What runs.
-        pid: u32,
-    },
-    /// The folder that it was to run in is not there.
+    Running { key: ProcessKey, pid: u32 },
+    /// The working folder does not exist.
     #[error("no folder '{}' for the program to run in; make it, or choose another", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// What it was to find at another path cannot be had.
+    Folder { path: PathBuf },
+    /// A mount of the program cannot be prepared.
     #[error("{0}")]
     Mount(String),
     /// No pipe, or no thread to read it.
     #[error("cannot read its output: {0}; check the limits of open files (ulimit -n) and processes (ulimit -u)")]
     Output(io::Error),
-    /// The system would not.
+    /// The system refuses.
     #[error("{0}; check the limit of processes (ulimit -u)")]
     Spawn(io::Error),
 }
@@ -63,11 +54,11 @@ pub enum StartError {
 /// Programs that are supervised together.
 pub struct Processes {
     shim: Shim,
-    pub(super) watch: Watch,
+    pub(super) watch: ChildWatch,
     pub(super) pumps: Pumps,
-    /// All that was started and not yet ended with all its descendants.
-    pub(super) starts: BTreeMap<Serial, Start>,
-    /// Seen, and not given out.
+    /// Programs that were started and not yet ended with all their descendants.
+    pub(super) starts: BTreeMap<StartId, Start>,
+    /// Seen, and not returned yet.
     exits: VecDeque<ProcessExit>,
 }
 
@@ -77,38 +68,38 @@ pub(super) struct Start {
     pub(super) running: bool,
 }
 
-/// Which of them.
+/// Some programs, or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose<'a> {
-    These(&'a [ProcessKey]),
+pub(super) enum Selection<'a> {
+    Keys(&'a [ProcessKey]),
     All,
 }
 
-impl Whose<'_> {
+impl Selection<'_> {
     pub(super) fn includes(self, key: ProcessKey) -> bool {
         match self {
-            Whose::These(keys) => keys.contains(&key),
-            Whose::All => true,
+            Selection::Keys(keys) => keys.contains(&key),
+            Selection::All => true,
         }
     }
 }
 
 impl Processes {
-    /// None yet; they will be started through `shim`. To be called on a tokio runtime.
+    /// An empty set whose programs are started through `shim`. Call it on a tokio runtime.
     ///
     /// # Errors
     ///
     /// The system does not let us watch children.
     pub fn new(shim: Shim) -> io::Result<Self> {
-        let watch = Watch::new()?;
+        let watch = ChildWatch::new()?;
         Ok(Self { shim, watch, pumps: Pumps::default(), starts: BTreeMap::new(), exits: VecDeque::new() })
     }
 
-    /// Starts a program in a session of its own, and says which process it is. A key may be used again when its program
-    /// has ended.
+    /// Starts a program in a session of its own, and returns its process id. A key may be used again when its program has
+    /// ended.
     ///
-    /// To be called from a thread that lives as long as the program shall: the kernel ends it when the *thread* that
-    /// started it ends. On a current-thread runtime that is the thread that waits for everything anyway.
+    /// Call it from a thread that outlives the program: the kernel kills the program when the *thread* that started it
+    /// ends. On a current-thread runtime that is the thread that runs everything anyway.
     ///
     /// # Errors
     ///
@@ -126,15 +117,15 @@ impl Processes {
             }
             (find_program(&program, environment.path().as_deref(), folder.as_deref())?, PathBuf::new())
         } else {
-            // Folder and program may be in what is mounted; the shim will see.
+            // Folder and program may be in a mount; only the shim can see them.
             let run_in = folder.clone().map_or_else(env::current_dir, Ok).map_err(StartError::Spawn)?;
             (PathBuf::from(&program), run_in)
         };
         let [(stdout, out), (stderr, err)] = self.pumps.prepare(stdout, stderr).map_err(StartError::Output)?;
-        let spawned = self.watch.spawn(|mark| {
+        let spawned = self.watch.spawn(|tag| {
             let (groups, mounts) = (&groups[..], &mounts[..]);
-            let becomes = Becomes { groups, mounts, folder: &run_in, file: &file, name: &program, args: &args };
-            let mut command = self.shim.command(mark, &becomes);
+            let target = ShimTarget { groups, mounts, folder: &run_in, file: &file, name: &program, args: &args };
+            let mut command = self.shim.command(tag, &target);
             environment.apply(&mut command);
             command.stdin(Stdio::from(stdin)).stdout(stdout).stderr(stderr);
             if let Some(folder) = folder.filter(|_| mounts.is_empty()) {
@@ -143,14 +134,14 @@ impl Processes {
             pass_down(descriptors, &mut command);
             command
         });
-        let (serial, pid) = spawned.map_err(StartError::Spawn)?;
-        self.starts.insert(serial, Start { key, pid, running: true });
-        self.pumps.open(Stream::Stdout, serial, out);
-        self.pumps.open(Stream::Stderr, serial, err);
+        let (start_id, pid) = spawned.map_err(StartError::Spawn)?;
+        self.starts.insert(start_id, Start { key, pid, running: true });
+        self.pumps.open(OutputStream::Stdout, start_id, out);
+        self.pumps.open(OutputStream::Stderr, start_id, err);
         Ok(pid)
     }
 
-    /// The next program that ended; `None` when none runs. Giving up this wait loses nothing.
+    /// The next exit; `None` when no program runs. Dropping the future loses nothing.
     pub async fn next_exit(&mut self) -> Option<ProcessExit> {
         loop {
             if let Some(exit) = self.take_exit() {
@@ -163,44 +154,46 @@ impl Processes {
         }
     }
 
-    /// A program that has ended, if there is one that was not given out yet.
+    /// An exit that was not returned yet, if there is one.
     pub fn take_exit(&mut self) -> Option<ProcessExit> {
         self.collect();
         self.exits.pop_front()
     }
 
-    /// How many programs have not ended, as far as was seen.
+    /// Number of programs whose exit was not seen yet.
     pub fn running(&self) -> usize {
         self.starts.values().filter(|start| start.running).count()
     }
 
-    /// Notes the exits that are there.
+    /// Notes new exits.
     pub(super) fn collect(&mut self) {
         self.watch.reap();
-        for (serial, outcome, at) in self.watch.take_exits(|serial| self.starts.contains_key(&serial)) {
-            if let Some(start) = self.starts.get_mut(&serial) {
+        for (start_id, outcome, at) in self.watch.take_exits(|start_id| self.starts.contains_key(&start_id)) {
+            if let Some(start) = self.starts.get_mut(&start_id) {
                 start.running = false;
                 self.exits.push_back(ProcessExit { key: start.key, pid: start.pid, outcome, at });
             }
         }
     }
 
-    /// Whether a process is one of those that were started here, not a descendant.
+    /// Whether a process is a program of this set, not a descendant.
     pub(super) fn has_started(&self, process: &Process) -> bool {
         self.starts.values().any(|start| i32::try_from(start.pid) == Ok(process.pid))
     }
 
-    /// Looks at programs and whatever descends from them.
+    /// A snapshot of programs with their descendants.
     ///
-    /// Orphans of unknown origin are among those of all, unless there are other programs in this process of ours, from
-    /// which they may come.
-    pub(super) fn look(&self, whose: Whose<'_>) -> Look {
-        self.watch.look(|origin, alone| {
-            let unknown = whose == Whose::All && alone;
+    /// Orphans of unknown origin belong to [`Selection::All`], unless this process has other sets of programs from which
+    /// they may come.
+    pub(super) fn snapshot(&self, selection: Selection<'_>) -> ProcessSnapshot {
+        self.watch.snapshot(|origin, is_only_watch| {
+            let takes_unknown = selection == Selection::All && is_only_watch;
             match origin {
                 Origin::Before => false,
-                Origin::Unknown => unknown,
-                Origin::Start(serial) => self.starts.get(&serial).map_or(unknown, |start| whose.includes(start.key)),
+                Origin::Unknown => takes_unknown,
+                Origin::Start(start_id) => {
+                    self.starts.get(&start_id).map_or(takes_unknown, |start| selection.includes(start.key))
+                }
             }
         })
     }
@@ -208,22 +201,22 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        for process in self.look(Whose::All).living() {
-            // It may have ended meanwhile, which is what is wanted.
+        for process in self.snapshot(Selection::All).living() {
+            // It may have ended meanwhile.
             _ = kill(process.id(), Signal::SIGKILL);
         }
-        for serial in self.starts.keys() {
-            self.watch.forget(*serial);
+        for start_id in self.starts.keys() {
+            self.watch.forget(*start_id);
         }
     }
 }
 
-/// Gives a command descriptors 3, 4 and so on.
+/// Passes descriptors to a command, as 3, 4 and so on.
 fn pass_down(descriptors: Vec<OwnedFd>, command: &mut Command) {
     if descriptors.is_empty() {
         return;
     }
     let mappings = (3..).zip(descriptors).map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd }).collect();
-    // Only two of the same number are refused.
+    // An error means two descriptors of the same number, which cannot happen here.
     _ = command.fd_mappings(mappings);
 }

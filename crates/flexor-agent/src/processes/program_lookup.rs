@@ -1,7 +1,7 @@
-//! Which file a command names, found before anything is started.
+//! Looks up the file that a command names, before anything is started.
 //!
-//! The rules are those of `execvp`: a name with a slash is a path, any other is looked for in the folders of `PATH`.
-//! Looking first means that a misspelt command is one clear error, not a failure of every process.
+//! The rules are those of `execvp`: a name with a slash is a path, any other is looked up in the folders of `PATH`.
+//! Thanks to the early lookup a misspelt command is one clear error, not a failure of every process.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,109 +12,91 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, eaccess};
 use thiserror::Error;
 
-/// Where the C library looks when `PATH` is not set.
-const PATH_OF_THE_SYSTEM: &str = "/bin:/usr/bin";
+/// The `PATH` of the C library where the variable is not set.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Why a command cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
-    /// No name at all.
     #[error("the command is empty; name the program to start")]
     Empty,
-    /// No folder of `PATH` has it.
     #[error("no command '{}': no folder of PATH has it; check the spelling, install it, or give its path", name.display())]
-    NotInPath {
-        /// The name as it was given.
-        name: OsString,
-    },
-    /// No folder of `PATH` has it, but the current one, where nobody looks.
+    NotInPath { name: OsString },
+    /// Only the current folder has it, which is not in `PATH`.
     #[error(
         "no command '{name}': no folder of PATH has it, but the current folder does; write './{name}' or 'python3 {name}'",
         name = name.display()
     )]
-    OnlyHere {
-        /// The name as it was given.
-        name: OsString,
-    },
-    /// The path leads nowhere.
+    OnlyHere { name: OsString },
     #[error("no program '{}': there is no such file; check the path, it is relative to '{}'", path.display(), here.display())]
     NoSuchFile {
-        /// The path as it was given.
         path: PathBuf,
-        /// The folder that it would run in.
+        /// The working folder of the program.
         here: PathBuf,
     },
-    /// The path is that of a folder.
     #[error("'{}' is a folder, not a program; name a file in it", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The file exists and may not be executed.
+    Folder { path: PathBuf },
     #[error(
         "'{path}' may not be executed; make it executable (chmod +x '{path}') or start it with its interpreter (python3 '{path}')",
         path = path.display()
     )]
-    NotExecutable {
-        /// The file.
-        path: PathBuf,
-    },
+    NotExecutable { path: PathBuf },
 }
 
-/// Finds the file that `program` names, where `path` is the value of `PATH` and `folder` where it would run, if not here.
-/// A relative path is relative to that folder, and so is what is found by it.
+/// Finds the file that `program` names. `path` is the value of `PATH`; `folder` is the program's working folder, if it is
+/// not ours. A relative path starts at that folder, and so does the result.
 ///
 /// # Errors
 ///
-/// There is none that could be executed.
+/// There is no file that can be executed.
 pub fn find_program(program: &OsStr, path: Option<&OsStr>, folder: Option<&Path>) -> Result<PathBuf, ProgramError> {
-    let look = |path: &Path| look(&folder.map_or_else(|| path.to_owned(), |folder| folder.join(path)));
+    let kind_of = |path: &Path| kind_of(&folder.map_or_else(|| path.to_owned(), |folder| folder.join(path)));
     if program.is_empty() {
         return Err(ProgramError::Empty);
     }
     if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
-        return match look(&path) {
-            Found::Program => Ok(path),
-            Found::Nothing => {
+        return match kind_of(&path) {
+            PathKind::Program => Ok(path),
+            PathKind::Missing => {
                 let here = folder.map_or_else(|| env::current_dir().unwrap_or_default(), Path::to_owned);
                 Err(ProgramError::NoSuchFile { path, here })
             }
-            Found::Folder => Err(ProgramError::Folder { path }),
-            Found::NotExecutable => Err(ProgramError::NotExecutable { path }),
+            PathKind::Folder => Err(ProgramError::Folder { path }),
+            PathKind::NotExecutable => Err(ProgramError::NotExecutable { path }),
         };
     }
     let mut not_executable = None;
-    for folder in env::split_paths(path.unwrap_or(OsStr::new(PATH_OF_THE_SYSTEM))) {
+    for folder in env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH))) {
         // An empty entry of PATH is the current folder.
         let file = if folder.as_os_str().is_empty() { Path::new(".").join(program) } else { folder.join(program) };
-        match look(&file) {
-            Found::Program => return Ok(file),
-            Found::NotExecutable => _ = not_executable.get_or_insert(file),
-            Found::Nothing | Found::Folder => {}
+        match kind_of(&file) {
+            PathKind::Program => return Ok(file),
+            PathKind::NotExecutable => _ = not_executable.get_or_insert(file),
+            PathKind::Missing | PathKind::Folder => {}
         }
     }
     let name = program.to_owned();
-    match (not_executable, look(Path::new(program))) {
+    match (not_executable, kind_of(Path::new(program))) {
         (Some(path), _) => Err(ProgramError::NotExecutable { path }),
-        (None, Found::Program | Found::NotExecutable) => Err(ProgramError::OnlyHere { name }),
-        (None, Found::Nothing | Found::Folder) => Err(ProgramError::NotInPath { name }),
+        (None, PathKind::Program | PathKind::NotExecutable) => Err(ProgramError::OnlyHere { name }),
+        (None, PathKind::Missing | PathKind::Folder) => Err(ProgramError::NotInPath { name }),
     }
 }
 
-enum Found {
+enum PathKind {
     Program,
-    Nothing,
+    Missing,
     Folder,
     NotExecutable,
 }
 
-fn look(path: &Path) -> Found {
+fn kind_of(path: &Path) -> PathKind {
     match fs::metadata(path) {
-        Err(_) => Found::Nothing,
-        Ok(metadata) if metadata.is_dir() => Found::Folder,
-        Ok(_) if eaccess(path, AccessFlags::X_OK).is_err() => Found::NotExecutable,
-        Ok(_) => Found::Program,
+        Err(_) => PathKind::Missing,
+        Ok(metadata) if metadata.is_dir() => PathKind::Folder,
+        Ok(_) if eaccess(path, AccessFlags::X_OK).is_err() => PathKind::NotExecutable,
+        Ok(_) => PathKind::Program,
     }
 }
 
@@ -132,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_for_in_the_folders_of_path() {
+    fn a_name_is_looked_up_in_the_folders_of_path() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = env::join_paths([first.path(), second.path()]).unwrap();
         fs::create_dir(first.path().join("train")).unwrap();
@@ -140,16 +122,16 @@ mod tests {
         assert_eq!(
             find_program(OsStr::new("train"), Some(&path), None),
             Ok(program),
-            "a folder of that name is passed over"
+            "a folder of that name is skipped"
         );
         let earlier = file(first.path(), "eval", 0o755);
         file(second.path(), "eval", 0o755);
         assert_eq!(find_program(OsStr::new("eval"), Some(&path), None), Ok(earlier));
-        assert!(find_program(OsStr::new("sh"), None, None).is_ok(), "without PATH the system's folders count");
+        assert!(find_program(OsStr::new("sh"), None, None).is_ok(), "without PATH the default folders are searched");
     }
 
     #[test]
-    fn a_relative_path_starts_where_the_program_runs() {
+    fn a_relative_path_starts_at_the_working_folder() {
         let folder = tempfile::tempdir().unwrap();
         file(folder.path(), "train", 0o755);
         let there = find_program(OsStr::new("./train"), None, Some(folder.path()));
@@ -159,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_fail_says_what_to_try() {
+    fn each_error_says_what_to_try() {
         let folder = tempfile::tempdir().unwrap();
         let script = file(folder.path(), "train.py", 0o644);
         let fails =
@@ -180,7 +162,7 @@ mod tests {
         assert!(fails(folder.path().as_os_str()).contains("is a folder, not a program"));
         let inside = fails(script.join("below").as_os_str());
         assert!(inside.contains("there is no such file"), "{inside}");
-        // Whoever may execute nothing may not execute this; the superuser is held to it too.
+        // Not even the superuser may execute a file without an execute bit.
         let expected = format!(
             "'{path}' may not be executed; make it executable (chmod +x '{path}') or start it with its interpreter \
              (python3 '{path}')",

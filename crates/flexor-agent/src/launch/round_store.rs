@@ -1,15 +1,17 @@
-//! The store of a round for this node's workers: an address of this machine behind which the master's store stands, with
-//! keys of the round's own, so that no process ever finds what another round has left.
+//! The store of one round for this node's workers: an address of this machine that leads to the master's store.
+//!
+//! Its keys get a prefix of the round, so that no process ever finds what another round has left.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use flexor_store::sidecar::{Pod, Sidecar, Upstream};
+use flexor_client::Upstream;
+use flexor_store::sidecar::{Pod, Sidecar};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Ended with its guard.
+/// Dropping it ends the store.
 pub(super) struct RoundStore {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -18,7 +20,7 @@ pub(super) struct RoundStore {
 
 impl RoundStore {
     /// Serves the keys of a round of a run.
-    pub(super) async fn begin(master: Upstream, node: &str, run: &str, round: u64) -> io::Result<Self> {
+    pub(super) async fn start(master: Upstream, node: &str, run: &str, round: u64) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let pod = Pod { name: node.to_owned(), uid: String::new() };
@@ -31,7 +33,6 @@ impl RoundStore {
         Ok(Self { address, stop: Some(stop), _task: task })
     }
 
-    /// Where the workers find it.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -43,8 +44,8 @@ impl Drop for RoundStore {
     }
 }
 
-/// What stands before every key of a round in the master's store. The master forgets keys of this shape some rounds
-/// later, as it does those of torchrun.
+/// The prefix of a round's keys in the master's store. The master forgets keys of this shape some rounds later, as it does
+/// those of torchrun.
 pub(super) fn prefix(run: &str, round: u64) -> String {
     format!("/torch.rendezvous.{run}.{round}/workers/")
 }
