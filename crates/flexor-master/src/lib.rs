@@ -11,7 +11,7 @@ pub mod evaluations;
 pub mod faults;
 pub mod job;
 pub mod journal;
-pub mod learning;
+pub mod scores;
 pub mod master;
 pub mod pods;
 pub mod recorder;

@@ -259,17 +259,17 @@ reasons! {
     /// The worker made no progress for three times what its batches take, and others get what it held.
     LeaseExpired: Warning,
     /// The worker gave the batches back.
-    GivenBack: Notice,
+    LeaseReleased: Notice,
     /// The worker came back to a master that was started again, without these batches.
-    NeverLeased: Notice,
+    LeaseNotResumed: Notice,
     /// A worker had nothing to do, and another had not begun what it was granted.
-    SharedOut: Notice,
+    LeaseStolen: Notice,
     /// Nothing is left to lease at present: other workers hold the rest of the epoch.
-    OthersHoldTheRest: Notice,
+    NoBatchesAvailable: Notice,
     /// Batches of the next step are leased when the one before it is taken.
     StepNotTaken: Notice,
     /// A batch that the program may have failed of is leased to a worker that holds nothing else.
-    SuspectAlone: Notice,
+    SuspectIsolated: Notice,
     /// The program fails of this batch whenever it goes through it, so it was taken out of the epoch.
     BatchQuarantined: Error,
     /// The journal cannot be written, so the job pauses; it goes on by itself when there is room.

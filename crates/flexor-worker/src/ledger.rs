@@ -127,7 +127,7 @@ impl Ledger {
 
     /// Batches are not wanted any more. Whether they were this worker's does not matter then.
     pub async fn give_back(&self, held: wire::Held) -> Result<(), LedgerError> {
-        match self.ask(wire::request::Op::GiveBack(held)).await {
+        match self.ask(wire::request::Op::Release(held)).await {
             Ok(wire::reply::Result::Done(_)) => Ok(()),
             Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(()),
             Ok(_) => Err(LedgerError::Nonsense),

@@ -1,6 +1,6 @@
-//! The data over plain HTTP and JSON: what `curl` needs to go through a dataset.
+//! The data API over HTTP and JSON: all that `curl` needs to process a dataset.
 //!
-//! Every answer is given when what was said is durable, so that a program need not remember anything for the master.
+//! A request is answered when its effect is durable, so clients need not remember anything for the master.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use flexor_engine::Because;
-use flexor_engine::shards::{Asked, Batches, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId};
+use flexor_engine::ledger::{
+    Batches, ClientKind, DatasetSpec, GrantId, LeaseOutcome, LeaseRequest, Order, WorkerEnd, WorkerId,
+};
 use flexor_model::Reason;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,27 +20,27 @@ use serde_json::{Value, json};
 
 use crate::job::Job;
 
-/// Nobody waits longer than this in one call.
+/// The longest wait of one call.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The longest body: more than the longest position.
+/// The longest body; it exceeds the longest position.
 const MAX_BODY: usize = 9 << 20;
 
-/// What is below `/api` about the data.
+/// Routes below `/api` for the data.
 pub(super) fn routes() -> Router<Job> {
     Router::new()
         .route("/api/datasets", get(list).post(register))
         .route("/api/datasets/{name}", get(show))
         .route("/api/datasets/{name}/lease", post(lease))
         .route("/api/datasets/{name}/acknowledge", post(acknowledge))
-        .route("/api/datasets/{name}/give-back", post(give_back))
+        .route("/api/datasets/{name}/release", post(release))
         .route("/api/position", get(position))
         .route("/api/restore", post(restore))
         .route("/api/workers/{name}/ended", post(ended))
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// An answer that says why not, and what to do.
+/// A refusal with its reason and what to do.
 struct Refused(Because);
 
 impl From<Because> for Refused {
@@ -53,7 +55,7 @@ impl IntoResponse for Refused {
             Reason::UnknownDataset => StatusCode::NOT_FOUND,
             Reason::JournalFull => StatusCode::SERVICE_UNAVAILABLE,
             Reason::InvalidValue | Reason::InvalidPosition | Reason::UnknownEpoch => StatusCode::BAD_REQUEST,
-            // What was asked for contradicts what is.
+            // The request conflicts with the state.
             _ => StatusCode::CONFLICT,
         };
         (status, Json(json!({ "reason": self.0.reason, "error": self.0.detail }))).into_response()
@@ -62,7 +64,7 @@ impl IntoResponse for Refused {
 
 type Answer = Result<Json<Value>, Refused>;
 
-/// A body of JSON. What cannot be read is refused as everything else is, with a reason.
+/// A JSON body. An unreadable one is refused with a reason, like every request.
 struct Body<T>(T);
 
 impl<T: DeserializeOwned> FromRequest<Job> for Body<T> {
@@ -84,7 +86,7 @@ async fn show(State(job): State<Job>, Path(name): Path<String>) -> Answer {
     found.map(|dataset| Json(json!(dataset))).ok_or_else(|| {
         Refused(Because::new(
             Reason::UnknownDataset,
-            format!("there is no dataset {name}; POST /api/datasets makes one"),
+            format!("dataset {name} is not registered; register it with POST /api/datasets"),
         ))
     })
 }
@@ -103,7 +105,7 @@ struct Register {
     seed: u64,
 }
 
-/// Without a word about it a dataset is gone through once; `null` is without end.
+/// The default is one epoch; `null` means without end.
 fn once() -> Option<u32> {
     Some(1)
 }
@@ -117,15 +119,15 @@ enum Shuffle {
     Records,
 }
 
-async fn register(State(job): State<Job>, Body(asked): Body<Register>) -> Answer {
-    let order = match asked.shuffle {
+async fn register(State(job): State<Job>, Body(request): Body<Register>) -> Answer {
+    let order = match request.shuffle {
         Shuffle::None => Order::Sequential,
-        Shuffle::Batches => Order::ShuffledBatches { seed: asked.seed },
-        Shuffle::Records => Order::ShuffledRecords { seed: asked.seed },
+        Shuffle::Batches => Order::ShuffledBatches { seed: request.seed },
+        Shuffle::Records => Order::ShuffledRecords { seed: request.seed },
     };
-    let spec = DatasetSpec::new(asked.name, asked.records, asked.batch)
+    let spec = DatasetSpec::new(request.name, request.records, request.batch)
         .map_err(|error| Because::new(Reason::InvalidValue, error.to_string()))?;
-    let spec = spec.with_epochs(asked.epochs).with_order(order);
+    let spec = spec.with_epochs(request.epochs).with_order(order);
     let name = spec.name.clone();
     job.data().register(spec).await?;
     show(State(job), Path(name.to_string())).await
@@ -142,13 +144,13 @@ struct LeaseBody {
     epoch: Option<u32>,
     #[serde(default)]
     wait_ms: u64,
-    /// All that the worker holds. Whatever else was leased to it is free: it never heard of it.
-    holds: Option<Vec<HeldBatches>>,
+    /// All batches that the worker holds. Other leases of the worker become free, because it never learned of them.
+    holds: Option<Vec<HeldLease>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct HeldBatches {
+struct HeldLease {
     lease: u64,
     first: u64,
     #[serde(default = "one")]
@@ -161,15 +163,16 @@ fn one() -> u64 {
 
 async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeaseBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    let asked = Asked { dataset: name.into(), batches: body.batches, epoch: body.epoch, promise: Promise::Forgets };
+    let request =
+        LeaseRequest { dataset: name.into(), batches: body.batches, epoch: body.epoch, client: ClientKind::Stateless };
     let wait = Duration::from_millis(body.wait_ms).min(MAX_WAIT);
     if let Some(holds) = body.holds {
         let holds: Vec<_> =
             holds.iter().map(|held| (GrantId(held.lease), Batches::new(held.first, held.count))).collect();
-        job.data().come_back(&worker, &holds, &[]).await?;
+        job.data().resume(&worker, &holds, &[]).await?;
     }
-    Ok(Json(match job.data().lease(&worker, &asked, wait).await? {
-        Leased::Lease(lease) => {
+    Ok(Json(match job.data().lease(&worker, &request, wait).await? {
+        LeaseOutcome::Lease(lease) => {
             let batches: Vec<Value> = job
                 .data()
                 .records(&lease)
@@ -183,14 +186,14 @@ async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Bod
             let Batches { first, count } = lease.batches;
             json!({ "lease": lease.grant, "epoch": lease.epoch, "first": first, "count": count, "batches": batches })
         }
-        Leased::Wait(because) => json!({ "wait": because.reason, "detail": because.detail }),
-        Leased::Finished => json!({ "finished": true }),
+        LeaseOutcome::Wait(because) => json!({ "wait": because.reason, "detail": because.detail }),
+        LeaseOutcome::Finished => json!({ "finished": true }),
     }))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Held {
+struct LeasedBatchesBody {
     worker: String,
     #[serde(default)]
     incarnation: u64,
@@ -200,23 +203,23 @@ struct Held {
     count: u64,
 }
 
-impl Held {
+impl LeasedBatchesBody {
     fn batches(&self) -> (GrantId, Batches) {
         (GrantId(self.lease), Batches::new(self.first, self.count))
     }
 }
 
-async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
+async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeasedBatchesBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    job.data().is_of(GrantId(body.lease), &name)?;
+    job.data().check_dataset_of(GrantId(body.lease), &name)?;
     let (records, _) = job.data().acknowledge(&worker, body.batches(), true).await?;
     Ok(Json(json!({ "records": records })))
 }
 
-async fn give_back(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
+async fn release(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeasedBatchesBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    job.data().is_of(GrantId(body.lease), &name)?;
-    job.data().give_back(&worker, body.batches(), true).await?;
+    job.data().check_dataset_of(GrantId(body.lease), &name)?;
+    job.data().release(&worker, body.batches(), true).await?;
     Ok(Json(json!({})))
 }
 
@@ -240,12 +243,12 @@ async fn restore(State(job): State<Job>, Body(body): Body<Restore>) -> Answer {
 struct Ended {
     #[serde(default)]
     incarnation: u64,
-    ending: HowItEnded,
+    ending: EndedAs,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum HowItEnded {
+enum EndedAs {
     Lost,
     Failed,
     Finished,
@@ -253,17 +256,17 @@ enum HowItEnded {
 
 async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Ended>) -> Answer {
     let ending = match body.ending {
-        HowItEnded::Lost => Ending::Lost,
-        HowItEnded::Failed => Ending::Failed,
-        HowItEnded::Finished => Ending::Finished,
+        EndedAs::Lost => WorkerEnd::Lost,
+        EndedAs::Failed => WorkerEnd::Failed,
+        EndedAs::Finished => WorkerEnd::Finished,
     };
-    job.data().ended(&worker(&name, body.incarnation)?, ending).await?;
+    job.data().worker_ended(&worker(&name, body.incarnation)?, ending).await?;
     Ok(Json(json!({})))
 }
 
 fn worker(name: &str, incarnation: u64) -> Result<WorkerId, Refused> {
     if name.is_empty() || name.len() > 253 {
-        let detail = "a worker's name has 1 to 253 characters";
+        let detail = "a worker's name must have 1 to 253 bytes";
         return Err(Refused(Because::new(Reason::InvalidValue, detail)));
     }
     Ok(WorkerId::new(name, incarnation))

@@ -142,7 +142,7 @@ fn take_in_workers(job: &Job, observed: &wire::Observed) -> bool {
     let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
     let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
     let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
-    let taken = if here.is_empty() { Ok(()) } else { job.data().pods_stand(&here, &over) };
+    let taken = if here.is_empty() { Ok(()) } else { job.data().observe_pods(&here, &over) };
     if let Err(because) = &taken {
         tracing::warn!(%because, "what ended pods had leased cannot be taken back");
     }

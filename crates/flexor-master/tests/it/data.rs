@@ -37,13 +37,13 @@ async fn leased(worker: &mut Node, batches: u64) -> wire::Lease {
 }
 
 /// What is done, without some of its records.
-fn without(held: wire::Held, left_out: u64) -> wire::Held {
-    wire::Held { left_out, ..held }
+fn without(held: wire::Held, skipped_records: u64) -> wire::Held {
+    wire::Held { skipped_records, ..held }
 }
 
-async fn left_out(serving: &Serving) -> u64 {
+async fn skipped_records(serving: &Serving) -> u64 {
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets/d HTTP/1.1").await;
-    serde_json::from_str::<Value>(&text).unwrap()["leftOut"].as_u64().unwrap()
+    serde_json::from_str::<Value>(&text).unwrap()["skippedRecords"].as_u64().unwrap()
 }
 
 async fn post(serving: &Serving, path: &str, body: Value) -> (u16, Value) {
@@ -143,8 +143,8 @@ async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
         Answer::Refusal(refusal) => assert_eq!(refusal.reason, "WorkerInDoubt"),
         other => panic!("{other:?}"),
     }
-    let back = wire::ComeBack { holds: vec![open], acknowledged: vec![done] };
-    let Answer::Void(void) = worker.ask(Op::ComeBack(back)).await else { panic!("no answer") };
+    let back = wire::Resume { holds: vec![open], acknowledged: vec![done] };
+    let Answer::Void(void) = worker.ask(Op::Resume(back)).await else { panic!("no answer") };
     assert_eq!(void.held, []);
     let accounted = worker.ask(acknowledge(open, false)).await;
     assert!(matches!(accounted, Answer::Accounted(wire::Accounted { records: 10, .. })), "{accounted:?}");
@@ -164,23 +164,23 @@ async fn what_is_left_out_counts_with_the_acknowledgement_that_accounts_for_it()
     worker.ask(acknowledge(without(one, 3), true)).await;
     let stranger = wire::Held { lease: 99, ..without(one, 5) };
     assert!(matches!(worker.ask(acknowledge(stranger, true)).await, Answer::Refusal(_)));
-    assert_eq!(left_out(&first).await, 3, "said twice is once, and what is refused does not count");
+    assert_eq!(skipped_records(&first).await, 3, "said twice is once, and what is refused does not count");
     let (_, metrics) = Serving::http(first.http, "GET /metrics HTTP/1.1").await;
-    assert!(metrics.contains("flexor_dataset_left_out_records{job=\"mnist\",dataset=\"d\"} 3"), "{metrics}");
+    assert!(metrics.contains("flexor_dataset_skipped_records{job=\"mnist\",dataset=\"d\"} 3"), "{metrics}");
     drop(first);
 
     let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
-    assert_eq!(left_out(&second).await, 3);
+    assert_eq!(skipped_records(&second).await, 3);
     let mut worker = Node::connect(&second, "w", 1).await;
     // The master before may have known of both, or not.
     let acknowledged = vec![without(one, 3), without(two, 10)];
-    worker.ask(Op::ComeBack(wire::ComeBack { holds: vec![], acknowledged })).await;
+    worker.ask(Op::Resume(wire::Resume { holds: vec![], acknowledged })).await;
     worker.ask(acknowledge(without(two, 10), true)).await;
-    assert_eq!(left_out(&second).await, 13);
+    assert_eq!(skipped_records(&second).await, 13);
     drop(second);
 
     let third = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
-    assert_eq!((left_out(&third).await, &totals(&third).await["accounted"]), (13, &json!(20)));
+    assert_eq!((skipped_records(&third).await, &totals(&third).await["accounted"]), (13, &json!(20)));
 }
 
 #[tokio::test]
@@ -199,9 +199,9 @@ async fn what_is_left_out_goes_back_with_the_data() {
             position = at.position;
         }
     }
-    assert_eq!(left_out(&serving).await, 15);
+    assert_eq!(skipped_records(&serving).await, 15);
     worker.ask(Op::Restore(wire::RestorePosition { position })).await;
-    assert_eq!(left_out(&serving).await, 3, "a position has whole steps: the third batch is gone through again");
+    assert_eq!(skipped_records(&serving).await, 3, "a position has whole steps: the third batch is gone through again");
     assert_eq!(totals(&serving).await["accounted"], 20);
 }
 
@@ -212,9 +212,9 @@ async fn a_lease_waits_for_what_others_give_back() {
     one.ask(dataset(10)).await;
     let held = leased(&mut one, 1).await.held.unwrap();
     let waiting = leased(&mut two, 1).await;
-    assert!(waiting.wait.starts_with("OthersHoldTheRest"), "{waiting:?}");
+    assert!(waiting.wait.starts_with("NoBatchesAvailable"), "{waiting:?}");
     two.say(Op::Lease(wire::LeaseBatches { dataset: "d".to_owned(), wait_ms: 20_000, ..Default::default() })).await;
-    one.ask(Op::GiveBack(held)).await;
+    one.ask(Op::Release(held)).await;
     match two.answer().await {
         Answer::Lease(lease) => assert_eq!(lease.batches.len(), 1),
         other => panic!("{other:?}"),
@@ -375,7 +375,7 @@ async fn a_lease_is_acknowledged_under_the_name_of_its_own_dataset() {
     }
     let (_, lease) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
     let held = json!({ "worker": "w", "lease": lease["lease"], "first": lease["first"] });
-    for act in ["acknowledge", "give-back"] {
+    for act in ["acknowledge", "release"] {
         let (code, refused) = post(&serving, &format!("/api/datasets/other/{act}"), held.clone()).await;
         assert_eq!((code, &refused["reason"]), (409, &json!("LeaseVoid")), "{refused}");
         let (code, refused) = post(&serving, &format!("/api/datasets/none/{act}"), held.clone()).await;

@@ -56,7 +56,7 @@ impl Session {
                 let mut client = MasterClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
                 let (requests, receiver) = mpsc::channel(64);
                 // Whatever is asked of a master comes after what it has to know.
-                let back = self.request(COME_BACK, wire::request::Op::ComeBack(self.come_back()));
+                let back = self.request(COME_BACK, wire::request::Op::Resume(self.come_back()));
                 let begun = match requests.send(back).await {
                     Ok(()) => client.session(ReceiverStream::new(receiver)).await,
                     Err(_) => Err(Status::unavailable("nobody takes the first word")),
@@ -132,7 +132,7 @@ impl Session {
         let Some(asked) = self.open.remove(&reply.id) else { return };
         match (&asked.op, &result) {
             (_, wire::reply::Result::Lease(lease)) => self.holds.extend(lease.held),
-            (wire::request::Op::GiveBack(back), _) => {
+            (wire::request::Op::Release(back), _) => {
                 self.holds =
                     std::mem::take(&mut self.holds).into_iter().flat_map(|held| without(held, *back)).collect();
             }
@@ -149,9 +149,9 @@ impl Session {
         let _ = asked.answer.send(Ok(result));
     }
 
-    fn come_back(&self) -> wire::ComeBack {
+    fn come_back(&self) -> wire::Resume {
         let acknowledged = self.acknowledged.iter().map(|(_, held)| *held).collect();
-        wire::ComeBack { holds: self.holds.clone(), acknowledged }
+        wire::Resume { holds: self.holds.clone(), acknowledged }
     }
 
     fn request(&self, id: u64, op: wire::request::Op) -> wire::Request {

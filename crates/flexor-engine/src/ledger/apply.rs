@@ -1,46 +1,46 @@
-//! What each fact does to the ledger: the only place where what is journaled changes.
+//! Applies facts to the ledger. Journaled state changes here and nowhere else, so replaying the facts rebuilds the same
+//! ledger.
 
 use std::sync::Arc;
 
-use super::Shards;
+use super::Ledger;
+use super::dataset_state::DatasetState;
 use super::fact::Fact;
 use super::grant::{Grant, GrantId};
-use super::passes::Dataset;
 use super::ranges::{Batches, Ranges};
 use super::worker::Worker;
 
-impl Shards {
+impl Ledger {
     pub(super) fn decide(&mut self, fact: Fact, facts: &mut Vec<Fact>) {
         self.apply(&fact);
         facts.push(fact);
     }
 
-    /// The only place where what is journaled changes.
     pub(super) fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::Registered { spec } => {
-                self.stirs += 1;
-                self.datasets.insert(Arc::clone(&spec.name), Dataset::new(spec.clone()));
+                self.availability_version += 1;
+                self.datasets.insert(Arc::clone(&spec.name), DatasetState::new(spec.clone()));
             }
-            Fact::Begun { dataset, epoch } => {
+            Fact::EpochBegun { dataset, epoch } => {
                 if let Some(known) = self.datasets.get_mut(dataset) {
                     known.begin(*epoch);
                 }
             }
-            Fact::Granted { grant, worker, dataset, epoch, batches, promise, alone } => {
+            Fact::Granted { grant, worker, dataset, epoch, batches, client, alone } => {
                 let Some(of) = self.datasets.get_mut(dataset) else { return };
                 let all = of.spec.batches();
                 let Some(known) = of.epochs.get_mut(epoch) else { return };
                 known.grant(*batches);
                 // The next epoch can begin.
-                self.stirs += u64::from(known.available(all) == 0);
+                self.availability_version += u64::from(known.available(all) == 0);
                 self.stealable.insert(*grant);
                 let unleased = Ranges::from(vec![*batches]);
                 let held = Grant {
                     worker: worker.clone(),
                     dataset: Arc::clone(dataset),
                     epoch: *epoch,
-                    promise: *promise,
+                    client: *client,
                     alone: *alone,
                     unleased,
                     leased: Ranges::default(),
@@ -70,24 +70,24 @@ impl Shards {
                     known.account(number, &taken);
                     let is_step = known.spec.steps.is_some();
                     let ends = !known.epochs.contains_key(&number);
-                    self.stirs += u64::from(is_step || was_alone || ends || known.has_suspects());
+                    self.availability_version += u64::from(is_step || was_alone || ends || known.has_suspects());
                 }
                 if let Some(done) = self.forget_if_done(*grant)
                     && let Some(worker) = self.workers.get_mut(&done.worker.name)
                     && worker.incarnation == done.worker.incarnation
                 {
-                    worker.has_done(*grant);
+                    worker.remember_done(*grant);
                 }
             }
             Fact::Returned { grant, batches, repeated, suspects, .. } => {
-                self.stirs += 1;
+                self.availability_version += 1;
                 let Some(held) = self.grants.get_mut(grant) else { return };
                 let taken = held.withdraw(*batches);
                 if held.unleased.is_empty() {
                     self.stealable.remove(grant);
                 }
                 let (dataset, number) = (Arc::clone(&held.dataset), held.epoch);
-                // Who was alone with a batch and lost it for another reason has not cleared it.
+                // A suspect that was returned for another reason is still a suspect.
                 let suspects = *suspects || held.alone;
                 if let Some(known) = self.datasets.get_mut(&dataset) {
                     known.take_back(number, &taken, suspects);
@@ -96,8 +96,8 @@ impl Shards {
                 self.forget_if_done(*grant);
             }
             Fact::Failed { worker, round } => self.failed.push((worker.clone(), *round)),
-            Fact::Judged { worker } => self.failed.retain(|(known, _)| known != worker),
-            Fact::Paced { dataset, batch_time } => {
+            Fact::FailureSettled { worker } => self.failed.retain(|(known, _)| known != worker),
+            Fact::BatchTimeMeasured { dataset, batch_time } => {
                 if let Some(known) = self.datasets.get_mut(dataset) {
                     known.batch_time = Some(*batch_time);
                 }
@@ -108,19 +108,19 @@ impl Shards {
                 }
             }
             Fact::Quarantined { dataset, epoch, batch, .. } => {
-                self.stirs += 1;
+                self.availability_version += 1;
                 if let Some(known) = self.datasets.get_mut(dataset) {
                     known.quarantine(*epoch, Batches::new(*batch, 1));
                 }
             }
             Fact::Rewound { position } => {
-                self.stirs += 1;
-                self.wind_back(position);
+                self.availability_version += 1;
+                self.rewind(position);
             }
         }
     }
 
-    /// Forgets a grant of which nothing is left, and gives it.
+    /// Removes and returns a grant without outstanding batches.
     fn forget_if_done(&mut self, grant: GrantId) -> Option<Grant> {
         let held = self.grants.get(&grant).filter(|held| held.outstanding() == 0)?;
         if let Some(worker) = self.workers.get_mut(&held.worker.name) {

@@ -1,7 +1,8 @@
-//! Batches that are promised to one worker.
+//! A grant: batches that are reserved for one worker.
 //!
-//! A grant stands in the journal before anything of it is leased, and a lease is a piece of a grant, so that leases and
-//! acknowledgements need no write of their own: after a restart of the master it is known who may have what.
+//! A grant is journaled before any of its batches is leased, and a lease is a piece of a grant. Leases and
+//! acknowledgements therefore need no write of their own. After a restart the master knows from the grants which worker
+//! may hold which batch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::ranges::{Batches, Ranges};
 use super::worker::WorkerId;
 
-/// The number of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GrantId(pub u64);
 
@@ -22,44 +22,43 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// What a worker does about answers that were lost with the master.
+/// How a worker recovers answers that were lost with the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Promise {
-    /// It says again what it holds and what it has acknowledged: nothing need be durable but the grant.
-    Replays,
-    /// It says nothing again, as a program that uses `curl`: it is answered when its words are durable.
-    Forgets,
+pub enum ClientKind {
+    /// It states again what it holds and what it acknowledged, so only the grant must be durable.
+    Resuming,
+    /// It repeats nothing, like a program that uses `curl`. It is answered when its request is durable.
+    Stateless,
 }
 
-/// A grant that is not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) worker: WorkerId,
     pub(super) dataset: Arc<str>,
     pub(super) epoch: u32,
-    pub(super) promise: Promise,
+    pub(super) client: ClientKind,
     pub(super) alone: bool,
-    /// Not leased yet. Leases are not written down, so that nobody knows this of a ledger that was read back.
+    /// Not leased yet. Leases are not journaled, so a restarted master does not know these.
     pub(super) unleased: Ranges,
-    /// Leased and not acknowledged; or, in doubt, perhaps leased and perhaps acknowledged.
+    /// Leased and not acknowledged. In doubt: perhaps leased, perhaps acknowledged.
     pub(super) leased: Ranges,
     pub(super) accounted: Ranges,
-    /// The master was started again, and the worker has not said yet what it holds.
+    /// The master was restarted, and the worker has not resumed yet.
     #[serde(skip)]
     pub(super) in_doubt: bool,
-    /// When it was last leased from or acknowledged.
+    /// The last lease or acknowledgement.
     #[serde(skip)]
     pub(super) progress_at: Duration,
 }
 
 impl Grant {
-    /// What is neither acknowledged nor returned.
+    /// Batches that are neither acknowledged nor returned.
     pub(super) fn outstanding(&self) -> u64 {
         self.unleased.count() + self.leased.count()
     }
 
-    /// Takes batches out that are outstanding, leased or not.
+    /// Removes outstanding batches, leased or not, and returns them.
     pub(super) fn withdraw(&mut self, batches: Batches) -> Ranges {
         let mut taken = self.leased.remove(batches);
         self.unleased.remove(batches).iter().for_each(|more| taken.insert(more));

@@ -1,4 +1,4 @@
-//! Stories about the ledger, each with the name of what it claims.
+//! Scenarios of the ledger; each test is named after its claim.
 
 use super::*;
 
@@ -12,77 +12,83 @@ fn worker(name: &str) -> WorkerId {
     WorkerId::new(name, 0)
 }
 
-/// A ledger with a journal, and a clock that the story moves.
+/// A ledger with a journal and a clock that the test advances.
 struct Story {
-    shards: Shards,
+    ledger: Ledger,
     journal: Vec<Fact>,
     now: Duration,
 }
 
 impl Story {
-    /// With one dataset, `d`, of so many records in batches of ten.
+    /// One dataset `d` in batches of ten.
     fn of(records: u64, epochs: Option<u32>) -> Self {
-        let mut story = Story { shards: Shards::new(Settings::default()), journal: Vec::new(), now: seconds(1) };
+        let mut story = Story { ledger: Ledger::new(Settings::default()), journal: Vec::new(), now: seconds(1) };
         story.register(records, epochs).unwrap();
         story
     }
 
     fn register(&mut self, records: u64, epochs: Option<u32>) -> Result<(), Because> {
         let spec = DatasetSpec::new("d", records, BATCH).unwrap().with_epochs(epochs);
-        self.shards.register(spec, &mut self.journal)
+        self.ledger.register(spec, &mut self.journal)
     }
 
-    fn ask(&mut self, name: &str, batches: u64, epoch: Option<u32>, promise: Promise) -> Result<Leased, Because> {
-        let asked = Asked { dataset: "d".into(), batches, epoch, promise };
-        self.shards.lease(&worker(name), &asked, self.now, &mut self.journal)
+    fn request(
+        &mut self,
+        name: &str,
+        batches: u64,
+        epoch: Option<u32>,
+        client: ClientKind,
+    ) -> Result<LeaseOutcome, Because> {
+        let request = LeaseRequest { dataset: "d".into(), batches, epoch, client };
+        self.ledger.lease(&worker(name), &request, self.now, &mut self.journal)
     }
 
     fn lease(&mut self, name: &str, batches: u64) -> Lease {
-        match self.ask(name, batches, None, Promise::Replays).unwrap() {
-            Leased::Lease(lease) => lease,
+        match self.request(name, batches, None, ClientKind::Resuming).unwrap() {
+            LeaseOutcome::Lease(lease) => lease,
             other => panic!("{name} got {other:?}"),
         }
     }
 
     fn waits(&mut self, name: &str) -> Reason {
-        match self.ask(name, 1, None, Promise::Replays).unwrap() {
-            Leased::Wait(because) => because.reason,
+        match self.request(name, 1, None, ClientKind::Resuming).unwrap() {
+            LeaseOutcome::Wait(because) => because.reason,
             other => panic!("{name} got {other:?}"),
         }
     }
 
     fn acknowledge(&mut self, name: &str, lease: &Lease) -> Result<u64, Reason> {
-        let done = self.shards.acknowledge(&worker(name), lease.grant, lease.batches, self.now, &mut self.journal);
+        let done = self.ledger.acknowledge(&worker(name), lease.grant, lease.batches, self.now, &mut self.journal);
         done.map_err(|because| because.reason)
     }
 
-    /// Seconds pass, each with its tick.
+    /// Advances the clock by whole seconds, with a tick each.
     fn pass(&mut self, seconds_more: u64) {
         for _ in 0..seconds_more {
             self.now += seconds(1);
-            self.shards.tick(self.now, &mut self.journal);
+            self.ledger.tick(self.now, &mut self.journal);
         }
     }
 
-    fn end(&mut self, name: &str, ending: Ending) {
-        self.shards.ended(&worker(name), ending, self.now, &mut self.journal);
+    fn end(&mut self, name: &str, end: WorkerEnd) {
+        self.ledger.worker_ended(&worker(name), end, self.now, &mut self.journal);
     }
 
     fn totals(&self) -> Totals {
-        self.shards.totals("d").unwrap()
+        self.ledger.totals("d").unwrap()
     }
 
-    /// The master is killed and started again with its first `kept` facts.
+    /// The master restarts with the first `kept` facts.
     fn restart(&mut self, kept: usize) {
         self.journal.truncate(kept);
-        let mut shards = Shards::new(Settings::default());
-        self.journal.iter().for_each(|fact| shards.replay(fact));
-        self.shards = shards.resume(Settings::default(), self.now);
+        let mut ledger = Ledger::new(Settings::default());
+        self.journal.iter().for_each(|fact| ledger.replay(fact));
+        self.ledger = ledger.resume(Settings::default(), self.now);
     }
 }
 
 #[test]
-fn an_acknowledgement_said_again_is_known_from_its_worker_and_refused_from_others() {
+fn a_repeated_acknowledgement_is_known_from_its_worker_and_refused_from_others() {
     let mut story = Story::of(95, None);
     let (done, open) = (story.lease("a", 1), story.lease("b", 1));
     assert_eq!(story.acknowledge("a", &done), Ok(BATCH));
@@ -96,19 +102,19 @@ fn an_acknowledgement_said_again_is_known_from_its_worker_and_refused_from_other
 fn every_record_of_every_epoch_is_leased_once_and_accounted_for() {
     let mut story = Story::of(95, Some(2));
     let mut records = 0;
-    while let Leased::Lease(lease) = story.ask("a", 3, None, Promise::Replays).unwrap() {
+    while let LeaseOutcome::Lease(lease) = story.request("a", 3, None, ClientKind::Resuming).unwrap() {
         records += story.acknowledge("a", &lease).unwrap();
     }
     assert_eq!(records, 190);
     let totals = story.totals();
     assert_eq!((totals.accounted, totals.outstanding, totals.epochs_finished), (190, 0, 2));
-    assert!(story.shards.is_finished("d"));
+    assert!(story.ledger.is_finished("d"));
 }
 
 #[test]
 fn an_empty_dataset_is_finished_at_once() {
     let mut story = Story::of(0, None);
-    assert_eq!(story.ask("a", 1, None, Promise::Replays), Ok(Leased::Finished));
+    assert_eq!(story.request("a", 1, None, ClientKind::Resuming), Ok(LeaseOutcome::Finished));
     assert_eq!(story.totals(), Totals::default());
 }
 
@@ -118,16 +124,16 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_same_one_is_not() {
     assert_eq!(story.register(95, Some(1)), Ok(()));
     let refused = story.register(94, Some(1)).unwrap_err();
     assert_eq!(refused.reason, Reason::DatasetChanged);
-    let told = "d is registered with 95 records, batches of 10, 1 epoch, in order, not with 94 records, batches of 10, \
+    let message = "d is registered with 95 records, batches of 10, 1 epoch, in order, not with 94 records, batches of 10, \
                 1 epoch, in order; register what has changed under another name";
-    assert_eq!(refused.detail, told);
+    assert_eq!(refused.detail, message);
 }
 
 #[test]
-fn what_a_lost_worker_held_goes_to_others_and_costs_nothing() {
+fn the_batches_of_a_lost_worker_go_to_others() {
     let mut story = Story::of(30, Some(1));
     let first = story.lease("a", 2);
-    story.end("a", Ending::Lost);
+    story.end("a", WorkerEnd::Lost);
     assert_eq!(story.totals().repeated_at_most, 20);
     let again = story.lease("b", 2);
     assert_eq!(again.batches, first.batches, "the same batches");
@@ -157,13 +163,13 @@ fn nothing_is_acknowledged_that_was_not_leased() {
 }
 
 #[test]
-fn part_of_a_lease_can_be_acknowledged_and_the_rest_given_back() {
+fn part_of_a_lease_can_be_acknowledged_and_the_rest_released() {
     let mut story = Story::of(100, Some(1));
     let lease = story.lease("a", 5);
     let two = Lease { batches: Batches::new(lease.batches.first, 2), ..lease.clone() };
     assert_eq!(story.acknowledge("a", &two), Ok(20));
-    story.shards.give_back(&worker("a"), lease.grant, lease.batches, story.now, &mut story.journal).unwrap();
-    assert_eq!(story.totals().repeated_at_most, 0, "what is given back was not used");
+    story.ledger.release(&worker("a"), lease.grant, lease.batches, story.now, &mut story.journal).unwrap();
+    assert_eq!(story.totals().repeated_at_most, 0, "released batches were not used");
     assert_eq!(story.lease("b", 3).batches, Batches::new(2, 3));
 }
 
@@ -177,14 +183,14 @@ fn a_worker_that_makes_no_progress_loses_its_lease_after_three_times_its_batch_t
         let lease = story.lease("a", 1);
         for _ in 0..8 {
             story.now += seconds(1);
-            story.shards.tick(story.now, &mut story.journal);
+            story.ledger.tick(story.now, &mut story.journal);
         }
         story.acknowledge("a", &lease).expect("eight seconds are less than ten");
     }
     let slow = story.lease("a", 1);
     for _ in 0..30 {
         story.now += seconds(1);
-        story.shards.tick(story.now, &mut story.journal);
+        story.ledger.tick(story.now, &mut story.journal);
     }
     assert_eq!(story.acknowledge("a", &slow), Err(Reason::LeaseVoid), "three times eight seconds are over");
 }
@@ -196,12 +202,12 @@ fn the_clock_stands_still_while_the_master_is_away() {
     story.acknowledge("a", &lease).unwrap();
     let lease = story.lease("a", 1);
     story.now += seconds(3600);
-    story.shards.tick(story.now, &mut story.journal);
+    story.ledger.tick(story.now, &mut story.journal);
     assert_eq!(story.acknowledge("a", &lease), Ok(10));
 }
 
 #[test]
-fn what_a_worker_may_hold_is_in_doubt_after_a_restart_until_it_comes_back() {
+fn grants_are_in_doubt_after_a_restart_until_the_worker_resumes() {
     let mut story = Story::of(100, Some(1));
     let done = story.lease("a", 1);
     let open = story.lease("a", 1);
@@ -209,54 +215,54 @@ fn what_a_worker_may_hold_is_in_doubt_after_a_restart_until_it_comes_back() {
     story.acknowledge("a", &done).unwrap();
     story.restart(kept);
     assert!(story.totals().in_doubt >= 20, "{:?}", story.totals());
-    let refused = story.ask("a", 1, None, Promise::Replays).unwrap_err();
+    let refused = story.request("a", 1, None, ClientKind::Resuming).unwrap_err();
     assert_eq!(refused.reason, Reason::WorkerInDoubt);
 
     let (holds, acknowledged) = ([(open.grant, open.batches)], [(done.grant, done.batches)]);
-    let void = story.shards.come_back(&worker("a"), &holds, &acknowledged, story.now, &mut story.journal);
+    let void = story.ledger.resume_worker(&worker("a"), &holds, &acknowledged, story.now, &mut story.journal);
     assert_eq!(void, Ok(Vec::new()));
     assert_eq!((story.totals().accounted, story.totals().in_doubt), (10, 0));
     assert_eq!(story.acknowledge("a", &open), Ok(10));
 }
 
 #[test]
-fn in_doubt_ranges_wait_for_their_holder_and_are_free_when_it_is_given_up() {
+fn batches_in_doubt_wait_for_their_worker_and_are_free_when_it_is_lost() {
     let mut story = Story::of(20, Some(1));
     story.lease("a", 2);
     story.restart(story.journal.len());
     story.pass(59);
-    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest);
+    assert_eq!(story.waits("b"), Reason::NoBatchesAvailable);
     story.pass(1);
     assert_eq!(story.lease("b", 2).batches, Batches::new(0, 2));
 }
 
 #[test]
-fn what_is_in_doubt_is_free_as_soon_as_the_pod_of_its_holder_is_known_to_be_gone() {
+fn batches_in_doubt_are_free_when_the_pod_of_their_worker_is_gone() {
     let mut story = Story::of(60, Some(1));
     for name in ["gone", "here", "connected", "over", "node/0"] {
         story.lease(name, 1);
     }
     story.restart(story.journal.len());
-    story.shards.is_here(&worker("connected"));
+    story.ledger.session_opened(&worker("connected"));
     let (here, over) = (BTreeSet::from(["here", "over"]), BTreeSet::from(["over"]));
-    story.shards.pods_stand(&here, &over, story.now, &mut story.journal);
-    let doubted: Vec<String> = story.shards.in_doubt().iter().map(ToString::to_string).collect();
-    assert_eq!(doubted, ["connected", "here", "node/0"], "who has a session or a pod is waited for, and so is a node");
+    story.ledger.observe_pods(&here, &over, story.now, &mut story.journal);
+    let doubted: Vec<String> = story.ledger.in_doubt().iter().map(ToString::to_string).collect();
+    assert_eq!(doubted, ["connected", "here", "node/0"], "workers with a session, a pod or a node are waited for");
 }
 
 #[test]
-fn a_worker_whose_session_broke_has_a_moment_to_come_back_and_more_while_the_master_is_away() {
+fn a_worker_without_session_has_time_to_reconnect_and_more_while_the_master_is_away() {
     let mut story = Story::of(20, Some(1));
     story.lease("a", 2);
-    story.shards.is_away(&worker("a"), story.now);
+    story.ledger.session_closed(&worker("a"), story.now);
     story.pass(4);
     story.now += seconds(1000);
-    story.shards.tick(story.now, &mut story.journal);
-    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "nobody could be heard meanwhile");
-    story.shards.is_here(&worker("a"));
+    story.ledger.tick(story.now, &mut story.journal);
+    assert_eq!(story.waits("b"), Reason::NoBatchesAvailable, "the master was away");
+    story.ledger.session_opened(&worker("a"));
     story.pass(60);
-    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "it has come back");
-    story.shards.is_away(&worker("a"), story.now);
+    assert_eq!(story.waits("b"), Reason::NoBatchesAvailable, "it has reconnected");
+    story.ledger.session_closed(&worker("a"), story.now);
     story.pass(5);
     assert_eq!(story.lease("b", 2).batches, Batches::new(0, 2));
 }
@@ -268,7 +274,7 @@ fn a_worker_that_acknowledges_keeps_all_its_leases() {
     for batch in 0..100 {
         story.pass(1);
         let one = Batches::new(many.batches.first + batch, 1);
-        let done = story.shards.acknowledge(&worker("a"), many.grant, one, story.now, &mut story.journal);
+        let done = story.ledger.acknowledge(&worker("a"), many.grant, one, story.now, &mut story.journal);
         assert_eq!(done, Ok(BATCH), "after {batch} s");
     }
     assert_eq!(story.acknowledge("a", &one), Ok(BATCH));
@@ -288,150 +294,152 @@ fn a_worker_that_has_become_slower_gets_longer_each_time() {
 }
 
 #[test]
-fn how_long_a_batch_takes_is_known_to_a_master_that_was_started_again() {
+fn a_restarted_master_knows_the_batch_time() {
     let mut story = Story::of(40, Some(1));
     let first = story.lease("a", 1);
     story.pass(2);
     story.acknowledge("a", &first).unwrap();
-    let Leased::Lease(_) = story.ask("curl", 3, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    let LeaseOutcome::Lease(_) = story.request("curl", 3, None, ClientKind::Stateless).unwrap() else { panic!("nothing") };
     story.restart(story.journal.len());
     story.pass(17);
-    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest, "three batches may take three times 2 s each");
+    assert_eq!(story.waits("b"), Reason::NoBatchesAvailable, "three batches may take three times 2 s each");
     story.pass(1);
     story.lease("b", 1);
 }
 
 #[test]
-fn a_life_that_has_ended_is_granted_nothing_more() {
+fn an_ended_incarnation_is_granted_nothing_more() {
     let mut story = Story::of(20, Some(1));
-    let life = WorkerId::new("n/0", 7);
-    let asked = Asked { dataset: "d".into(), batches: 1, epoch: None, promise: Promise::Forgets };
-    story.shards.lease(&life, &asked, story.now, &mut story.journal).unwrap();
-    story.shards.ended(&life, Ending::Lost, story.now, &mut story.journal);
-    let refused = story.shards.lease(&life, &asked, story.now, &mut story.journal).unwrap_err();
+    let incarnation = WorkerId::new("n/0", 7);
+    let request = LeaseRequest { dataset: "d".into(), batches: 1, epoch: None, client: ClientKind::Stateless };
+    story.ledger.lease(&incarnation, &request, story.now, &mut story.journal).unwrap();
+    story.ledger.worker_ended(&incarnation, WorkerEnd::Lost, story.now, &mut story.journal);
+    let refused = story.ledger.lease(&incarnation, &request, story.now, &mut story.journal).unwrap_err();
     assert_eq!(refused.reason, Reason::WorkerEnded);
     let next = WorkerId::new("n/0", 8);
-    assert!(matches!(story.shards.lease(&next, &asked, story.now, &mut story.journal), Ok(Leased::Lease(_))));
+    assert!(matches!(story.ledger.lease(&next, &request, story.now, &mut story.journal), Ok(LeaseOutcome::Lease(_))));
 }
 
-/// Nodes of these names that have met in this round.
-fn nodes(names: &[&str], round: u64) -> Nodes {
+/// Live nodes with these names, in this round.
+fn nodes(names: &[&str], round: u64) -> ObservedNodes {
     let alive = names.iter().map(|name| Arc::from(*name)).collect();
-    Nodes { alive, round: Some(Round(round)), failed_rounds: BTreeSet::new(), closed: false }
+    ObservedNodes { alive, round: Some(Round(round)), failed_rounds: BTreeSet::new(), closed: false }
 }
 
 #[test]
 fn workers_are_lost_with_their_node_and_only_with_it() {
     let mut story = Story::of(100, Some(1));
-    story.shards.follow(&nodes(&["n", "m"], 0), story.now, &mut story.journal);
+    story.ledger.observe_nodes(&nodes(&["n", "m"], 0), story.now, &mut story.journal);
     for name in ["n/0", "m/0", "curl", "by/hand"] {
         story.lease(name, 1);
     }
-    story.shards.follow(&nodes(&["m"], 1), story.now, &mut story.journal);
-    let left: Vec<String> = story.shards.workers().map(|worker| worker.to_string()).collect();
+    story.ledger.observe_nodes(&nodes(&["m"], 1), story.now, &mut story.journal);
+    let left: Vec<String> = story.ledger.workers().map(|worker| worker.to_string()).collect();
     assert_eq!(left, ["by/hand", "curl", "m/0"], "no node has ever been called `by`");
     assert_eq!(story.totals().repeated_at_most, BATCH);
 }
 
 #[test]
-fn a_node_that_was_lost_while_the_master_was_is_noticed_by_the_next() {
+fn a_node_lost_while_the_master_was_down_is_noticed_by_the_next_master() {
     let mut story = Story::of(100, Some(1));
-    let Leased::Lease(_) = story.ask("n/0", 1, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    let LeaseOutcome::Lease(_) = story.request("n/0", 1, None, ClientKind::Stateless).unwrap() else { panic!("nothing") };
     story.restart(story.journal.len());
-    story.shards.follow(&nodes(&["m"], 1), story.now, &mut story.journal);
+    story.ledger.observe_nodes(&nodes(&["m"], 1), story.now, &mut story.journal);
     assert_eq!(story.totals().granted, 0);
 }
 
 #[test]
-fn of_those_who_fail_in_a_round_the_first_is_to_blame_if_the_program_was() {
+fn the_first_failure_of_a_round_is_charged_if_the_program_ended_it() {
     for program_failed in [true, false] {
         let mut story = Story::of(100, Some(1));
-        story.shards.follow(&nodes(&["n", "m"], 4), story.now, &mut story.journal);
-        let leases = ["n/0", "m/0"].map(|name| story.ask(name, 1, None, Promise::Forgets).unwrap());
-        let [_, Leased::Lease(bad)] = leases else { panic!("nothing") };
+        story.ledger.observe_nodes(&nodes(&["n", "m"], 4), story.now, &mut story.journal);
+        let leases = ["n/0", "m/0"].map(|name| story.request(name, 1, None, ClientKind::Stateless).unwrap());
+        let [_, LeaseOutcome::Lease(bad)] = leases else { panic!("nothing") };
         for name in ["m/0", "n/0", "m/0"] {
-            story.shards.failed(&worker(name), Round(4), story.now, &mut story.journal);
+            story.ledger.worker_failed(&worker(name), Round(4), story.now, &mut story.journal);
         }
         story.restart(story.journal.len());
         let mut met = nodes(&["n", "m"], 4);
-        story.shards.follow(&met, story.now, &mut story.journal);
-        assert_eq!(story.totals().outstanding, 100, "nothing is known yet");
+        story.ledger.observe_nodes(&met, story.now, &mut story.journal);
+        assert_eq!(story.totals().outstanding, 100, "the round is not settled yet");
         met.round = Some(Round(5));
         met.failed_rounds.extend(program_failed.then_some(Round(4)));
-        story.shards.follow(&met, story.now, &mut story.journal);
+        story.ledger.observe_nodes(&met, story.now, &mut story.journal);
         let charged = |fact: &Fact| matches!(fact, Fact::Charged { batch, .. } if *batch == bad.batches.first);
         assert_eq!(story.journal.iter().filter(|fact| charged(fact)).count(), usize::from(program_failed));
-        assert_eq!(story.totals().granted, 0, "both are for others");
+        assert_eq!(story.totals().granted, 0, "both grants are free");
     }
 }
 
 #[test]
-fn what_was_taken_out_of_an_epoch_is_taken_out_of_the_next_and_named_elsewhere() {
+fn a_batch_quarantined_in_one_epoch_is_quarantined_in_the_next_and_after_a_restore() {
     let mut story = Story::of(30, Some(2));
     for _ in 0..2 {
         let bad = story.lease("a", 1);
         assert_eq!(bad.batches.first, 0);
-        story.end("a", Ending::Failed);
+        story.end("a", WorkerEnd::Failed);
     }
     let mut leased = Vec::new();
-    while let Leased::Lease(lease) = story.ask("a", 1, None, Promise::Replays).unwrap() {
+    while let LeaseOutcome::Lease(lease) = story.request("a", 1, None, ClientKind::Resuming).unwrap() {
         leased.push((lease.epoch, lease.batches.first));
         story.acknowledge("a", &lease).unwrap();
     }
     assert_eq!(leased, [(0, 1), (0, 2), (1, 1), (1, 2)]);
     let named = [(0, 0, 2), (1, 0, 2)];
-    assert_eq!(story.shards.quarantined("d"), named);
-    let position = story.shards.position();
+    assert_eq!(story.ledger.quarantined("d"), named);
+    let position = story.ledger.position();
     let mut elsewhere = Story::of(30, Some(2));
-    elsewhere.shards.restore(position.clone(), elsewhere.now, &mut elsewhere.journal).unwrap();
-    let named: Vec<_> = elsewhere.shards.quarantined("d").iter().map(|(epoch, batch, _)| (*epoch, *batch)).collect();
+    elsewhere.ledger.restore(position.clone(), elsewhere.now, &mut elsewhere.journal).unwrap();
+    let named: Vec<_> = elsewhere.ledger.quarantined("d").iter().map(|(epoch, batch, _)| (*epoch, *batch)).collect();
     assert_eq!(named, [(0, 0), (1, 0)]);
-    assert_eq!(elsewhere.shards.position(), position);
+    assert_eq!(elsewhere.ledger.position(), position);
 }
 
 #[test]
-fn who_cannot_replay_keeps_its_lease_over_a_restart() {
+fn a_stateless_client_keeps_its_lease_over_a_restart() {
     let mut story = Story::of(20, Some(1));
-    let Leased::Lease(lease) = story.ask("curl", 1, None, Promise::Forgets).unwrap() else { panic!("nothing") };
+    let LeaseOutcome::Lease(lease) = story.request("curl", 1, None, ClientKind::Stateless).unwrap() else {
+        panic!("nothing")
+    };
     story.restart(story.journal.len());
     assert_eq!(story.acknowledge("curl", &lease), Ok(10));
 }
 
 #[test]
-fn a_later_life_ends_the_earlier_one() {
+fn a_later_incarnation_ends_the_earlier_one() {
     let mut story = Story::of(20, Some(1));
     let lease = story.lease("a", 1);
-    let asked = Asked { dataset: "d".into(), batches: 1, epoch: None, promise: Promise::Replays };
+    let request = LeaseRequest { dataset: "d".into(), batches: 1, epoch: None, client: ClientKind::Resuming };
     let second = WorkerId::new("a", 1);
-    let Ok(Leased::Lease(again)) = story.shards.lease(&second, &asked, story.now, &mut story.journal) else {
-        panic!("nothing for the second life")
+    let Ok(LeaseOutcome::Lease(again)) = story.ledger.lease(&second, &request, story.now, &mut story.journal) else {
+        panic!("nothing for the second incarnation")
     };
     assert_eq!(again.batches, lease.batches);
     assert_eq!(story.acknowledge("a", &lease), Err(Reason::WorkerReplaced));
 }
 
 #[test]
-fn a_batch_that_the_program_fails_of_is_found_among_many_and_taken_out() {
+fn a_batch_that_the_program_fails_on_is_found_among_many_and_quarantined() {
     let mut story = Story::of(100, Some(1));
     let lease = story.lease("a", 4);
     assert_eq!(lease.batches.count, 4);
     let poison = lease.batches.first + 2;
-    story.end("a", Ending::Failed);
-    // Each of the four is leased alone; the bad one fails again, twice.
+    story.end("a", WorkerEnd::Failed);
+    // Each of the four is leased alone. The bad one fails twice more.
     let mut failures = 0;
-    while story.shards.quarantined("d").is_empty() {
+    while story.ledger.quarantined("d").is_empty() {
         let lease = story.lease("a", 4);
         assert_eq!(lease.batches.count, 1, "alone");
-        assert_eq!(story.waits("a"), Reason::SuspectAlone, "nothing beside it");
+        assert_eq!(story.waits("a"), Reason::SuspectIsolated, "nothing beside it");
         if lease.batches.first == poison {
-            story.end("a", Ending::Failed);
+            story.end("a", WorkerEnd::Failed);
             failures += 1;
         } else {
             story.acknowledge("a", &lease).unwrap();
         }
     }
-    assert_eq!((failures, story.shards.quarantined("d")), (2, vec![(0, poison, 2)]));
-    while let Leased::Lease(lease) = story.ask("a", 4, None, Promise::Replays).unwrap() {
+    assert_eq!((failures, story.ledger.quarantined("d")), (2, vec![(0, poison, 2)]));
+    while let LeaseOutcome::Lease(lease) = story.request("a", 4, None, ClientKind::Resuming).unwrap() {
         assert_ne!(lease.batches.first, poison);
         story.acknowledge("a", &lease).unwrap();
     }
@@ -443,8 +451,8 @@ fn a_batch_that_the_program_fails_of_is_found_among_many_and_taken_out() {
 fn only_the_root_cause_is_charged() {
     let mut story = Story::of(1000, Some(1));
     let (bad, good) = (story.lease("a", 1), story.lease("b", 1));
-    story.end("a", Ending::Failed);
-    story.end("b", Ending::Lost);
+    story.end("a", WorkerEnd::Failed);
+    story.end("b", WorkerEnd::Lost);
     let charged: Vec<_> = story.journal.iter().filter(|fact| matches!(fact, Fact::Charged { .. })).collect();
     assert!(matches!(charged[..], [Fact::Charged { batch, .. }] if *batch == bad.batches.first), "{charged:?}");
     let (first, second) = (story.lease("a", 1), story.lease("b", 1));
@@ -452,40 +460,40 @@ fn only_the_root_cause_is_charged() {
 }
 
 #[test]
-fn a_restore_makes_open_again_what_was_accounted_for_since_and_counts_it() {
+fn a_restore_reopens_later_records_and_counts_them() {
     let mut story = Story::of(100, Some(2));
     let first = story.lease("a", 2);
     story.acknowledge("a", &first).unwrap();
-    let token = story.shards.position();
+    let token = story.ledger.position();
     let second = story.lease("a", 3);
     let third = story.lease("b", 1);
     story.acknowledge("a", &second).unwrap();
-    let rewound = story.shards.restore(token, story.now, &mut story.journal).unwrap();
+    let rewound = story.ledger.restore(token, story.now, &mut story.journal).unwrap();
     assert_eq!((rewound, story.totals().rewound, story.totals().accounted), (30, 30, 20));
     assert_eq!(story.acknowledge("b", &third), Err(Reason::LeaseVoid), "open leases are void");
     assert_eq!(story.lease("a", 3).batches, second.batches);
 }
 
 #[test]
-fn what_was_quarantined_stays_so_when_the_ledger_is_wound_back() {
+fn quarantined_batches_stay_quarantined_after_a_rewind() {
     let mut story = Story::of(100, Some(1));
-    let token = story.shards.position();
+    let token = story.ledger.position();
     for _ in 0..2 {
         let lease = story.lease("a", 1);
         assert_eq!(lease.batches.first, 0);
-        story.end("a", Ending::Failed);
-        story.shards.restore(token.clone(), story.now, &mut story.journal).unwrap();
+        story.end("a", WorkerEnd::Failed);
+        story.ledger.restore(token.clone(), story.now, &mut story.journal).unwrap();
     }
-    assert_eq!(story.shards.quarantined("d"), [(0, 0, 2)]);
+    assert_eq!(story.ledger.quarantined("d"), [(0, 0, 2)]);
     assert_eq!(story.lease("a", 1).batches.first, 1);
 }
 
 #[test]
-fn a_position_that_cannot_be_is_refused_and_changes_nothing() {
+fn an_inconsistent_position_is_refused_and_changes_nothing() {
     let mut story = Story::of(100, Some(1));
     let lease = story.lease("a", 2);
     story.acknowledge("a", &lease).unwrap();
-    let good = story.shards.position();
+    let good = story.ledger.position();
     let before = story.totals();
     let mut odd = Vec::new();
     for change in 0..4 {
@@ -500,23 +508,28 @@ fn a_position_that_cannot_be_is_refused_and_changes_nothing() {
         odd.push(position);
     }
     for position in odd {
-        let refused = story.shards.restore(position, story.now, &mut story.journal).unwrap_err();
+        let refused = story.ledger.restore(position, story.now, &mut story.journal).unwrap_err();
         assert_eq!(refused.reason, Reason::InvalidPosition);
     }
     assert_eq!(story.totals(), before);
 }
 
 #[test]
-fn an_epoch_can_be_waited_for() {
+fn a_worker_can_wait_for_an_epoch() {
     let mut story = Story::of(20, Some(2));
     let one = story.lease("a", 1);
-    let Ok(Leased::Lease(two)) = story.ask("b", 1, Some(0), Promise::Replays) else { panic!("nothing for b") };
-    assert!(matches!(story.ask("b", 1, Some(0), Promise::Replays), Ok(Leased::Wait(_))), "a has the rest");
+    let Ok(LeaseOutcome::Lease(two)) = story.request("b", 1, Some(0), ClientKind::Resuming) else {
+        panic!("nothing for b")
+    };
+    assert!(matches!(story.request("b", 1, Some(0), ClientKind::Resuming), Ok(LeaseOutcome::Wait(_))), "a has the rest");
     story.acknowledge("b", &two).unwrap();
     story.acknowledge("a", &one).unwrap();
-    assert_eq!(story.ask("b", 1, Some(0), Promise::Replays), Ok(Leased::Finished));
-    assert!(matches!(story.ask("b", 1, Some(1), Promise::Replays), Ok(Leased::Lease(Lease { epoch: 1, .. }))));
-    let refused = story.ask("b", 1, Some(3), Promise::Replays).unwrap_err();
+    assert_eq!(story.request("b", 1, Some(0), ClientKind::Resuming), Ok(LeaseOutcome::Finished));
+    assert!(matches!(
+        story.request("b", 1, Some(1), ClientKind::Resuming),
+        Ok(LeaseOutcome::Lease(Lease { epoch: 1, .. }))
+    ));
+    let refused = story.request("b", 1, Some(3), ClientKind::Resuming).unwrap_err();
     assert_eq!(refused.reason, Reason::UnknownEpoch);
 }
 
@@ -531,9 +544,9 @@ fn the_next_epoch_begins_while_others_finish_the_last() {
 }
 
 #[test]
-fn a_worker_with_nothing_gets_half_of_what_another_has_not_begun() {
+fn an_idle_worker_steals_half_of_the_unleased_batches_of_another() {
     let mut story = Story::of(100_000, Some(1));
-    // Grants grow while they are used up fast.
+    // Grants grow while the worker uses them up quickly.
     let mut first = story.lease("a", 1);
     for _ in 0..1026 {
         story.acknowledge("a", &first).unwrap();
@@ -546,29 +559,29 @@ fn a_worker_with_nothing_gets_half_of_what_another_has_not_begun() {
         story.acknowledge("b", &lease).unwrap();
     }
     let mut shared = 0;
-    while let Leased::Lease(lease) = story.ask("b", 64, None, Promise::Replays).unwrap() {
+    while let LeaseOutcome::Lease(lease) = story.request("b", 64, None, ClientKind::Resuming).unwrap() {
         shared += story.acknowledge("b", &lease).unwrap();
     }
     assert!(shared > 0);
-    assert_eq!(story.waits("b"), Reason::OthersHoldTheRest);
-    assert_eq!(story.acknowledge("a", &first), Ok(10), "what is leased is never taken");
+    assert_eq!(story.waits("b"), Reason::NoBatchesAvailable);
+    assert_eq!(story.acknowledge("a", &first), Ok(10), "leased batches are never stolen");
 }
 
 #[test]
-fn the_facts_alone_make_the_same_ledger() {
+fn replaying_the_facts_rebuilds_the_same_ledger() {
     let mut story = Story::of(500, Some(2));
     for round in 0..12 {
         let lease = story.lease(if round % 2 == 0 { "a" } else { "b" }, 2);
         match round % 4 {
             0 | 1 => drop(story.acknowledge(if round % 2 == 0 { "a" } else { "b" }, &lease).unwrap()),
-            2 => story.end("a", Ending::Failed),
-            _ => story.end("b", Ending::Lost),
+            2 => story.end("a", WorkerEnd::Failed),
+            _ => story.end("b", WorkerEnd::Lost),
         }
     }
-    let before = (story.totals().accounted, story.totals().outstanding, story.shards.position());
+    let before = (story.totals().accounted, story.totals().outstanding, story.ledger.position());
     story.restart(story.journal.len());
-    assert_eq!((story.totals().accounted, story.totals().outstanding, story.shards.position()), before);
-    let text = serde_json::to_string(&story.shards).unwrap();
-    let read: Shards = serde_json::from_str(&text).unwrap();
-    assert_eq!(read.position(), story.shards.position(), "and a snapshot does too");
+    assert_eq!((story.totals().accounted, story.totals().outstanding, story.ledger.position()), before);
+    let text = serde_json::to_string(&story.ledger).unwrap();
+    let read: Ledger = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.position(), story.ledger.position(), "and so does a snapshot");
 }

@@ -1,35 +1,34 @@
-//! One dataset: what has become of each of its epochs.
+//! A dataset and the state of its epochs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::dataset::DatasetSpec;
+use super::dataset_spec::DatasetSpec;
 use super::epoch::{Blame, Epoch};
 use super::order::Order;
 use super::position::EpochPosition;
 use super::ranges::{Batches, Ranges};
 
-/// A dataset and its epochs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Dataset {
+pub(super) struct DatasetState {
     pub(super) spec: DatasetSpec,
     pub(super) begun: u32,
-    /// Those that have begun and are not finished.
+    /// Epochs that have begun and are not finished.
     pub(super) epochs: BTreeMap<u32, Epoch>,
     pub(super) blame: BTreeMap<u32, Blame>,
-    /// Records of finished epochs.
+    /// Records of finished epochs; so is `quarantined`.
     pub(super) accounted: u64,
     pub(super) quarantined: u64,
     pub(super) repeated: u64,
     pub(super) rewound: u64,
-    /// What the slowest worker needs for a batch, roughly; known also to a master that was started again.
+    /// About the batch time of the slowest worker. It is journaled, so a restarted master knows it.
     #[serde(default)]
     pub(super) batch_time: Option<Duration>,
 }
 
-impl Dataset {
+impl DatasetState {
     pub(super) fn new(spec: DatasetSpec) -> Self {
         Self {
             spec,
@@ -44,7 +43,7 @@ impl Dataset {
         }
     }
 
-    /// An epoch begins, with what is held against its batches from before the ledger was wound back.
+    /// Begins an epoch, with the charges against its batches from before a rewind.
     pub(super) fn begin(&mut self, number: u32) {
         self.begun = self.begun.max(number + 1);
         self.carry_over_blame(number);
@@ -53,8 +52,8 @@ impl Dataset {
         self.finish(number);
     }
 
-    /// Where the order is the same in every epoch, what was taken out of one is taken out of the next: a program need not
-    /// fail of it again for that.
+    /// In sequential order every epoch has the same batches. Those quarantined in one epoch are quarantined in the
+    /// next, and the program need not fail on them again.
     fn carry_over_blame(&mut self, number: u32) {
         let last = self.blame.values().next_back().filter(|blame| !blame.quarantined.is_empty());
         if self.spec.order == Order::Sequential
@@ -108,19 +107,19 @@ impl Dataset {
         self.finish(number);
     }
 
-    /// What was taken out of the epochs that are finished.
+    /// The quarantined batches of the finished epochs.
     pub(super) fn quarantined_of_finished(&self) -> BTreeMap<u32, Ranges> {
         let is_finished = |number: &u32| *number < self.begun && !self.epochs.contains_key(number);
         let finished = self.blame.iter().filter(|(number, blame)| is_finished(number) && !blame.quarantined.is_empty());
         finished.map(|(number, blame)| (*number, blame.quarantined.clone())).collect()
     }
 
-    /// Whether some of its batches are leased only to who has nothing else.
+    /// Whether an epoch has suspects.
     pub(super) fn has_suspects(&self) -> bool {
         self.epochs.values().any(|epoch| !epoch.suspects.is_empty())
     }
 
-    /// Adds an epoch with nothing left to do to those that are finished.
+    /// Closes an epoch that has no batch left.
     pub(super) fn finish(&mut self, number: u32) {
         let batches = self.spec.batches();
         if let Some(epoch) = self.epochs.get(&number)

@@ -1,4 +1,4 @@
-//! What a dataset's records have come to: exact at any instant.
+//! Record counts of a dataset, exact at any instant.
 
 use serde::Serialize;
 
@@ -6,24 +6,22 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// How many epochs have begun.
     pub epochs_begun: u32,
-    /// How many are finished.
     pub epochs_finished: u32,
     /// All records of the epochs that have begun: accounted + quarantined + outstanding.
     pub expected: u64,
     /// Their batch was acknowledged.
     pub accounted: u64,
-    /// Their batch was taken out, because the program fails of it.
+    /// The program fails on their batch.
     pub quarantined: u64,
-    /// Neither yet.
+    /// Neither accounted for nor quarantined.
     pub outstanding: u64,
-    /// Of those: a worker has them, or will have them next.
+    /// Outstanding records that are granted to a worker.
     pub granted: u64,
-    /// Of those: it is not known whether a worker has them, because the master was started again.
+    /// Outstanding records whose worker has not resumed since the master was restarted.
     pub in_doubt: u64,
-    /// Handed out and taken back without an acknowledgement, so that a program may have gone through them twice.
+    /// Leased and returned without an acknowledgement. A program may have processed them twice.
     pub repeated_at_most: u64,
-    /// Accounted for and made open again by a restore.
+    /// Accounted for and reopened by a restore.
     pub rewound: u64,
 }

@@ -1,62 +1,58 @@
-//! How many records were left out of their batches, because they are damaged or mean nothing. A worker says so with the
-//! acknowledgement of each batch, and it counts if that accounts for the batch: so no record counts twice, whoever went
-//! through it before.
+//! Counts skipped records: damaged ones, and those that cannot be parsed.
 //!
-//! The counts go where the ledger goes: into the journal with the acknowledgement, into positions, and back with them.
+//! A worker reports them with the acknowledgement of a batch. They count only if that acknowledgement accounts for the
+//! batch, so no record counts twice. The counts are journaled with the acknowledgement, stored in positions and
+//! restored with them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flexor_engine::shards::{Batches, Fact, GrantId, Position, Shards};
+use flexor_engine::ledger::{Batches, Fact, GrantId, Ledger, Position};
 use serde::{Deserialize, Serialize};
 
-/// Batches that are done, and what a worker says of them.
+/// Acknowledged batches of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
-    /// Of which lease.
+pub struct AcknowledgedBatches {
     pub grant: GrantId,
-    /// Which.
     pub batches: Batches,
-    /// How many of their records were left out.
-    pub left_out: u64,
-    /// The step that they belong to, where some were left out and there are steps.
+    /// How many of their records the worker skipped.
+    pub skipped_records: u64,
+    /// Their step, in synchronous training, if records were skipped.
     pub step: Option<u64>,
 }
 
-impl From<(GrantId, Batches)> for Done {
+impl From<(GrantId, Batches)> for AcknowledgedBatches {
     fn from((grant, batches): (GrantId, Batches)) -> Self {
-        Self { grant, batches, left_out: 0, step: None }
+        Self { grant, batches, skipped_records: 0, step: None }
     }
 }
 
-/// Counts of records by dataset, in all epochs; one without any is not in it.
+/// Skipped records by dataset, over all epochs. A dataset without any is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LeftOut(BTreeMap<Arc<str>, Counts>);
+pub struct SkippedRecords(BTreeMap<Arc<str>, DatasetCounts>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counts {
+struct DatasetCounts {
     records: u64,
-    /// Of those: by step, as long as it may not be taken. Positions are cut at whole steps.
+    /// The part of `records` that belongs to incomplete steps, by step. Positions are cut at complete steps.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     by_step: BTreeMap<u64, u64>,
 }
 
-impl LeftOut {
-    /// How many of a dataset.
+impl SkippedRecords {
     pub fn of(&self, dataset: &str) -> u64 {
         self.0.get(dataset).map_or(0, |counts| counts.records)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Counts what is said of batches of a dataset, as far as these facts account for them.
-    pub(super) fn count(&mut self, dataset: &str, done: &Done, facts: &[Fact], shards: &Shards) {
-        let Some(spec) = shards.dataset(dataset) else { return };
+    /// DatasetCounts the skipped records of acknowledged batches, as far as these facts account for them.
+    pub(super) fn count(&mut self, dataset: &str, done: &AcknowledgedBatches, facts: &[Fact], ledger: &Ledger) {
+        let Some(spec) = ledger.dataset(dataset) else { return };
         let is_of = |batches: &Batches| done.batches.first <= batches.first && batches.end() <= done.batches.end();
         let accounted = facts.iter().filter_map(|fact| match fact {
             Fact::Accounted { grant, batches } if *grant == done.grant && is_of(batches) => {
@@ -64,13 +60,13 @@ impl LeftOut {
             }
             _ => None,
         });
-        let records = done.left_out.min(accounted.sum());
+        let records = done.skipped_records.min(accounted.sum());
         if records == 0 {
             return;
         }
         let counts = self.0.entry(Arc::clone(&spec.name)).or_default();
         counts.records += records;
-        if let Some(taken) = shards.steps_taken(dataset) {
+        if let Some(taken) = ledger.steps_taken(dataset) {
             counts.by_step = counts.by_step.split_off(&taken);
             let step = done.step.unwrap_or(taken);
             if step >= taken {
@@ -79,18 +75,18 @@ impl LeftOut {
         }
     }
 
-    /// What belongs to the position of a ledger.
-    pub(super) fn at_position(&self, shards: &Shards) -> Self {
-        let of_taken = |(dataset, counts): (&Arc<str>, &Counts)| {
-            let taken = shards.steps_taken(dataset).unwrap_or(u64::MAX);
+    /// The counts at the ledger's position.
+    pub(super) fn at_position(&self, ledger: &Ledger) -> Self {
+        let of_taken = |(dataset, counts): (&Arc<str>, &DatasetCounts)| {
+            let taken = ledger.steps_taken(dataset).unwrap_or(u64::MAX);
             let open: u64 = counts.by_step.range(taken..).map(|(_, records)| records).sum();
             let records = counts.records - open;
-            (records > 0).then(|| (Arc::clone(dataset), Counts { records, by_step: BTreeMap::new() }))
+            (records > 0).then(|| (Arc::clone(dataset), DatasetCounts { records, by_step: BTreeMap::new() }))
         };
         Self(self.0.iter().filter_map(of_taken).collect())
     }
 
-    /// Whether it can be what was left out until a position: a token may come from anywhere.
+    /// Whether the counts are consistent with a position. Tokens come from outside.
     pub(super) fn is_possible(&self, position: &Position) -> bool {
         self.0.iter().all(|(dataset, counts)| {
             let most = position.datasets.get(dataset).map(|at| u64::from(at.begun).saturating_mul(at.spec.records));

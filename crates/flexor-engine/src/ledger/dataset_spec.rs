@@ -1,4 +1,4 @@
-//! What a dataset is: how many records, how they are cut into batches, how often they are gone through.
+//! A dataset as a program registers it: its records, their batches, the number of epochs and the order.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,45 +8,38 @@ use thiserror::Error;
 
 use super::order::Order;
 use super::ranges::Batches;
-use super::steps::Stepping;
+use super::steps::StepSpec;
 
-/// The longest name of a dataset.
 const MAX_NAME: usize = 256;
-/// The most records of a batch. One lease tells each of them where they are shuffled one by one.
+/// The most records of a batch. A lease lists each of them when records are shuffled one by one.
 const MAX_BATCH: u64 = 1 << 18;
 
-/// A dataset as a program describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatasetSpec {
-    /// Its name in the job.
+    /// Unique in the job.
     pub name: Arc<str>,
-    /// How many records it has.
     pub records: u64,
-    /// How many of them make a batch; the last one of an epoch may be smaller.
+    /// Records per batch; the last batch of an epoch may be smaller.
     pub batch: NonZeroU64,
-    /// How often it is gone through; without end if nothing is said.
+    /// `None` means without end.
     pub epochs: Option<u32>,
-    /// In which order.
     pub order: Order,
-    /// How batches make steps, where they are learnt together.
+    /// Set for synchronous training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Stepping>,
+    pub steps: Option<StepSpec>,
 }
 
-/// A dataset that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DatasetError {
-    /// The name is empty or too long.
-    #[error("the name of a dataset has 1 to {MAX_NAME} characters")]
+    #[error("a dataset's name must have 1 to {MAX_NAME} bytes")]
     Name,
-    /// Batches of nothing, or too large.
-    #[error("a batch has 1 to {MAX_BATCH} records, not {0}")]
+    #[error("a batch must have 1 to {MAX_BATCH} records, not {0}")]
     Batch(u64),
 }
 
 impl DatasetSpec {
-    /// A dataset that is gone through once, as its records stand.
+    /// A dataset of one epoch, in sequential order.
     pub fn new(name: impl Into<Arc<str>>, records: u64, batch: u64) -> Result<Self, DatasetError> {
         let name = name.into();
         if name.is_empty() || name.len() > MAX_NAME {
@@ -57,23 +50,21 @@ impl DatasetSpec {
         Ok(Self { name, records, batch, epochs: Some(1), order: Order::Sequential, steps: None })
     }
 
-    /// The same, gone through so often.
     pub fn with_epochs(self, epochs: Option<u32>) -> Self {
         Self { epochs, ..self }
     }
 
-    /// The same in another order.
     pub fn with_order(self, order: Order) -> Self {
         Self { order, ..self }
     }
 
-    /// A number for it that never changes, by which parameter servers know its batches: FNV-1a of its name.
+    /// FNV-1a of the name: a stable number by which parameter servers know the dataset's batches.
     pub fn number(&self) -> u32 {
         self.name.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
     }
 
-    /// What it is, in words.
-    pub(super) fn described(&self) -> String {
+    /// The spec in words, for messages.
+    pub(super) fn describe(&self) -> String {
         let Self { records, batch, .. } = self;
         let order = match self.order {
             Order::Sequential => "in order".to_owned(),
@@ -89,23 +80,20 @@ impl DatasetSpec {
         format!("{records} records, batches of {batch}{steps}, {epochs}, {order}")
     }
 
-    /// How many batches an epoch has.
     pub fn batches(&self) -> u64 {
         self.records.div_ceil(self.batch.get())
     }
 
-    /// How many records a batch has.
     pub fn batch_length(&self, batch: u64) -> u64 {
         self.records_in(Batches::new(batch, 1))
     }
 
-    /// How many records these batches have.
     pub fn records_in(&self, batches: Batches) -> u64 {
-        let place = |batch: u64| batch.saturating_mul(self.batch.get()).min(self.records);
-        place(batches.end()) - place(batches.first)
+        let offset = |batch: u64| batch.saturating_mul(self.batch.get()).min(self.records);
+        offset(batches.end()) - offset(batches.first)
     }
 
-    /// Whether there is an epoch of this number, from 0.
+    /// Whether the epoch with this number, from 0, exists.
     pub fn has_epoch(&self, epoch: u32) -> bool {
         self.records > 0 && self.epochs.is_none_or(|epochs| epoch < epochs)
     }
@@ -116,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_batch_has_what_is_left() {
+    fn the_last_batch_has_the_remaining_records() {
         let spec = DatasetSpec::new("d", 25, 10).unwrap();
         assert_eq!(spec.batches(), 3);
         assert_eq!([0, 1, 2, 3].map(|batch| spec.batch_length(batch)), [10, 10, 5, 0]);
@@ -125,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_dataset_has_no_epoch_and_an_impossible_one_is_refused() {
+    fn an_empty_dataset_has_no_epoch_and_an_invalid_one_is_refused() {
         let spec = DatasetSpec::new("d", 0, 10).unwrap().with_epochs(None);
         assert_eq!((spec.batches(), spec.has_epoch(0)), (0, false));
         assert_eq!(DatasetSpec::new("", 1, 1), Err(DatasetError::Name));

@@ -1,4 +1,4 @@
-//! The ends of workers: what they had is for others, and what their program failed of is found out.
+//! The end of a worker: its batches become free, and the batches that its program may have failed on become suspects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +6,28 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 
 use super::grant::GrantId;
-use super::{Because, Fact, Shards, WorkerId};
+use super::{Because, Fact, Ledger, WorkerId};
 
-/// How many lives that have ended for good are remembered: long enough for what was under way when they did.
+/// How many ended incarnations are remembered, so that their late requests are refused.
 const REMEMBERED: usize = 1024;
 
-/// How a worker ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It was lost, or ended because others did: no batch is to blame.
+pub enum WorkerEnd {
+    /// The worker was lost, or ended because others did. No batch is to blame.
     Lost,
-    /// Its program failed, and no other failure came before.
+    /// The program failed first in this worker.
     Failed,
-    /// It has done its work.
+    /// The program completed.
     Finished,
 }
 
-impl Shards {
-    /// A worker has ended for good, as whoever started it says. What it had not acknowledged is free again; of what its
-    /// program failed is under suspicion.
-    pub fn ended(&mut self, worker: &WorkerId, ending: Ending, now: Duration, facts: &mut Vec<Fact>) {
+impl Ledger {
+    /// A worker has ended for good, as its launcher reports. Its unacknowledged batches become free; after a failure of
+    /// its program they become suspects.
+    pub fn worker_ended(&mut self, worker: &WorkerId, end: WorkerEnd, now: Duration, facts: &mut Vec<Fact>) {
         self.clock.advance(now);
-        self.end(worker, ending, facts);
-        // Whoever counts its lives does not come back in this one.
+        self.end(worker, end, facts);
+        // A client that counts its incarnations does not return in this one.
         if worker.incarnation > 0 && !self.ended.contains(worker) {
             self.ended.push_back(worker.clone());
             if self.ended.len() > REMEMBERED {
@@ -38,53 +37,53 @@ impl Shards {
         self.check(facts);
     }
 
-    /// The program of a worker has failed in a round, perhaps because it lost its peers: whose fault it was is known when
-    /// the nodes have met again ([`Shards::follow`]).
-    pub fn failed(&mut self, worker: &WorkerId, round: Round, now: Duration, facts: &mut Vec<Fact>) {
+    /// The program of a worker has failed in a round, perhaps because it lost its peers. [`Ledger::observe_nodes`]
+    /// decides later which worker caused the failure.
+    pub fn worker_failed(&mut self, worker: &WorkerId, round: Round, now: Duration, facts: &mut Vec<Fact>) {
         self.clock.advance(now);
         let is_new = !self.failed.iter().any(|(known, _)| known == worker);
-        if is_new && self.knows(worker) {
+        if is_new && self.has_worker(worker) {
             self.decide(Fact::Failed { worker: worker.clone(), round }, facts);
         }
         self.check(facts);
     }
 
-    /// A worker has ended, or cannot be waited for any longer.
-    pub(super) fn end(&mut self, worker: &WorkerId, ending: Ending, facts: &mut Vec<Fact>) {
-        if !self.knows(worker) {
+    /// Removes a worker that has ended, or did not reconnect in time.
+    pub(super) fn end(&mut self, worker: &WorkerId, end: WorkerEnd, facts: &mut Vec<Fact>) {
+        if !self.has_worker(worker) {
             return;
         }
-        let because = match ending {
-            Ending::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
-            Ending::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
-            Ending::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it had done them")),
+        let because = match end {
+            WorkerEnd::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
+            WorkerEnd::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
+            WorkerEnd::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it acknowledged them")),
         };
-        self.take_everything(worker, ending, &because, facts);
+        self.return_all_grants(worker, end, &because, facts);
         if self.failed.iter().any(|(known, _)| known == worker) {
-            self.decide(Fact::Judged { worker: worker.clone() }, facts);
+            self.decide(Fact::FailureSettled { worker: worker.clone() }, facts);
         }
         self.workers.remove(&worker.name);
     }
 
-    pub(super) fn take_everything(
+    pub(super) fn return_all_grants(
         &mut self,
         worker: &WorkerId,
-        ending: Ending,
+        end: WorkerEnd,
         because: &Because,
         facts: &mut Vec<Fact>,
     ) {
         let grants: Vec<GrantId> = self.grants_of(worker).collect();
         let in_progress: u64 = grants.iter().map(|grant| self.grants[grant].leased.count()).sum();
         for grant in grants {
-            self.take_grant(grant, ending, in_progress, because, facts);
+            self.return_grant(grant, end, in_progress, because, facts);
         }
     }
 
-    /// Takes a grant back. `in_progress` is how many batches its worker was at when it ended.
-    pub(super) fn take_grant(
+    /// Returns a grant. `in_progress` counts the leased batches of its worker when it ended.
+    pub(super) fn return_grant(
         &mut self,
         grant: GrantId,
-        ending: Ending,
+        end: WorkerEnd,
         in_progress: u64,
         because: &Because,
         facts: &mut Vec<Fact>,
@@ -92,7 +91,7 @@ impl Shards {
         let Some(held) = self.grants.get(&grant) else { return };
         let (leased, unleased) = (held.leased.clone(), held.unleased.clone());
         let (dataset, epoch) = (Arc::clone(&held.dataset), held.epoch);
-        let suspects = ending == Ending::Failed && !held.in_doubt;
+        let suspects = end == WorkerEnd::Failed && !held.in_doubt;
         for batches in unleased.iter() {
             let because = because.clone();
             self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
@@ -110,13 +109,13 @@ impl Shards {
         }
     }
 
-    /// The program has failed of one batch, with no other that could be to blame.
+    /// The program has failed on one batch while its worker held no other.
     fn charge(&mut self, dataset: &Arc<str>, epoch: u32, batch: u64, facts: &mut Vec<Fact>) {
         self.decide(Fact::Charged { dataset: Arc::clone(dataset), epoch, batch }, facts);
         let blame = self.datasets.get(dataset).and_then(|known| known.blame.get(&epoch));
         let failures = blame.and_then(|blame| blame.failures.get(&batch)).copied().unwrap_or(0);
         if failures >= self.settings.quarantine_after {
-            let detail = format!("the program failed {failures} times of batch {batch} of epoch {epoch} alone");
+            let detail = format!("the program failed {failures} times on batch {batch} of epoch {epoch} alone");
             let because = Because::new(Reason::BatchQuarantined, detail);
             self.decide(Fact::Quarantined { dataset: Arc::clone(dataset), epoch, batch, because }, facts);
         }

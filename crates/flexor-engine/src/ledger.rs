@@ -1,24 +1,23 @@
-//! The ledger of the data: which batch of which epoch is whose, which are done, and what is left.
+//! The data ledger: which worker has which batch of which epoch, which batches are done, and which are left.
 //!
-//! Workers lease batches, acknowledge them, give them back or die with them; the ledger answers and decides [`Fact`]s.
-//! Whatever happens, every record of an epoch is accounted for, quarantined or outstanding, and nothing is taken out
-//! because a machine was lost. State is kept in ranges, so that its size goes with the number of gaps.
+//! Workers lease batches, acknowledge them, release them or are lost with them. The ledger answers each request and
+//! decides [`Fact`]s. Every record of an epoch is always accounted for, quarantined or outstanding. Losing a machine
+//! never drops a record. State is kept in ranges, so its size grows with the number of gaps.
 //!
-//! It is *not* for reading data: a batch is a range of numbers, and [`DatasetSpec::records_of`] says which records these
-//! are. Nor does it know when a worker is lost: its owner says so, or a grant makes no progress for too long.
+//! The ledger does *not* read data: a batch is a number, and [`DatasetSpec::records_of`] maps it to records. It does
+//! not detect lost workers: the master reports them, or the worker's lease times out.
 
-mod applying;
-mod dataset;
-mod ending;
+mod apply;
+mod dataset_spec;
+mod dataset_state;
 mod epoch;
 mod fact;
 mod grant;
 pub mod invariants;
 mod lease;
-mod nodes;
+mod lease_timeout;
+mod observed_nodes;
 mod order;
-mod passes;
-mod patience;
 mod position;
 mod ranges;
 mod rewind;
@@ -29,6 +28,7 @@ mod steps;
 mod tests;
 mod totals;
 mod worker;
+mod worker_end;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,92 +37,89 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
-use crate::absence::Attended;
+use crate::active_clock::ActiveClock;
 pub use crate::because::Because;
-pub use dataset::{DatasetError, DatasetSpec};
-pub use ending::Ending;
+pub use dataset_spec::{DatasetError, DatasetSpec};
+use dataset_state::DatasetState;
 use epoch::Epoch;
 pub use fact::Fact;
 use grant::Grant;
-pub use grant::{GrantId, Promise};
-pub use lease::{Asked, Lease, Leased};
-pub use nodes::Nodes;
+pub use grant::{ClientKind, GrantId};
+pub use lease::{Lease, LeaseOutcome, LeaseRequest};
+pub use observed_nodes::ObservedNodes;
 pub use order::{Order, Records};
-use passes::Dataset;
 pub use position::{DatasetPosition, EpochPosition, Position};
 pub use ranges::{Batches, Ranges};
-pub use steps::{StepBatches, Stepping};
+pub use steps::{StepBatches, StepSpec};
 pub use totals::Totals;
 use worker::Worker;
 pub use worker::WorkerId;
+pub use worker_end::WorkerEnd;
 
-/// What can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// How often the program may fail of a batch by itself before the batch is taken out.
+    /// How often the program may fail on a batch that it holds alone before the batch is quarantined.
     pub quarantine_after: u32,
-    /// The shortest time that a worker has for progress, however fast it was.
-    pub least_patience: Duration,
-    /// What a worker has while nobody knows how long a batch takes.
-    pub first_patience: Duration,
+    /// The lease timeout never falls below this, however fast the worker was.
+    pub min_lease_timeout: Duration,
+    /// The lease timeout while no batch time is known.
+    pub initial_lease_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // With the default of three restarts a job outlives one bad batch among many: it fails once with others, and
+        // With the default of three restarts a job survives one bad batch among many: it fails once with others, then
         // twice alone.
-        let (least_patience, first_patience) = (Duration::from_secs(10), Duration::from_secs(600));
-        Self { quarantine_after: 2, least_patience, first_patience }
+        let (min_lease_timeout, initial_lease_timeout) = (Duration::from_secs(10), Duration::from_secs(600));
+        Self { quarantine_after: 2, min_lease_timeout, initial_lease_timeout }
     }
 }
 
-/// The ledger.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Shards {
+pub struct Ledger {
     #[serde(skip)]
     settings: Settings,
-    datasets: BTreeMap<Arc<str>, Dataset>,
+    datasets: BTreeMap<Arc<str>, DatasetState>,
     grants: BTreeMap<GrantId, Grant>,
     workers: BTreeMap<Arc<str>, Worker>,
-    /// Workers whose program failed, and in which round, in the order in which that was heard. Whose fault it was is
-    /// known when the nodes have met again; until then they keep what they have.
+    /// Workers whose program failed, with the round, in the order of the reports. The next round shows which worker
+    /// caused the failure; until then they keep their grants.
     #[serde(default)]
     failed: Vec<(WorkerId, Round)>,
     last_grant: u64,
-    /// Grants of which something is not leased.
+    /// Grants with unleased batches.
     #[serde(skip)]
     stealable: BTreeSet<GrantId>,
-    /// Lives that have ended for good; the latest of them.
+    /// The latest incarnations that ended for good.
     #[serde(skip)]
     ended: VecDeque<WorkerId>,
-    /// The nodes that were alive when this was last heard.
+    /// The live nodes of the last observation.
     #[serde(skip)]
     nodes: BTreeSet<Arc<str>>,
     #[serde(skip)]
-    clock: Attended,
-    /// No patience ends before this.
+    clock: ActiveClock,
+    /// No lease times out before this.
     #[serde(skip)]
     check_at: Duration,
-    /// How often something has happened that those who wait for a lease may wait for.
+    /// Grows whenever a waiting lease request may get another answer.
     #[serde(skip)]
-    stirs: u64,
+    availability_version: u64,
 }
 
-impl Shards {
-    /// A ledger of nothing.
+impl Ledger {
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    /// Puts a ledger that was read back, or whose facts were replayed, to work: what workers hold that can say it again
-    /// is in doubt until they do, and the patience with all others begins anew.
+    /// Puts a ledger to work that was read from a snapshot or replayed from facts. Grants of resuming workers are in
+    /// doubt until the worker says what it holds. All other lease timeouts start anew.
     pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
         self.settings = settings;
-        self.clock = Attended::since(now);
+        self.clock = ActiveClock::since(now);
         for grant in self.grants.values_mut() {
             let unleased = std::mem::take(&mut grant.unleased);
             unleased.iter().for_each(|batches| grant.leased.insert(batches));
-            grant.in_doubt = grant.promise == Promise::Replays;
+            grant.in_doubt = grant.client == ClientKind::Resuming;
             grant.progress_at = now;
         }
         self.stealable.clear();
@@ -131,13 +128,13 @@ impl Shards {
             worker.pace.progress_at = now;
             worker.of_node = true;
             let id = WorkerId::new(Arc::clone(name), worker.incarnation);
-            worker.away_until = in_doubt.contains(&id).then_some(now + patience::AFTER_RESTART);
+            worker.away_until = in_doubt.contains(&id).then_some(now + lease_timeout::RESUME_TIMEOUT);
         }
         self.check_at = now;
         self
     }
 
-    /// The job has a dataset. The same one may be registered by every worker.
+    /// Registers a dataset. Every worker may register the same one.
     pub fn register(&mut self, spec: DatasetSpec, facts: &mut Vec<Fact>) -> Result<(), Because> {
         match self.datasets.get(&spec.name) {
             Some(known) if known.spec == spec => Ok(()),
@@ -145,8 +142,8 @@ impl Shards {
                 let detail = format!(
                     "{} is registered with {}, not with {}; register what has changed under another name",
                     spec.name,
-                    known.spec.described(),
-                    spec.described(),
+                    known.spec.describe(),
+                    spec.describe(),
                 );
                 Err(Because::new(Reason::DatasetChanged, detail))
             }
@@ -157,8 +154,7 @@ impl Shards {
         }
     }
 
-    /// Batches of a lease are done. Says how many records that accounts for: none for those that were acknowledged
-    /// before.
+    /// Acknowledges batches of a lease. Returns how many records this accounts for: 0 for batches acknowledged before.
     pub fn acknowledge(
         &mut self,
         worker: &WorkerId,
@@ -168,15 +164,15 @@ impl Shards {
         facts: &mut Vec<Fact>,
     ) -> Result<u64, Because> {
         self.clock.advance(now);
-        self.refuse_earlier_life(worker)?;
+        self.refuse_earlier_incarnation(worker)?;
         if self.has_done(worker, grant) {
             return Ok(0);
         }
-        let held = self.held(worker, grant)?;
+        let held = self.grant_held_by(worker, grant)?;
         let open = held.leased.within(batches);
         let known = open.count() + held.accounted.within(batches).count();
         if batches.count == 0 || known != batches.count {
-            let detail = format!("{batches} of lease {grant} were not leased to {worker}, or were taken back");
+            let detail = format!("{batches} of lease {grant} were not leased to {worker}, or were returned");
             return Err(Because::new(Reason::LeaseVoid, detail));
         }
         let dataset = Arc::clone(&held.dataset);
@@ -186,13 +182,13 @@ impl Shards {
         for batches in open.iter() {
             self.decide(Fact::Accounted { grant, batches }, facts);
         }
-        self.make_progress(worker, grant, &dataset, count, facts);
+        self.record_progress(worker, grant, &dataset, count, facts);
         self.check(facts);
         Ok(records)
     }
 
-    /// A worker does not want what is left of a lease.
-    pub fn give_back(
+    /// Takes back batches that the worker did not use.
+    pub fn release(
         &mut self,
         worker: &WorkerId,
         grant: GrantId,
@@ -201,21 +197,21 @@ impl Shards {
         facts: &mut Vec<Fact>,
     ) -> Result<(), Because> {
         self.clock.advance(now);
-        self.refuse_earlier_life(worker)?;
-        let open = self.held(worker, grant)?.leased.within(batches);
+        self.refuse_earlier_incarnation(worker)?;
+        let open = self.grant_held_by(worker, grant)?.leased.within(batches);
         for batches in open.iter() {
-            let because = Because::new(Reason::GivenBack, format!("{worker} gave {batches} back"));
-            // Who gives something back says that it was not used.
+            let because = Because::new(Reason::LeaseReleased, format!("{worker} released {batches}"));
+            // Released batches count as unused, so none of their records is repeated.
             self.decide(Fact::Returned { grant, batches, repeated: 0, suspects: false, because }, facts);
         }
         self.check(facts);
         Ok(())
     }
 
-    /// A worker has come back, to this master or to the one after it: these batches it holds, and these it has
-    /// acknowledged without hearing that they are safe. Whatever else it was granted is free again. Gives what it says
-    /// to hold and does not: it must not go through those.
-    pub fn come_back(
+    /// A worker resumes with this master or its successor. It states the batches it holds, and those it acknowledged
+    /// without learning that they are durable. Every other batch of its grants becomes free. Returns the batches that
+    /// it claims and does not hold: it must not process them.
+    pub fn resume_worker(
         &mut self,
         worker: &WorkerId,
         holds: &[(GrantId, Batches)],
@@ -225,9 +221,9 @@ impl Shards {
     ) -> Result<Vec<(GrantId, Batches)>, Because> {
         self.clock.advance(now);
         self.admit(worker, facts)?;
-        self.is_here(worker);
+        self.session_opened(worker);
         for (grant, batches) in acknowledged {
-            let Ok(held) = self.held(worker, *grant) else { continue };
+            let Ok(held) = self.grant_held_by(worker, *grant) else { continue };
             for batches in held.leased.within(*batches).iter() {
                 self.decide(Fact::Accounted { grant: *grant, batches }, facts);
             }
@@ -235,7 +231,7 @@ impl Shards {
         let mut void = Vec::new();
         let mut keeps: BTreeMap<GrantId, Ranges> = BTreeMap::new();
         for (grant, batches) in holds {
-            match self.held(worker, *grant) {
+            match self.grant_held_by(worker, *grant) {
                 Ok(held) if held.leased.within(*batches).count() == batches.count => {
                     keeps.entry(*grant).or_default().insert(*batches);
                 }
@@ -251,13 +247,13 @@ impl Shards {
             for batches in keeps.get(&grant).into_iter().flat_map(Ranges::iter) {
                 free.remove(batches);
             }
-            // One that says nothing again may be another process of the same name: what it does not know of, the one
-            // before it may have gone through.
-            let forgets = held.promise == Promise::Forgets;
+            // A stateless client may be another process of the same name. An earlier process may have processed the
+            // batches that this one does not know.
+            let is_stateless = held.client == ClientKind::Stateless;
             let dataset = Arc::clone(&held.dataset);
             for batches in free.iter() {
-                let because = Because::new(Reason::NeverLeased, format!("{worker} came back without {batches}"));
-                let repeated = if forgets { self.datasets[&dataset].spec.records_in(batches) } else { 0 };
+                let because = Because::new(Reason::LeaseNotResumed, format!("{worker} resumed without {batches}"));
+                let repeated = if is_stateless { self.datasets[&dataset].spec.records_in(batches) } else { 0 };
                 self.decide(Fact::Returned { grant, batches, repeated, suspects: false, because }, facts);
             }
         }
@@ -265,36 +261,34 @@ impl Shards {
         Ok(void)
     }
 
-    /// Time has passed: what makes no progress is taken back.
+    /// Removes workers that did not reconnect, and expires leases without progress.
     pub fn tick(&mut self, now: Duration, facts: &mut Vec<Fact>) {
         self.clock.advance(now);
-        self.give_up_the_absent(facts);
-        self.take_back_the_stuck(facts);
-        self.forget_the_idle();
+        self.remove_absent_workers(facts);
+        self.expire_leases(facts);
+        self.forget_idle_workers();
         self.check(facts);
     }
 
-    /// Takes over a fact that was decided before, from a journal.
+    /// Applies a fact from the journal.
     pub fn replay(&mut self, fact: &Fact) {
         self.apply(fact);
     }
 
-    /// Changes whenever who waits for a lease may get another answer. Most acknowledgements are not such a moment.
-    pub fn stirs(&self) -> u64 {
-        self.stirs
+    /// Changes whenever a waiting lease request may get another answer. Most acknowledgements do not change it.
+    pub fn availability_version(&self) -> u64 {
+        self.availability_version
     }
 
-    /// The datasets, by name.
     pub fn datasets(&self) -> impl Iterator<Item = &DatasetSpec> {
         self.datasets.values().map(|dataset| &dataset.spec)
     }
 
-    /// A dataset.
     pub fn dataset(&self, name: &str) -> Option<&DatasetSpec> {
         self.datasets.get(name).map(|dataset| &dataset.spec)
     }
 
-    /// What a dataset's records have come to.
+    /// The record counts of a dataset.
     pub fn totals(&self, name: &str) -> Option<Totals> {
         let dataset = self.datasets.get(name)?;
         let spec = &dataset.spec;
@@ -323,7 +317,7 @@ impl Shards {
         Some(totals)
     }
 
-    /// The batches of a dataset that were taken out: epoch, batch, and how often the program failed of it.
+    /// The quarantined batches of a dataset: epoch, batch, and how often the program failed on it.
     pub fn quarantined(&self, name: &str) -> Vec<(u32, u64, u32)> {
         let blame = self.datasets.get(name).into_iter().flat_map(|dataset| &dataset.blame);
         blame
@@ -334,49 +328,49 @@ impl Shards {
             .collect()
     }
 
-    /// Whether every epoch of a dataset is finished.
     pub fn is_finished(&self, name: &str) -> bool {
         self.datasets
             .get(name)
             .is_some_and(|dataset| dataset.epochs.is_empty() && !dataset.spec.has_epoch(dataset.begun))
     }
 
-    /// Whether a worker has come, and has not ended since.
-    pub fn knows(&self, worker: &WorkerId) -> bool {
+    /// Whether this incarnation is known and has not ended.
+    pub fn has_worker(&self, worker: &WorkerId) -> bool {
         self.workers.get(&worker.name).is_some_and(|known| known.incarnation == worker.incarnation)
     }
 
-    /// Of which dataset a lease is, while anything of it is outstanding.
+    /// The dataset of a lease, while any of its batches is outstanding.
     pub fn dataset_of(&self, grant: GrantId) -> Option<&str> {
         self.grants.get(&grant).map(|held| &*held.dataset)
     }
 
-    /// Those who hold something, or did not long ago.
+    /// Workers that hold grants, or held some recently.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.workers.iter().map(|(name, worker)| WorkerId::new(Arc::clone(name), worker.incarnation))
     }
 
-    /// Those who have to say what they hold, because the master was started again.
+    /// Workers that must resume, because the master was restarted.
     pub fn in_doubt(&self) -> BTreeSet<WorkerId> {
         self.grants.values().filter(|held| held.in_doubt).map(|held| held.worker.clone()).collect()
     }
 
-    /// A later life of a worker ends the earlier ones; an earlier one is refused, and one that has ended.
+    /// Admits a worker. A later incarnation ends the earlier ones; an earlier incarnation and one that has ended are
+    /// refused.
     fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Because> {
-        self.refuse_earlier_life(worker)?;
+        self.refuse_earlier_incarnation(worker)?;
         match self.workers.get(&worker.name).map(|known| known.incarnation) {
             Some(life) if life == worker.incarnation => {}
             Some(life) => {
                 let earlier = WorkerId::new(Arc::clone(&worker.name), life);
                 let detail = format!("{} came again in a later life", worker.name);
-                self.take_everything(&earlier, Ending::Lost, &Because::new(Reason::WorkerReplaced, detail), facts);
+                self.return_all_grants(&earlier, WorkerEnd::Lost, &Because::new(Reason::WorkerReplaced, detail), facts);
                 self.workers.remove(&worker.name);
-                self.greet(worker);
+                self.insert_worker(worker);
             }
             None if self.ended.contains(worker) => {
                 return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher says")));
             }
-            None => self.greet(worker),
+            None => self.insert_worker(worker),
         }
         if let Some(known) = self.workers.get_mut(&worker.name) {
             known.heard_at = self.clock.now();
@@ -384,18 +378,18 @@ impl Shards {
         Ok(())
     }
 
-    fn greet(&mut self, worker: &WorkerId) {
+    fn insert_worker(&mut self, worker: &WorkerId) {
         let mut known = Worker::new(worker.incarnation);
         known.of_node = worker.node().is_some_and(|node| self.nodes.contains(node));
         known.pace.progress_at = self.clock.now();
         self.workers.insert(Arc::clone(&worker.name), known);
     }
 
-    fn refuse_earlier_life(&self, worker: &WorkerId) -> Result<(), Because> {
+    fn refuse_earlier_incarnation(&self, worker: &WorkerId) -> Result<(), Because> {
         let later =
-            self.workers.get(&worker.name).map(|known| known.incarnation).filter(|life| *life > worker.incarnation);
-        later.map_or(Ok(()), |life| {
-            let detail = format!("{} has begun a later life ({life})", worker.name);
+            self.workers.get(&worker.name).map(|known| known.incarnation).filter(|incarnation| *incarnation > worker.incarnation);
+        later.map_or(Ok(()), |incarnation| {
+            let detail = format!("{} runs as a later incarnation ({incarnation})", worker.name);
             Err(Because::new(Reason::WorkerReplaced, detail))
         })
     }
@@ -405,14 +399,14 @@ impl Shards {
         known.is_some_and(|known| known.done.contains(&grant))
     }
 
-    fn held(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
+    fn grant_held_by(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
         self.grants.get(&grant).filter(|held| held.worker == *worker).ok_or_else(|| {
-            let detail = format!("lease {grant} is not {worker}'s: it was taken back, given back, or wound back");
+            let detail = format!("{worker} does not hold lease {grant}: it expired, was released, or the ledger was rewound");
             Because::new(Reason::LeaseVoid, detail)
         })
     }
 
-    fn life_of(&mut self, worker: &WorkerId) -> Option<&mut Worker> {
+    fn worker_mut(&mut self, worker: &WorkerId) -> Option<&mut Worker> {
         self.workers.get_mut(&worker.name).filter(|known| known.incarnation == worker.incarnation)
     }
 

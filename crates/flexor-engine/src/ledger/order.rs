@@ -1,71 +1,66 @@
-//! In which order an epoch goes through the records: as they stand, whole batches shuffled, or every record shuffled.
+//! The order of the records in an epoch: sequential, shuffled batches, or shuffled records.
 //!
-//! A shuffle is a keyed permutation that is computed for one number at a time, so that it costs no memory and any
-//! record can be found at once: a balanced Feistel network of [`ROUNDS`] rounds over the smallest even number of bits
-//! that holds all numbers, walked again while it leads out of them (on average less than four times, because that
-//! domain is less than four times as large). `docs/guide/data.md` describes it for those who compute it elsewhere.
+//! A shuffle is a keyed permutation that is computed for one number at a time. It needs no memory, and any record is
+//! found directly. It is a balanced Feistel network of [`ROUNDS`] rounds over the smallest even number of bits that
+//! holds all numbers. A result outside the range is permuted again; fewer than four times on average, because the
+//! domain is less than four times as large. `docs/guide/data.md` documents it for other implementations.
 
 use serde::{Deserialize, Serialize};
 
-use super::dataset::DatasetSpec;
+use super::dataset_spec::DatasetSpec;
 
-/// Enough for every bit of the number to depend on every other; this hides no secrets.
+/// Enough for every bit to depend on every other. The network is not for secrecy.
 const ROUNDS: u64 = 6;
 
-/// The order of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "camelCase")]
 pub enum Order {
-    /// As the records stand.
+    /// The order of the files.
     #[default]
     Sequential,
-    /// Batches of records that stand together, in another order each epoch: for tables and files that are read in runs.
+    /// Batches of adjacent records, in another order each epoch: for tables and files that are read in runs.
     ShuffledBatches {
         /// The same seed gives the same order.
         seed: u64,
     },
-    /// Every record for itself, in another order each epoch: for data with random access.
+    /// Single records, in another order each epoch: for data with random access.
     ShuffledRecords {
         /// The same seed gives the same order.
         seed: u64,
     },
 }
 
-/// The records of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Records {
-    /// Those that stand together.
+    /// Adjacent records.
     Run {
-        /// The first.
         first: u64,
-        /// How many.
         count: u64,
     },
-    /// One by one.
+    /// Single records, in the order of the batch.
     Picked(Vec<u64>),
 }
 
 impl DatasetSpec {
-    /// Which records make up a batch of an epoch.
+    /// The records of a batch of an epoch.
     pub fn records_of(&self, epoch: u32, batch: u64) -> Records {
         let (size, count) = (self.batch.get(), self.batch_length(batch));
         match self.order {
             Order::Sequential => Records::Run { first: batch * size, count },
             Order::ShuffledBatches { seed } => {
-                let whole = self.records / size;
+                let full_batches = self.records / size;
                 let key = key(seed, epoch);
-                // What is left over when all others are whole stands behind this many of them, elsewhere each epoch, and
-                // comes last.
-                let cut = mix(key) % (whole + 1);
-                let block = if batch < whole { permute(batch, whole, key) } else { cut };
-                let left_over = self.records - whole * size;
-                let is_behind = batch < whole && block >= cut;
+                // The short batch lies behind this many full ones, elsewhere each epoch, and is the last batch.
+                let cut = mix(key) % (full_batches + 1);
+                let block = if batch < full_batches { permute(batch, full_batches, key) } else { cut };
+                let left_over = self.records - full_batches * size;
+                let is_behind = batch < full_batches && block >= cut;
                 Records::Run { first: block * size + if is_behind { left_over } else { 0 }, count }
             }
             Order::ShuffledRecords { seed } => {
                 let key = key(seed, epoch);
-                let places = batch * size..batch * size + count;
-                Records::Picked(places.map(|place| permute(place, self.records, key)).collect())
+                let positions = batch * size..batch * size + count;
+                Records::Picked(positions.map(|position| permute(position, self.records, key)).collect())
             }
         }
     }
@@ -75,7 +70,7 @@ fn key(seed: u64, epoch: u32) -> u64 {
     mix(seed ^ mix(u64::from(epoch)))
 }
 
-/// Where `number`, one of `0..count`, comes to stand.
+/// The image of `number`, one of `0..count`, under the permutation.
 fn permute(number: u64, count: u64, key: u64) -> u64 {
     let bits = u64::BITS - (count - 1).leading_zeros();
     let half = bits.div_ceil(2).max(1);
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_records_that_are_left_over_are_others_each_epoch() {
+    fn the_short_batch_has_other_records_each_epoch() {
         let spec = DatasetSpec::new("d", 1003, 10).unwrap().with_order(Order::ShuffledBatches { seed: 7 });
         let last: Vec<_> = (0..8).map(|epoch| spec.records_of(epoch, spec.batches() - 1)).collect();
         assert!(last.iter().any(|records| *records != last[0]), "{last:?}");
@@ -159,9 +154,9 @@ mod tests {
         assert!((3_100..3_600).contains(&mean), "{mean}");
     }
 
-    /// Numbers that the description in docs/guide/data.md gives, computed with another program.
+    /// Numbers from docs/guide/data.md, computed with another program.
     #[test]
-    fn the_order_is_the_one_that_is_written_down() {
+    fn the_order_is_the_documented_one() {
         let spec = DatasetSpec::new("d", 1_000_000_000, 8).unwrap().with_order(Order::ShuffledRecords { seed: 42 });
         let first =
             [659_178_254, 180_152_712, 299_869_921, 96_543_149, 169_666_996, 799_918_037, 284_101_965, 856_630_508];

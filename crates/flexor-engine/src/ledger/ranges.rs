@@ -1,27 +1,24 @@
-//! Sets of batches, kept as ranges: what an epoch with a thousand million records costs is the gaps in it, not the
-//! records.
+//! Sets of batches, stored as ranges. An epoch of a thousand million records costs as much memory as it has gaps.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Batches of one epoch that follow each other.
+/// Consecutive batches of one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Batches {
-    /// The number of the first, from 0.
+    /// From 0.
     pub first: u64,
-    /// How many.
     pub count: u64,
 }
 
 impl Batches {
-    /// `count` batches from `first` on.
     pub fn new(first: u64, count: u64) -> Self {
         Self { first, count }
     }
 
-    /// The number behind the last one. A range that a stranger made up may reach further than there are numbers.
+    /// The number behind the last batch. It saturates: a range from outside may exceed all numbers.
     pub fn end(self) -> u64 {
         self.first.saturating_add(self.count)
     }
@@ -40,32 +37,28 @@ impl fmt::Display for Batches {
     }
 }
 
-/// A set of batches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Batches>", into = "Vec<Batches>")]
 pub struct Ranges {
-    /// End by first; no two touch.
+    /// End by first batch; no two ranges touch.
     ends: BTreeMap<u64, u64>,
     count: u64,
 }
 
 impl Ranges {
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many batches there are.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = Batches> + '_ {
         self.ends.iter().map(|(first, end)| Batches::until(*first, *end))
     }
 
-    /// Adds batches; those that are here already stay.
+    /// Adds batches. Batches that are in the set already stay.
     pub fn insert(&mut self, batches: Batches) {
         let (mut first, mut end) = (batches.first, batches.end());
         if first == end {
@@ -80,7 +73,7 @@ impl Ranges {
         self.count += end - first;
     }
 
-    /// Takes those of `batches` out that are here, and gives them.
+    /// Removes the given batches, and returns those that were in the set.
     pub fn remove(&mut self, batches: Batches) -> Ranges {
         let taken = self.within(batches);
         for piece in taken.iter() {
@@ -98,7 +91,7 @@ impl Ranges {
         taken
     }
 
-    /// Those of `batches` that are here.
+    /// The intersection with a range.
     pub fn within(&self, batches: Batches) -> Ranges {
         let mut found = Ranges::default();
         let before = self.ends.range(..batches.first).next_back();
@@ -112,13 +105,13 @@ impl Ranges {
         found
     }
 
-    /// Up to `most` batches that follow each other, the first ones.
+    /// Up to `most` consecutive batches from the beginning of the first range.
     pub fn first(&self, most: u64) -> Option<Batches> {
         let (&first, &end) = self.ends.first_key_value()?;
         Some(Batches::new(first, most.min(end - first))).filter(|batches| batches.count > 0)
     }
 
-    /// Up to `most` batches that follow each other, the last ones.
+    /// Up to `most` consecutive batches from the end of the last range.
     pub fn last(&self, most: u64) -> Option<Batches> {
         let (&first, &end) = self.ends.last_key_value()?;
         Some(Batches::until(first.max(end.saturating_sub(most)), end)).filter(|batches| batches.count > 0)

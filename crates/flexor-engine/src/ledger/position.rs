@@ -1,40 +1,36 @@
-//! Where the ledger stands, to be kept in a program's own checkpoint: model and data move together.
+//! A position of the ledger, which a program stores in its own checkpoint so that model and data are restored together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::dataset::DatasetSpec;
+use super::dataset_spec::DatasetSpec;
 use super::ranges::Ranges;
 
-/// What is accounted for, of every dataset, at one moment. What was granted then counts as not done.
+/// The records that are accounted for, at one moment. Granted batches count as open.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// By name.
     pub datasets: BTreeMap<Arc<str>, DatasetPosition>,
 }
 
-/// What is accounted for of a dataset.
+/// The position of one dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetPosition {
-    /// What it was.
     pub spec: DatasetSpec,
-    /// How many epochs had begun.
     pub begun: u32,
-    /// How many records of the finished ones were accounted for.
+    /// Accounted records of the finished epochs.
     pub accounted: u64,
-    /// How many of them were quarantined.
+    /// Quarantined records of the finished epochs.
     pub quarantined: u64,
-    /// Which batches those were, by epoch.
+    /// Quarantined batches of the finished epochs, by epoch.
     #[serde(default)]
     pub quarantined_batches: BTreeMap<u32, Ranges>,
-    /// Those that had begun and were not finished.
+    /// Epochs that had begun and were not finished.
     pub epochs: BTreeMap<u32, EpochPosition>,
 }
 
 impl DatasetPosition {
-    /// Where a dataset stands at first.
     pub(super) fn start(spec: &DatasetSpec) -> Self {
         Self {
             spec: spec.clone(),
@@ -50,13 +46,13 @@ impl DatasetPosition {
         epoch < self.begun && !self.epochs.contains_key(&epoch)
     }
 
-    /// Whether it can be true: a token may come from anywhere.
+    /// Whether the position is consistent. Tokens come from outside.
     pub(super) fn is_possible(&self) -> bool {
         let batches = self.spec.batches();
         let epochs_exist = self.begun == 0 || self.spec.has_epoch(self.begun - 1);
         let finished = u64::from(self.begun).checked_sub(self.epochs.len() as u64);
         let finished_records = finished.and_then(|finished| finished.checked_mul(self.spec.records));
-        let told = self.accounted.checked_add(self.quarantined);
+        let finished_sum = self.accounted.checked_add(self.quarantined);
         let epochs_are_possible = self.epochs.iter().all(|(number, epoch)| {
             let apart = epoch.quarantined.iter().all(|batches| epoch.open.within(batches).is_empty());
             let inside = epoch.open.end().max(epoch.quarantined.end()) <= epoch.fresh && epoch.fresh <= batches;
@@ -71,17 +67,16 @@ impl DatasetPosition {
             && named_are_possible
             && names_add_up
             && finished_records.is_some()
-            && told == finished_records
+            && finished_sum == finished_records
     }
 }
 
-/// What is left of an epoch.
+/// The open part of an epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochPosition {
-    /// Batches from this one on were never granted.
+    /// The first batch that was never granted; neither were those behind it.
     pub fresh: u64,
-    /// Before that, these are not done.
+    /// Open batches before `fresh`.
     pub open: Ranges,
-    /// Taken out because the program fails of them.
     pub quarantined: Ranges,
 }

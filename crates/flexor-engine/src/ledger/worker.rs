@@ -1,4 +1,4 @@
-//! Who goes through batches, and how fast.
+//! A worker that leases batches, and its pace.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -9,22 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::grant::GrantId;
 
-/// One life of a worker, which is a process. Started again it has another incarnation.
+/// One incarnation of a worker, which is a process. A restart has a higher incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId {
-    /// The name, unique in the job.
+    /// Unique in the job.
     pub name: Arc<str>,
-    /// Which life; a higher one ends the lower ones.
+    /// A higher one ends the lower ones.
     pub incarnation: u64,
 }
 
 impl WorkerId {
-    /// A life of a worker.
     pub fn new(name: impl Into<Arc<str>>, incarnation: u64) -> Self {
         Self { name: name.into(), incarnation }
     }
 
-    /// The node whose launcher started it: launchers call their workers `NODE/LOCAL_RANK`.
+    /// The node whose launcher started the worker. Launchers name their workers `NODE/LOCAL_RANK`.
     pub fn node(&self) -> Option<&str> {
         self.name.rsplit_once('/').map(|(node, _)| node)
     }
@@ -34,33 +33,31 @@ impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.incarnation {
             0 => f.write_str(&self.name),
-            incarnation => write!(f, "{} (life {incarnation})", self.name),
+            incarnation => write!(f, "{} (incarnation {incarnation})", self.name),
         }
     }
 }
 
-/// How many grants that a worker is done with are remembered, so that an acknowledgement that comes twice is known: as
-/// many as a session has under way.
+/// How many completed grants of a worker are remembered, to recognise repeated acknowledgements: as many as a session
+/// has in flight.
 const REMEMBERED: usize = 64;
 
-/// What is known of a worker that has or had something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Worker {
     pub(super) incarnation: u64,
-    /// What it has.
     pub(super) grants: BTreeSet<GrantId>,
-    /// All of their batches were acknowledged; the latest of them.
+    /// The latest grants whose batches were all acknowledged.
     #[serde(default)]
     pub(super) done: VecDeque<GrantId>,
     #[serde(skip)]
     pub(super) pace: Pace,
-    /// Its node has been alive since it came, so that it is lost with it.
+    /// The node has been alive since the worker was admitted, so the worker is lost with it.
     #[serde(skip)]
     pub(super) of_node: bool,
-    /// Its session broke; until when it has to come back.
+    /// The session ended; the worker must reconnect before this.
     #[serde(skip)]
     pub(super) away_until: Option<Duration>,
-    /// When it last asked for something.
+    /// The last request.
     #[serde(skip)]
     pub(super) heard_at: Duration,
 }
@@ -78,7 +75,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn has_done(&mut self, grant: GrantId) {
+    pub(super) fn remember_done(&mut self, grant: GrantId) {
         self.done.push_back(grant);
         if self.done.len() > REMEMBERED {
             self.done.pop_front();
@@ -86,36 +83,35 @@ impl Worker {
     }
 }
 
-/// How fast a worker is; forgotten with the process of the master, because it is soon known again.
+/// A worker's speed. It is not journaled, because it is soon measured again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// What it takes for a batch, the slow ones counted more than the fast ones.
+    /// Estimated batch time; slow batches weigh more than fast ones.
     pub(super) batch_time: Option<Duration>,
-    /// Since when it has been working on what it acknowledges next.
+    /// When the worker began the batches that it acknowledges next.
     pub(super) busy_since: Option<Duration>,
-    /// How many batches it was granted last, and when.
+    /// Batches of the last grant, and its time.
     pub(super) last_grant: Option<(u64, Duration)>,
-    /// When it last acknowledged something, or began to have something.
+    /// The last acknowledgement, or the first lease after being idle.
     pub(super) progress_at: Duration,
 }
 
 impl Pace {
-    /// It has leased something.
-    pub(super) fn leased(&mut self, now: Duration) {
+    pub(super) fn record_lease(&mut self, now: Duration) {
         if self.busy_since.is_none() {
             (self.busy_since, self.progress_at) = (Some(now), now);
         }
     }
 
-    /// It has made no progress for so long with so many batches in one lease: its batches take longer than was known.
-    pub(super) fn was_stuck(&mut self, waited: Duration, batches: u64) {
+    /// The lease of `batches` expired after `waited`: a batch takes longer than estimated.
+    pub(super) fn record_expiry(&mut self, waited: Duration, batches: u64) {
         let at_least = waited / u32::try_from(batches.max(1)).unwrap_or(u32::MAX);
         self.batch_time = Some(self.batch_time.map_or(at_least, |known| known.max(at_least)));
         self.busy_since = None;
     }
 
-    /// It has acknowledged so many batches; `idle` when it has none left.
-    pub(super) fn acknowledged(&mut self, batches: u64, idle: bool, now: Duration) {
+    /// Records an acknowledgement; `idle` when the worker holds no lease after it.
+    pub(super) fn record_acknowledgement(&mut self, batches: u64, idle: bool, now: Duration) {
         if let Some(since) = self.busy_since {
             let sample = now.saturating_sub(since) / u32::try_from(batches.max(1)).unwrap_or(u32::MAX);
             let slower = self.batch_time.map_or(sample, |known| sample.max((known * 4 + sample) / 5));
