@@ -359,16 +359,16 @@ impl Ledger {
     fn admit(&mut self, worker: &WorkerId, facts: &mut Vec<Fact>) -> Result<(), Because> {
         self.refuse_earlier_incarnation(worker)?;
         match self.workers.get(&worker.name).map(|known| known.incarnation) {
-            Some(life) if life == worker.incarnation => {}
-            Some(life) => {
-                let earlier = WorkerId::new(Arc::clone(&worker.name), life);
-                let detail = format!("{} came again in a later life", worker.name);
+            Some(incarnation) if incarnation == worker.incarnation => {}
+            Some(incarnation) => {
+                let earlier = WorkerId::new(Arc::clone(&worker.name), incarnation);
+                let detail = format!("{} runs as a later incarnation", worker.name);
                 self.return_all_grants(&earlier, WorkerEnd::Lost, &Because::new(Reason::WorkerReplaced, detail), facts);
                 self.workers.remove(&worker.name);
                 self.insert_worker(worker);
             }
             None if self.ended.contains(worker) => {
-                return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher says")));
+                return Err(Because::new(Reason::WorkerEnded, format!("{worker} has ended, as its launcher reported")));
             }
             None => self.insert_worker(worker),
         }
@@ -386,8 +386,11 @@ impl Ledger {
     }
 
     fn refuse_earlier_incarnation(&self, worker: &WorkerId) -> Result<(), Because> {
-        let later =
-            self.workers.get(&worker.name).map(|known| known.incarnation).filter(|incarnation| *incarnation > worker.incarnation);
+        let later = self
+            .workers
+            .get(&worker.name)
+            .map(|known| known.incarnation)
+            .filter(|incarnation| *incarnation > worker.incarnation);
         later.map_or(Ok(()), |incarnation| {
             let detail = format!("{} runs as a later incarnation ({incarnation})", worker.name);
             Err(Because::new(Reason::WorkerReplaced, detail))
@@ -401,7 +404,8 @@ impl Ledger {
 
     fn grant_held_by(&self, worker: &WorkerId, grant: GrantId) -> Result<&Grant, Because> {
         self.grants.get(&grant).filter(|held| held.worker == *worker).ok_or_else(|| {
-            let detail = format!("{worker} does not hold lease {grant}: it expired, was released, or the ledger was rewound");
+            let detail =
+                format!("{worker} does not hold lease {grant}: it expired, was released, or the ledger was rewound");
             Because::new(Reason::LeaseVoid, detail)
         })
     }

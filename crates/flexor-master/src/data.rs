@@ -90,14 +90,9 @@ pub struct QuarantinedBatch {
 #[serde(untagged)]
 pub enum RecordsOfBatch {
     /// Adjacent records.
-    Run {
-        first: u64,
-        count: u64,
-    },
+    Run { first: u64, count: u64 },
     /// Single records.
-    Picked {
-        records: Vec<u64>,
-    },
+    Picked { records: Vec<u64> },
 }
 
 /// A decision and the journal position of its facts.

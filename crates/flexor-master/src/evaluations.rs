@@ -77,7 +77,7 @@ impl Evaluations {
     }
 
     /// Stores a worker's result. Returns the scores if the evaluation was assigned to it and ran.
-    pub fn finish(&self, worker: &WorkerId, result: &wire::Evaluated) -> Option<Scores> {
+    pub fn finish(&self, worker: &WorkerId, result: &wire::EvaluationResult) -> Option<Scores> {
         let mut state = self.lock();
         if !state.schedule.finish(worker, result.number) {
             return None;

@@ -51,10 +51,8 @@ pub(crate) fn api(job: Job) -> Router {
 }
 
 async fn not_found(request: Request) -> Response {
-    let error = format!(
-        "{} does not exist; see /api/status for the job, /api/datasets for its data",
-        request.uri().path()
-    );
+    let error =
+        format!("{} does not exist; see /api/status for the job, /api/datasets for its data", request.uri().path());
     (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 

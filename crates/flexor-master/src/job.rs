@@ -20,9 +20,9 @@ use crate::clock::Clock;
 use crate::data::{Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
 use crate::journal::{Health, Journal, JournalError};
-use crate::scores::{ScoreReports, ScoresStatus};
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
+use crate::scores::{ScoreReports, ScoresStatus};
 use crate::servers::{Servers, ServersStatus};
 use flexor_wire::Token;
 

@@ -19,9 +19,9 @@ mod folder;
 mod health;
 mod record;
 mod recovery;
-mod simulated_disk;
 mod segment;
 mod segment_file;
+mod simulated_disk;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,9 @@ use committer::{Committer, Stop};
 pub use error::JournalError;
 pub use health::Health;
 pub use recovery::{Cut, Recovered, Recovery};
-pub use simulated_disk::SimulatedDisk;
-use simulated::Simulated;
 pub use segment::{BadTail, Header, Segment, Unreadable};
+pub use simulated_disk::SimulatedDisk;
+use simulated_disk::SimulatedJournal;
 
 /// The number of a fact within one generation, from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,7 +21,7 @@ use crate::data::{Data, DatasetStatus, JournaledData};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
-use crate::journal::{Journal, JournalError, Lsn, SimulatedDisk, Recovered};
+use crate::journal::{Journal, JournalError, Lsn, Recovered, SimulatedDisk};
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::servers::Servers;

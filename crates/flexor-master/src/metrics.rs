@@ -89,8 +89,7 @@ fn register_nodes(registry: &mut Registry, job: &Job) {
 }
 
 fn register_data(registry: &mut Registry, job: &Job) {
-    let records =
-        gauge(registry, "dataset_records", "Records of the epochs that have begun, by state");
+    let records = gauge(registry, "dataset_records", "Records of the epochs that have begun, by state");
     let batches = gauge(registry, "dataset_quarantined_batches", "Batches that the program fails on");
     let help = "Accounted records that were skipped because they are damaged or cannot be parsed";
     let skipped_records = gauge(registry, "dataset_skipped_records", help);

@@ -231,7 +231,12 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         Fact::Dropped { id, because } => (DecisionKind::Lost, Some(id), Some(because), String::new()),
         Fact::Completed { round, members, because, cause, .. } => {
             let cause = cause.as_ref().map(|cause| format!("; it began with {cause}")).unwrap_or_default();
-            (DecisionKind::RoundComplete, None, Some(because), format!("; round {round} of {} nodes{cause}", members.len()))
+            (
+                DecisionKind::RoundComplete,
+                None,
+                Some(because),
+                format!("; round {round} of {} nodes{cause}", members.len()),
+            )
         }
         Fact::Closed { because } => (DecisionKind::Closed, None, Some(because), String::new()),
         Fact::Reopened { because } => (DecisionKind::Reopened, None, Some(because), String::new()),

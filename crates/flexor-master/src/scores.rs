@@ -126,8 +126,8 @@ mod tests {
     fn reports_are_weighted_by_records_and_old_ones_are_forgotten() {
         let mut learning = ScoreReports::default();
         let mut say = |second, loss, records| {
-            let said = values(&[("loss", loss), ("measured_records", records)]);
-            learning.add(&said, Duration::from_secs(second));
+            let report = values(&[("loss", loss), ("measured_records", records)]);
+            learning.add(&report, Duration::from_secs(second));
             learning.status().unwrap().training.loss.unwrap()
         };
         assert_eq!(say(1, 9.0, 1000.0), 9.0);

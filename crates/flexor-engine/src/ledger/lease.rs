@@ -90,9 +90,7 @@ impl Ledger {
         }
         self.schedule_check(grant);
         self.check(facts);
-        lease
-            .map(LeaseOutcome::Lease)
-            .ok_or_else(|| Because::new(Reason::LeaseVoid, "the grant has no batch left"))
+        lease.map(LeaseOutcome::Lease).ok_or_else(|| Because::new(Reason::LeaseVoid, "the grant has no batch left"))
     }
 
     fn lease_from(&mut self, grant: GrantId, most: u64) -> Option<Lease> {
@@ -118,8 +116,10 @@ impl Ledger {
     fn find(&mut self, worker: &WorkerId, request: &LeaseRequest, facts: &mut Vec<Fact>) -> Option<Candidate> {
         loop {
             let dataset = self.datasets.get(&request.dataset)?;
-            let candidates = dataset.epochs.iter().filter(|(number, _)| request.epoch.is_none_or(|one| one == **number));
-            let candidate = candidates.filter_map(|(number, epoch)| self.find_in_epoch(worker, request, *number, epoch)).next();
+            let candidates =
+                dataset.epochs.iter().filter(|(number, _)| request.epoch.is_none_or(|one| one == **number));
+            let candidate =
+                candidates.filter_map(|(number, epoch)| self.find_in_epoch(worker, request, *number, epoch)).next();
             if candidate.is_some() || !self.begin_next_epoch(request, facts) {
                 return candidate;
             }
@@ -135,7 +135,8 @@ impl Ledger {
             // A synchronous step of the next epoch uses the parameters after the last step of this one.
             Some(_) => dataset.epochs.is_empty(),
         };
-        let begins = exhausted && dataset.spec.has_epoch(epoch) && request.epoch.is_none_or(|candidates| candidates == epoch);
+        let begins =
+            exhausted && dataset.spec.has_epoch(epoch) && request.epoch.is_none_or(|candidates| candidates == epoch);
         if begins {
             self.decide(Fact::EpochBegun { dataset: Arc::clone(&request.dataset), epoch }, facts);
         }
@@ -182,7 +183,13 @@ impl Ledger {
         Some(Candidate { epoch, batches: Batches::new(batches.first, count), alone: false })
     }
 
-    fn grant(&mut self, worker: &WorkerId, request: &LeaseRequest, candidate: Candidate, facts: &mut Vec<Fact>) -> GrantId {
+    fn grant(
+        &mut self,
+        worker: &WorkerId,
+        request: &LeaseRequest,
+        candidate: Candidate,
+        facts: &mut Vec<Fact>,
+    ) -> GrantId {
         let grant = GrantId(self.last_grant + 1);
         let Candidate { epoch, batches, alone } = candidate;
         let dataset = Arc::clone(&request.dataset);

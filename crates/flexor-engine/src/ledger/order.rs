@@ -33,10 +33,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Records {
     /// Adjacent records.
-    Run {
-        first: u64,
-        count: u64,
-    },
+    Run { first: u64, count: u64 },
     /// Single records, in the order of the batch.
     Picked(Vec<u64>),
 }

@@ -47,7 +47,10 @@ impl Ledger {
                 return Err(Because::new(Reason::DatasetChanged, detail));
             }
             if at.spec.name != *name || !at.is_possible() {
-                return Err(Because::new(Reason::InvalidPosition, format!("the position of {name} contradicts itself")));
+                return Err(Because::new(
+                    Reason::InvalidPosition,
+                    format!("the position of {name} contradicts itself"),
+                ));
             }
         }
         let rewound = |ledger: &Self| ledger.datasets.values().map(|dataset| dataset.rewound).sum::<u64>();

@@ -304,7 +304,8 @@ impl Simulation {
                 let is_open = open.is_some_and(|open| {
                     batch >= open.fresh || !open.open.within(one).is_empty() || !open.quarantined.within(one).is_empty()
                 });
-                let is_quarantined = self.ledger.quarantined("d").iter().any(|(of, bad, _)| (*of, *bad) == (epoch, batch));
+                let is_quarantined =
+                    self.ledger.quarantined("d").iter().any(|(of, bad, _)| (*of, *bad) == (epoch, batch));
                 if !is_open && !is_quarantined {
                     self.accepted.insert((epoch, batch), 1);
                 }

@@ -299,7 +299,9 @@ fn a_restarted_master_knows_the_batch_time() {
     let first = story.lease("a", 1);
     story.pass(2);
     story.acknowledge("a", &first).unwrap();
-    let LeaseOutcome::Lease(_) = story.request("curl", 3, None, ClientKind::Stateless).unwrap() else { panic!("nothing") };
+    let LeaseOutcome::Lease(_) = story.request("curl", 3, None, ClientKind::Stateless).unwrap() else {
+        panic!("nothing")
+    };
     story.restart(story.journal.len());
     story.pass(17);
     assert_eq!(story.waits("b"), Reason::NoBatchesAvailable, "three batches may take three times 2 s each");
@@ -342,7 +344,9 @@ fn workers_are_lost_with_their_node_and_only_with_it() {
 #[test]
 fn a_node_lost_while_the_master_was_down_is_noticed_by_the_next_master() {
     let mut story = Story::of(100, Some(1));
-    let LeaseOutcome::Lease(_) = story.request("n/0", 1, None, ClientKind::Stateless).unwrap() else { panic!("nothing") };
+    let LeaseOutcome::Lease(_) = story.request("n/0", 1, None, ClientKind::Stateless).unwrap() else {
+        panic!("nothing")
+    };
     story.restart(story.journal.len());
     story.ledger.observe_nodes(&nodes(&["m"], 1), story.now, &mut story.journal);
     assert_eq!(story.totals().granted, 0);
@@ -521,7 +525,10 @@ fn a_worker_can_wait_for_an_epoch() {
     let Ok(LeaseOutcome::Lease(two)) = story.request("b", 1, Some(0), ClientKind::Resuming) else {
         panic!("nothing for b")
     };
-    assert!(matches!(story.request("b", 1, Some(0), ClientKind::Resuming), Ok(LeaseOutcome::Wait(_))), "a has the rest");
+    assert!(
+        matches!(story.request("b", 1, Some(0), ClientKind::Resuming), Ok(LeaseOutcome::Wait(_))),
+        "a has the rest"
+    );
     story.acknowledge("b", &two).unwrap();
     story.acknowledge("a", &one).unwrap();
     assert_eq!(story.request("b", 1, Some(0), ClientKind::Resuming), Ok(LeaseOutcome::Finished));

@@ -56,7 +56,9 @@ impl Ledger {
         let because = match end {
             WorkerEnd::Lost => Because::new(Reason::WorkerLost, format!("{worker} was lost")),
             WorkerEnd::Failed => Because::new(Reason::ProgramFailed, format!("the program failed in {worker}")),
-            WorkerEnd::Finished => Because::new(Reason::WorkerEnded, format!("{worker} ended before it acknowledged them")),
+            WorkerEnd::Finished => {
+                Because::new(Reason::WorkerEnded, format!("{worker} ended before it acknowledged them"))
+            }
         };
         self.return_all_grants(worker, end, &because, facts);
         if self.failed.iter().any(|(known, _)| known == worker) {

@@ -41,15 +41,15 @@ pub(super) fn routes() -> Router<Job> {
 }
 
 /// A refusal with its reason and what to do.
-struct Refused(Because);
+struct RefusalResponse(Because);
 
-impl From<Because> for Refused {
+impl From<Because> for RefusalResponse {
     fn from(because: Because) -> Self {
         Self(because)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RefusalResponse {
     fn into_response(self) -> Response {
         let status = match self.0.reason {
             Reason::UnknownDataset => StatusCode::NOT_FOUND,
@@ -62,15 +62,15 @@ impl IntoResponse for Refused {
     }
 }
 
-type Answer = Result<Json<Value>, Refused>;
+type Answer = Result<Json<Value>, RefusalResponse>;
 
 /// A JSON body. An unreadable one is refused with a reason, like every request.
 struct Body<T>(T);
 
 impl<T: DeserializeOwned> FromRequest<Job> for Body<T> {
-    type Rejection = Refused;
+    type Rejection = RefusalResponse;
 
-    async fn from_request(request: Request, job: &Job) -> Result<Self, Refused> {
+    async fn from_request(request: Request, job: &Job) -> Result<Self, RefusalResponse> {
         let read = Json::<T>::from_request(request, job).await;
         let Json(body) = read.map_err(|error| Because::new(Reason::InvalidValue, error.body_text()))?;
         Ok(Self(body))
@@ -84,7 +84,7 @@ async fn list(State(job): State<Job>) -> Json<Value> {
 async fn show(State(job): State<Job>, Path(name): Path<String>) -> Answer {
     let found = job.data().status().into_iter().find(|dataset| *dataset.spec.name == *name);
     found.map(|dataset| Json(json!(dataset))).ok_or_else(|| {
-        Refused(Because::new(
+        RefusalResponse(Because::new(
             Reason::UnknownDataset,
             format!("dataset {name} is not registered; register it with POST /api/datasets"),
         ))
@@ -93,11 +93,11 @@ async fn show(State(job): State<Job>, Path(name): Path<String>) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Register {
+struct RegisterBody {
     name: String,
     records: u64,
     batch: u64,
-    #[serde(default = "once")]
+    #[serde(default = "default_epochs")]
     epochs: Option<u32>,
     #[serde(default)]
     shuffle: Shuffle,
@@ -106,7 +106,7 @@ struct Register {
 }
 
 /// The default is one epoch; `null` means without end.
-fn once() -> Option<u32> {
+fn default_epochs() -> Option<u32> {
     Some(1)
 }
 
@@ -119,7 +119,7 @@ enum Shuffle {
     Records,
 }
 
-async fn register(State(job): State<Job>, Body(request): Body<Register>) -> Answer {
+async fn register(State(job): State<Job>, Body(request): Body<RegisterBody>) -> Answer {
     let order = match request.shuffle {
         Shuffle::None => Order::Sequential,
         Shuffle::Batches => Order::ShuffledBatches { seed: request.seed },
@@ -229,45 +229,45 @@ async fn position(State(job): State<Job>) -> Json<Value> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Restore {
+struct RestoreBody {
     position: String,
 }
 
-async fn restore(State(job): State<Job>, Body(body): Body<Restore>) -> Answer {
+async fn restore(State(job): State<Job>, Body(body): Body<RestoreBody>) -> Answer {
     let records = job.data().restore(&body.position).await?;
     Ok(Json(json!({ "rewound": records })))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Ended {
+struct WorkerEndedBody {
     #[serde(default)]
     incarnation: u64,
-    ending: EndedAs,
+    ending: EndingBody,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum EndedAs {
+enum EndingBody {
     Lost,
     Failed,
     Finished,
 }
 
-async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Ended>) -> Answer {
+async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<WorkerEndedBody>) -> Answer {
     let ending = match body.ending {
-        EndedAs::Lost => WorkerEnd::Lost,
-        EndedAs::Failed => WorkerEnd::Failed,
-        EndedAs::Finished => WorkerEnd::Finished,
+        EndingBody::Lost => WorkerEnd::Lost,
+        EndingBody::Failed => WorkerEnd::Failed,
+        EndingBody::Finished => WorkerEnd::Finished,
     };
     job.data().worker_ended(&worker(&name, body.incarnation)?, ending).await?;
     Ok(Json(json!({})))
 }
 
-fn worker(name: &str, incarnation: u64) -> Result<WorkerId, Refused> {
+fn worker(name: &str, incarnation: u64) -> Result<WorkerId, RefusalResponse> {
     if name.is_empty() || name.len() > 253 {
         let detail = "a worker's name must have 1 to 253 bytes";
-        return Err(Refused(Because::new(Reason::InvalidValue, detail)));
+        return Err(RefusalResponse(Because::new(Reason::InvalidValue, detail)));
     }
     Ok(WorkerId::new(name, incarnation))
 }

@@ -11,11 +11,7 @@ use flexor_model::{Generation, JobUid};
 pub enum JournalError {
     /// The folder or a file of it cannot be used.
     #[error("cannot {action} {}: {error}; the state folder must be one that this user may read and write", path.display())]
-    Unusable {
-        action: &'static str,
-        path: PathBuf,
-        error: Arc<io::Error>,
-    },
+    Unusable { action: &'static str, path: PathBuf, error: Arc<io::Error> },
     /// The folder belongs to another job.
     #[error("{} is the journal of job {found}, not of {wanted}; give every job a state folder of its own", path.display())]
     WrongJob {
@@ -50,30 +46,19 @@ pub enum JournalError {
     Contradiction(String),
     /// Another master has taken over the job; this process must end.
     #[error("a master of generation {by} has taken over this job's journal; this one must end")]
-    Superseded {
-        by: Generation,
-    },
+    Superseded { by: Generation },
     /// The journal was removed while in use; this process must end.
     #[error("{} was removed while in use; this master must end, because the next one will not find its facts", path.display())]
-    Removed {
-        path: PathBuf,
-    },
+    Removed { path: PathBuf },
     /// The disk accepts no more data. The facts stay in memory and are retried.
     #[error("the disk under {} does not accept the journal: {error}; free some space and it continues by itself", path.display())]
-    Full {
-        path: PathBuf,
-        error: Arc<io::Error>,
-    },
+    Full { path: PathBuf, error: Arc<io::Error> },
     /// Too many bytes wait, because the disk has accepted nothing for long.
     #[error("{bytes} bytes of facts wait for the disk, which is the limit; free some space and it continues by itself")]
-    Backlog {
-        bytes: usize,
-    },
+    Backlog { bytes: usize },
     /// A snapshot is larger than a record can be.
     #[error("a snapshot of {bytes} bytes is larger than a journal record can be")]
-    TooLarge {
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// The journal was closed before a waiter's fact was durable.
     #[error("the journal was closed before this fact was durable")]
     Closed,

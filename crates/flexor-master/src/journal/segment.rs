@@ -53,9 +53,7 @@ pub enum Unreadable {
     /// A later version wrote it in this format.
     NewerFormat(u32),
     /// The header or snapshot was complete once and is damaged.
-    Damaged {
-        offset: u64,
-    },
+    Damaged { offset: u64 },
 }
 
 impl Segment {

@@ -73,7 +73,7 @@ pub(super) async fn acknowledge(
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
 
-pub(super) async fn release(job: &Job, worker: &WorkerId, back: wire::Held) -> Result<Answer, wire::Refusal> {
+pub(super) async fn release(job: &Job, worker: &WorkerId, back: wire::LeasedBatches) -> Result<Answer, wire::Refusal> {
     job.data().release(worker, held(&back), false).await.map_err(|because| refusal(&because))?;
     Ok(Answer::Done(wire::Done {}))
 }
@@ -84,7 +84,7 @@ pub(super) async fn resume(job: &Job, worker: &WorkerId, back: wire::Resume) -> 
     let void = job.data().resume(worker, &holds, &acknowledged).await;
     let (void, lsn) = void.map_err(|because| refusal(&because))?;
     let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));
-    Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
+    Ok(Answer::Void(wire::VoidLeases { held: void.collect(), lsn: lsn.0 }))
 }
 
 pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
@@ -129,15 +129,15 @@ pub(super) async fn ended(
     told.map(|()| Answer::Done(wire::Done {})).map_err(|because| refusal(&because))
 }
 
-fn held(held: &wire::Held) -> (GrantId, Batches) {
+fn held(held: &wire::LeasedBatches) -> (GrantId, Batches) {
     (GrantId(held.lease), Batches::new(held.first, held.count))
 }
 
-fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::Held {
-    wire::Held { lease, first, count, ..wire::Held::default() }
+fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::LeasedBatches {
+    wire::LeasedBatches { lease, first, count, ..wire::LeasedBatches::default() }
 }
 
-fn acknowledged_of(done: &wire::Held) -> AcknowledgedBatches {
+fn acknowledged_of(done: &wire::LeasedBatches) -> AcknowledgedBatches {
     let (grant, batches) = held(done);
     AcknowledgedBatches { grant, batches, skipped_records: done.skipped_records, step: done.step }
 }

@@ -1,10 +1,10 @@
-//! The whole way from a generated file to a trained model: files, records, features, steps.
+//! From a generated file to a trained model: files, records, features, steps.
 
 use std::path::{Path, PathBuf};
 
 use flexor_data::generate::clicks::Clicks;
 use flexor_data::generate::digits::{self, DigitsFormat};
-use flexor_data::generate::{Plan, TableFormat, write_table};
+use flexor_data::generate::{GenerationPlan, TableFormat, write_table};
 use flexor_data::output::Existing;
 use flexor_data::recordio::WriterOptions;
 use flexor_data::{Content, Dataset, Options};
@@ -12,8 +12,8 @@ use flexor_data::{Content, Dataset, Options};
 use super::{Batch, Inputs, learn};
 use crate::features::{Features, Schema};
 
-fn plan(out: PathBuf, records: u64, test_records: u64) -> Plan {
-    Plan { out, records, test_records, existing: Existing::Keep }
+fn plan(out: PathBuf, records: u64, test_records: u64) -> GenerationPlan {
+    GenerationPlan { out, records, test_records, existing: Existing::Keep }
 }
 
 /// All records of a file, in batches.
@@ -59,7 +59,7 @@ fn clicks_are_the_same_from_csv_and_from_recordio() {
     let as_recordio = plan(folder.path().join("clicks.recordio"), 600, 0);
     write_table(&Clicks::new(7), &as_csv, TableFormat::Csv, &mut |_| {}).unwrap();
     let recordio = TableFormat::RecordIo(WriterOptions::default());
-    let as_recordio = Plan { existing: Existing::Replace, ..as_recordio };
+    let as_recordio = GenerationPlan { existing: Existing::Replace, ..as_recordio };
     write_table(&Clicks::new(7), &as_recordio, recordio, &mut |_| {}).unwrap();
     let ((_, lines), (_, examples)) = (batches("clicks", &as_csv.out), batches("clicks", &as_recordio.out));
     assert_eq!(lines.len(), examples.len());

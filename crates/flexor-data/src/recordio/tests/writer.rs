@@ -1,4 +1,4 @@
-//! What is written.
+//! The written bytes.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The next batch, while the one before is computed: leased, read, and its values pulled.
+//! Prefetches the next batch while the current one is computed: leases it, reads it, and pulls its parameters.
 
 use std::sync::Arc;
 
@@ -10,65 +10,65 @@ use flexor_wire::master::v1 as wire;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{DATASET, Steps, TrainingError};
+use super::{DATASET, SyncSteps, TrainingError};
+use crate::batch_reader::read;
 use crate::features::Features;
-use crate::ledger::Ledger;
+use crate::ledger::LedgerClient;
 use crate::models::Model;
-use crate::reading::read;
 use crate::{Batch, Lookup, TableLookup};
 
-/// How many batches a worker leases at a time.
-const LEASE: u64 = 8;
-/// How many batches are prepared ahead: values are as old as that when they are used.
-const AHEAD: usize = 1;
+/// Batches per lease.
+const LEASE_BATCHES: u64 = 8;
+/// Batches prepared ahead. Pulled parameters are this many batches old when they are used.
+const PREFETCHED_BATCHES: usize = 1;
 
-/// A batch with everything that a step needs.
-pub(super) struct Prepared {
+/// A batch with everything that a training step needs.
+pub(super) struct PreparedBatch {
     pub(super) id: BatchId,
-    /// With how many of its records are damaged or mean nothing, and left out.
-    pub(super) held: wire::Held,
+    /// Acknowledged after the push. It carries the count of skipped records.
+    pub(super) held: wire::LeasedBatches,
     pub(super) batch: Batch,
     pub(super) lookup: Lookup,
     pub(super) variables: Vec<Vec<f32>>,
     pub(super) rows: Vec<Vec<f32>>,
-    /// Of which versions the values are, where that matters.
+    /// The versions of the pulled parameters, where staleness matters.
     pub(super) versions: Versions,
-    /// The map by which all servers had last gone back when it was leased.
+    /// The map epoch of the last rewind of all servers, at the time of the lease.
     pub(super) rewound: u64,
 }
 
-/// What records are read with.
-pub(super) struct Reading {
+/// Reads a leased batch and pulls its parameters.
+pub(super) struct BatchLoader {
     pub(super) dataset: Arc<Dataset>,
     pub(super) features: Features,
-    /// Says which rows a batch needs.
-    pub(super) looker: Box<dyn Model>,
+    /// Computes which rows a batch needs.
+    pub(super) lookup_model: Box<dyn Model>,
     pub(super) batch: Batch,
-    /// Records of a batch; the last one of an epoch may be smaller.
+    /// Records per batch; the last batch of an epoch may be smaller.
     pub(super) size: u32,
-    pub(super) steps: Option<Steps>,
-    /// Versions of values are asked for.
+    pub(super) steps: Option<SyncSteps>,
+    /// Pull the parameters with their versions.
     pub(super) by_version: bool,
 }
 
-/// Who prepares batches.
-pub(super) struct Preparing {
-    pub(super) reading: Reading,
+/// Prepares batches on a task of its own.
+pub(super) struct BatchPrefetcher {
+    pub(super) loader: BatchLoader,
     pub(super) client: Client,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<LedgerClient>,
 }
 
-impl Preparing {
-    /// Prepares batches until there are none any more, and can do so again then.
-    pub(super) fn start(self) -> (mpsc::Receiver<Result<Prepared, TrainingError>>, JoinHandle<Self>) {
-        let (prepared, receiver) = mpsc::channel(AHEAD);
+impl BatchPrefetcher {
+    /// Prepares batches until none is left. The task returns `self`, so it can start again.
+    pub(super) fn start(self) -> (mpsc::Receiver<Result<PreparedBatch, TrainingError>>, JoinHandle<Self>) {
+        let (prepared, receiver) = mpsc::channel(PREFETCHED_BATCHES);
         (receiver, tokio::spawn(self.run(prepared)))
     }
 
-    async fn run(mut self, prepared: mpsc::Sender<Result<Prepared, TrainingError>>) -> Self {
+    async fn run(mut self, prepared: mpsc::Sender<Result<PreparedBatch, TrainingError>>) -> Self {
         loop {
-            // What is learnt together is computed by as many as there are.
-            let batches = if self.reading.steps.is_some() { 1 } else { LEASE };
+            // In synchronous training single batches spread a step over all workers.
+            let batches = if self.loader.steps.is_some() { 1 } else { LEASE_BATCHES };
             let lease = match self.ledger.lease(DATASET, batches).await {
                 Ok(Some(lease)) => lease,
                 Ok(None) => return self,
@@ -78,9 +78,9 @@ impl Preparing {
                 }
             };
             for batch in &lease.batches {
-                let next = match self.reading.next(&mut self.client, &lease, batch).await {
+                let next = match self.loader.next(&mut self.client, &lease, batch).await {
                     Ok(Some(next)) => Ok(next),
-                    Ok(None) => match self.ledger.give_back(held(&lease, batch)).await {
+                    Ok(None) => match self.ledger.release(held(&lease, batch)).await {
                         Ok(()) => continue,
                         Err(error) => Err(error.into()),
                     },
@@ -95,20 +95,20 @@ impl Preparing {
     }
 }
 
-impl Reading {
-    /// The batch, or nothing if its step does not come.
+impl BatchLoader {
+    /// The prepared batch; `None` if its step is gone after a rewind.
     async fn next(
         &mut self,
         client: &mut Client,
         lease: &wire::Lease,
         of: &wire::Batch,
-    ) -> Result<Option<Prepared>, TrainingError> {
+    ) -> Result<Option<PreparedBatch>, TrainingError> {
         let (dataset, features) = (self.dataset.clone(), &mut self.features);
         let batch = &mut self.batch;
         let range = of.first..of.first + of.count;
-        let left_out = tokio::task::block_in_place(|| read(&dataset, features, range, batch))?.len() as u64;
+        let skipped_records = tokio::task::block_in_place(|| read(&dataset, features, range, batch))?.len() as u64;
         let mut lookup = Lookup::default();
-        self.looker.look_up(&self.batch, &mut lookup);
+        self.lookup_model.look_up(&self.batch, &mut lookup);
         let mut rows = Vec::new();
         let wanted: Vec<(TableId, &[u64])> =
             (0..).map(TableId).zip(lookup.tables().iter().map(TableLookup::keys)).collect();
@@ -121,9 +121,13 @@ impl Reading {
         };
         match client.pull(&wanted, why, &mut rows).await? {
             PullOutcome::Whole => {}
-            // The servers, and the data with them, may have gone back: the batch is not this worker's any more then.
+            // Servers and data may have been rewound. Then the lease is void.
             PullOutcome::NoSuchStep => {
-                tracing::warn!(batch = of.number, step = of.step, "given back: its step is not taken on the servers");
+                tracing::warn!(
+                    batch = of.number,
+                    step = of.step,
+                    "batch released: the servers were rewound before its step"
+                );
                 return Ok(None);
             }
         }
@@ -131,9 +135,9 @@ impl Reading {
         let first = of.number * u64::from(self.size);
         let len = u32::try_from(of.count).unwrap_or(u32::MAX);
         let id = BatchId { dataset: lease.dataset, epoch: lease.epoch, first, len };
-        let step = of.step.filter(|_| left_out > 0);
-        let held = wire::Held { left_out, step, ..held(lease, of) };
-        Ok(Some(Prepared {
+        let step = of.step.filter(|_| skipped_records > 0);
+        let held = wire::LeasedBatches { skipped_records, step, ..held(lease, of) };
+        Ok(Some(PreparedBatch {
             id,
             held,
             batch: self.batch.clone(),
@@ -146,7 +150,7 @@ impl Reading {
     }
 }
 
-fn held(lease: &wire::Lease, of: &wire::Batch) -> wire::Held {
+fn held(lease: &wire::Lease, of: &wire::Batch) -> wire::LeasedBatches {
     let lease = lease.held.unwrap_or_default().lease;
-    wire::Held { lease, first: of.number, count: 1, ..wire::Held::default() }
+    wire::LeasedBatches { lease, first: of.number, count: 1, ..wire::LeasedBatches::default() }
 }

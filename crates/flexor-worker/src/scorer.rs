@@ -1,7 +1,7 @@
-//! Scoring records with a model that somebody else keeps: for evaluation and prediction.
+//! Scores records with given parameters, for evaluation and prediction.
 //!
-//! Values come from the job's servers as they are now, from a snapshot of these, or from a checkpoint in memory
-//! ([`Values`]); nothing is trained by it, and no rows are made.
+//! Parameters come from the servers, from a snapshot of the servers, or from a checkpoint in memory
+//! ([`ParameterSource`]). Scoring trains nothing and creates no rows.
 
 use std::sync::Arc;
 
@@ -13,49 +13,45 @@ use flexor_ps::layout::TableId;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
+use crate::batch_reader::{ReadError, read};
 use crate::features::{Features, Schema};
 use crate::models::{Architecture, Declaration, Model, Step, Task, UnfitInputs};
-use crate::reading::{ReadError, read};
 use crate::{Batch, Lookup, TableLookup};
 
-/// Where the values of a model come from.
-pub(crate) enum Values<'a> {
-    /// The servers, as they are now.
+/// The source of a model's parameters.
+pub(crate) enum ParameterSource<'a> {
+    /// The current parameters of the servers.
     Servers(&'a mut Client),
-    /// The servers, as they were.
+    /// A snapshot of the servers.
     Snapshot(Snapshot<'a>),
-    /// A checkpoint.
     Saved(&'a SavedModel),
 }
 
-/// Why records cannot be scored.
 #[derive(Debug, Error)]
 pub enum ScoringError {
-    /// The records cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The parameter servers refuse something.
+    /// The parameter servers refuse a request.
     #[error(transparent)]
     Servers(#[from] ClientError),
-    /// The snapshot cannot be read any more.
+    /// The snapshot is gone.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The checkpoint has no such values.
+    /// The checkpoint lacks the values.
     #[error(transparent)]
     Saved(#[from] PullError),
 }
 
-/// Some records that were scored.
-pub(crate) struct Scored<'a> {
-    /// Their numbers in the data: those that were left out are missing.
+/// A batch of scored records.
+pub(crate) struct ScoredRecords<'a> {
+    /// Their numbers in the dataset; skipped records are missing.
     pub(crate) records: &'a [u64],
-    /// What the model says of each.
+    /// The model's scores, record by record.
     pub(crate) scores: &'a [f32],
-    /// Their labels.
     pub(crate) labels: &'a [u32],
 }
 
-/// Goes through records with a model.
+/// Scores a dataset with a model.
 pub(crate) struct Scorer {
     dataset: Arc<Dataset>,
     features: Features,
@@ -67,7 +63,7 @@ pub(crate) struct Scorer {
 }
 
 impl Scorer {
-    /// For so many records at a time.
+    /// Scores `size` records at a time.
     pub(crate) fn new(
         dataset: Arc<Dataset>,
         schema: &Schema,
@@ -80,35 +76,34 @@ impl Scorer {
         Ok(Self { dataset, features, model, batch, lookup, rows, size })
     }
 
-    /// Whether the first records mean something: better to know before anything is trained.
+    /// Parses the first records, so that a wrong schema is found before training.
     pub(crate) fn try_first(&mut self) -> Result<(), ReadError> {
         read(&self.dataset, &mut self.features, 0..self.dataset.len().min(8), &mut self.batch).map(|_| ())
     }
 
-    /// What the scores mean.
     pub(crate) fn task(&self) -> Task {
         self.model.task()
     }
 
-    /// What the model consists of.
     pub(crate) fn declaration(&self) -> &Declaration {
         self.model.declaration()
     }
 
-    /// Scores all records, and gives some at a time; how many were left out. Who computes holds a permit.
+    /// Scores all records, and passes them to `give` batch by batch. Returns the number of skipped records. Computing
+    /// takes a permit.
     pub(crate) async fn score(
         &mut self,
-        values: &mut Values<'_>,
+        values: &mut ParameterSource<'_>,
         permits: &Semaphore,
-        mut give: impl FnMut(Scored<'_>),
+        mut give: impl FnMut(ScoredRecords<'_>),
     ) -> Result<u64, ScoringError> {
         let end = self.dataset.len();
-        let (mut variables, mut all_left_out) = (Vec::new(), 0);
+        let (mut variables, mut all_skipped) = (Vec::new(), 0);
         for first in (0..end).step_by(self.size as usize) {
             let (dataset, features, batch) = (&self.dataset, &mut self.features, &mut self.batch);
             let range = first..(first + self.size).min(end);
-            let left_out = tokio::task::block_in_place(|| read(dataset, features, range.clone(), batch))?;
-            all_left_out += left_out.len() as u64;
+            let skipped_records = tokio::task::block_in_place(|| read(dataset, features, range.clone(), batch))?;
+            all_skipped += skipped_records.len() as u64;
             if self.batch.is_empty() {
                 continue;
             }
@@ -116,17 +111,17 @@ impl Scorer {
             values.pull(&self.lookup, &mut self.rows, &mut variables).await?;
             let (lookup, rows) = (&self.lookup, &self.rows);
             let step = Step { batch: &self.batch, lookup, variables: &variables, rows };
-            // It is never closed.
+            // The semaphore is never closed.
             let _permit = permits.acquire().await.ok();
             let scores = tokio::task::block_in_place(|| self.model.scores(step));
-            let records: Vec<u64> = range.filter(|record| left_out.binary_search(record).is_err()).collect();
-            give(Scored { records: &records, scores, labels: self.batch.labels() });
+            let records: Vec<u64> = range.filter(|record| skipped_records.binary_search(record).is_err()).collect();
+            give(ScoredRecords { records: &records, scores, labels: self.batch.labels() });
         }
-        Ok(all_left_out)
+        Ok(all_skipped)
     }
 }
 
-impl Values<'_> {
+impl ParameterSource<'_> {
     async fn pull(
         &mut self,
         lookup: &Lookup,
@@ -167,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_cannot_be_scored_is_named_by_its_place() {
+    fn an_error_names_the_location_of_the_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("people.csv");
         std::fs::write(&path, "label,n0,c0\n1,0.5,a\n1,0.5,a,b\n").unwrap();
@@ -175,7 +170,8 @@ mod tests {
         let schema = "clicks:numbers=1,fields=1".parse().unwrap();
         let mut scorer = Scorer::new(dataset, &schema, &"logistic".parse().unwrap(), 8).unwrap();
         let refused = scorer.try_first().unwrap_err().to_string();
-        let place = format!("{}: record 1, at byte 20, line 3: it has 4 columns, and a record has 3", path.display());
-        assert!(refused.starts_with(&place), "{refused}");
+        let location =
+            format!("{}: record 1, at byte 20, line 3: it has 4 columns, and a record has 3", path.display());
+        assert!(refused.starts_with(&location), "{refused}");
     }
 }

@@ -1,48 +1,41 @@
-//! Records of a dataset as a batch.
+//! Reads records of a dataset into a batch.
 
 use std::ops::Range;
 
-use flexor_data::{Content, DataError, Dataset, OnDamage, Place};
+use flexor_data::{Content, DataError, Dataset, OnDamage, RecordLocation};
 use thiserror::Error;
 
 use crate::Batch;
 use crate::features::{BadRecord, Features, Problem};
 
-/// Records that cannot be read.
+/// Why records cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// There is nothing to read.
     #[error(
-        "there are no records in {0}, and nothing can be learnt from it; see what is there with `flexor data inspect`, and \
-         give data that has some"
+        "there are no records in {0} to train on; look at the files with `flexor data inspect`, and \
+         give data that has records"
     )]
     NoRecords(String),
-    /// A record means nothing.
-    #[error("{place}: {problem}")]
-    Record {
-        /// Where it stands.
-        place: Box<Place>,
-        /// What is wrong with it.
-        problem: Problem,
-    },
-    /// All records mean nothing, as it seems: to leave them out would leave none.
-    #[error("none of the records means anything that were looked at, from all over the data; {place}: {problem}")]
+    /// A record cannot be parsed.
+    #[error("{location}: {problem}")]
+    Record { location: Box<RecordLocation>, problem: Problem },
+    /// Probably no record can be parsed: skipping them would skip everything.
+    #[error("none of the sampled records can be parsed; {location}: {problem}")]
     AllRecords {
-        /// Where the first of them stands.
-        place: Box<Place>,
-        /// What is wrong with it.
+        /// The first of them.
+        location: Box<RecordLocation>,
         problem: Problem,
     },
 }
 
-/// From how many places of the data a record is looked at, to know whether any means something.
-const PLACES: u64 = 64;
+/// How many records, spread over the data, are sampled to find one that can be parsed.
+const SAMPLES: u64 = 64;
 
-/// Reads records into a batch. Those that lie in a damaged part of a file, and those that mean nothing, are left out where
-/// that is not an error; which they are, in order. Where no record means anything, the schema is wrong and not the data.
+/// Reads records into a batch, and returns the numbers of the skipped ones, in order. Records in damaged parts of a
+/// file and records that cannot be parsed are skipped, where that is not an error. If no record can be parsed, the
+/// schema is wrong and not the data.
 pub(crate) fn read(
     dataset: &Dataset,
     features: &mut Features,
@@ -50,55 +43,57 @@ pub(crate) fn read(
     batch: &mut Batch,
 ) -> Result<Vec<u64>, ReadError> {
     batch.clear();
-    let (left_out, bad) = add(dataset, features, range, batch)?;
+    let (skipped_records, bad) = add(dataset, features, range, batch)?;
     let count = bad.len();
     match bad.into_iter().next() {
-        Some(BadRecord { record, problem }) if !features.fit() && !is_any_good(dataset, features, batch)? => {
-            return Err(ReadError::AllRecords { place: Box::new(dataset.place_with_line(record)?), problem });
+        Some(BadRecord { record, problem })
+            if !features.has_parsed() && !is_any_parseable(dataset, features, batch)? =>
+        {
+            return Err(ReadError::AllRecords { location: Box::new(dataset.location_with_line(record)?), problem });
         }
         Some(BadRecord { record, problem }) if dataset.on_damage() == OnDamage::Fail => {
-            return Err(ReadError::Record { place: Box::new(dataset.place_with_line(record)?), problem });
+            return Err(ReadError::Record { location: Box::new(dataset.location_with_line(record)?), problem });
         }
-        // To know the line costs as much as to read the file up to there, and this may be told of every batch.
+        // Finding the line number reads the file up to there, and this may be logged for every batch.
         Some(BadRecord { record, problem }) => {
-            let first = format!("{}: {problem}", dataset.place(record)?);
-            tracing::warn!(records = count, %first, "left out");
+            let first = format!("{}: {problem}", dataset.location(record)?);
+            tracing::warn!(records = count, %first, "records skipped");
         }
         None => {}
     }
-    Ok(left_out)
+    Ok(skipped_records)
 }
 
-/// Adds records to a batch; the numbers of those that are not in it, and what is wrong with those that mean nothing.
+/// Adds records to a batch. Returns the numbers of the skipped ones, and the problems of those that cannot be parsed.
 fn add(
     dataset: &Dataset,
     features: &mut Features,
     range: Range<u64>,
     batch: &mut Batch,
 ) -> Result<(Vec<u64>, Vec<BadRecord>), DataError> {
-    let (mut left_out, mut bad): (Vec<u64>, Vec<BadRecord>) = (Vec::new(), Vec::new());
+    let (mut skipped_records, mut bad): (Vec<u64>, Vec<BadRecord>) = (Vec::new(), Vec::new());
     dataset.read(range, &mut |record| {
         let added = match record.content {
             Content::Whole(bytes) => features.add(record.number, bytes, batch).map_err(|wrong| bad.push(wrong)),
             Content::Damaged => Err(()),
         };
         if added.is_err() {
-            left_out.push(record.number);
+            skipped_records.push(record.number);
         }
     })?;
-    Ok((left_out, bad))
+    Ok((skipped_records, bad))
 }
 
-/// Whether a record means something of some from all over the data: a stretch of bad ones may be longer than a batch, and
-/// be the first thing that a worker reads. What is in the batch is gone after it, which is nothing.
-fn is_any_good(dataset: &Dataset, features: &mut Features, batch: &mut Batch) -> Result<bool, DataError> {
+/// Whether any of some records, spread over the data, can be parsed. A stretch of bad records may be longer than a
+/// batch, and may be the first that a worker reads. The batch is cleared; it held no record before.
+fn is_any_parseable(dataset: &Dataset, features: &mut Features, batch: &mut Batch) -> Result<bool, DataError> {
     let all = dataset.len();
-    for place in 0..PLACES.min(all) {
-        let record = (u128::from(all) * u128::from(place) / u128::from(PLACES.min(all))) as u64;
+    for location in 0..SAMPLES.min(all) {
+        let record = (u128::from(all) * u128::from(location) / u128::from(SAMPLES.min(all))) as u64;
         add(dataset, features, record..record + 1, batch)?;
     }
     batch.clear();
-    Ok(features.fit())
+    Ok(features.has_parsed())
 }
 
 #[cfg(test)]
@@ -110,7 +105,7 @@ mod tests {
     use super::*;
     use crate::features::Schema;
 
-    /// A hundred records, of which these mean nothing, and how they are read.
+    /// A hundred records, of which `bad` cannot be parsed.
     fn table(bad: Range<usize>, schema: &str, on_damage: OnDamage) -> (tempfile::TempDir, Dataset, Features) {
         let folder = tempfile::tempdir().unwrap();
         let line = |number: usize| if bad.contains(&number) { "what,is,this\n" } else { "1,0.5,a\n" };
@@ -124,20 +119,20 @@ mod tests {
     const CLICKS: &str = "clicks:numbers=1,fields=1";
 
     #[test]
-    fn a_batch_of_nothing_but_bad_records_is_left_out_even_if_it_is_the_first() {
+    fn a_batch_of_bad_records_only_is_skipped_even_if_it_is_the_first() {
         let (_folder, dataset, mut features) = table(0..90, CLICKS, OnDamage::Skip);
         let mut batch = Batch::new(features.inputs());
-        for (range, left_out) in [(0..10, 10), (10..20, 10), (85..95, 5), (90..100, 0), (20..21, 1)] {
-            let good = range.end - range.start - left_out;
+        for (range, skipped_records) in [(0..10, 10), (10..20, 10), (85..95, 5), (90..100, 0), (20..21, 1)] {
+            let good = range.end - range.start - skipped_records;
             let numbers: Vec<u64> = range.clone().filter(|number| *number < 90).collect();
-            assert_eq!(numbers.len() as u64, left_out, "{range:?}");
+            assert_eq!(numbers.len() as u64, skipped_records, "{range:?}");
             assert_eq!(read(&dataset, &mut features, range.clone(), &mut batch).unwrap(), numbers, "{range:?}");
             assert_eq!(batch.len() as u64, good, "{range:?}");
         }
     }
 
     #[test]
-    fn a_schema_by_which_no_record_means_anything_is_refused_at_once() {
+    fn a_schema_that_fits_no_record_is_refused_at_once() {
         for on_damage in [OnDamage::Skip, OnDamage::Fail] {
             let (_folder, dataset, mut features) = table(0..0, "clicks:numbers=2,fields=7", on_damage);
             let mut batch = Batch::new(features.inputs());
@@ -151,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_record_is_an_error_where_none_may_be_left_out() {
+    fn a_bad_record_is_an_error_where_none_may_be_skipped() {
         let (_folder, dataset, mut features) = table(15..16, CLICKS, OnDamage::Fail);
         let mut batch = Batch::new(features.inputs());
         assert_eq!(read(&dataset, &mut features, 0..10, &mut batch).unwrap(), [0; 0]);

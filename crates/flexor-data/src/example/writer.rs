@@ -1,8 +1,8 @@
-//! Writes examples.
+//! Serialises examples.
 
 use super::tag;
 
-/// Writes one example after the other; what it needs for that it keeps.
+/// Serialises one example after the other, and reuses its buffers.
 #[derive(Debug, Default)]
 pub struct ExampleWriter {
     features: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct ExampleWriter {
 }
 
 impl ExampleWriter {
-    /// A writer whose first example has no features yet.
+    /// A writer whose first example has no features.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,14 +38,14 @@ impl ExampleWriter {
         self.feature(name, tag::INT64_LIST)
     }
 
-    /// Adds a feature of one text or any other bytes.
+    /// Adds a feature of one text or other bytes.
     pub fn bytes(&mut self, name: &str, value: &[u8]) -> &mut Self {
         self.list.clear();
         field(&mut self.list, tag::FIRST, value);
         self.feature(name, tag::BYTES_LIST)
     }
 
-    /// The example. The next one begins without features.
+    /// Returns the example. The next one starts without features.
     pub fn finish(&mut self) -> &[u8] {
         self.record.clear();
         field(&mut self.record, tag::FIRST, &self.features);
@@ -53,7 +53,7 @@ impl ExampleWriter {
         &self.record
     }
 
-    /// Adds the list as a feature of this kind.
+    /// Adds the buffered list as a feature of this kind.
     fn feature(&mut self, name: &str, kind: u8) -> &mut Self {
         let feature = field_length(self.list.len() as u64);
         let entry = field_length(name.len() as u64) + field_length(feature);
@@ -74,7 +74,7 @@ fn field(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What a field of so many bytes takes, its tag and length included.
+/// The size of a field with this many bytes, including tag and length.
 fn field_length(bytes: u64) -> u64 {
     1 + varint_length(bytes) + bytes
 }

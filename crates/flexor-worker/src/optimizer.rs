@@ -1,29 +1,30 @@
-//! How a model learns, chosen with text such as `adagrad:learning_rate=0.05`.
+//! Parses an optimizer such as `adagrad:learning_rate=0.05`.
 
 use flexor_ps::spec::Optimizer;
 
-use crate::described::{Described, DescriptionError};
+use crate::description::{Description, DescriptionError};
 
 const NAMES: &[&str] = &["sgd", "adagrad", "adam"];
 
-/// The optimizer of a description: `sgd` (`learning_rate`, `momentum`, `nesterov`), `adagrad` (`learning_rate`,
-/// `epsilon`, `initial_accumulator`) or `adam` (`learning_rate`, `beta1`, `beta2`, `epsilon`). What is not given is as
-/// Keras has it.
+/// Parses `sgd` (`learning_rate`, `momentum`, `nesterov`), `adagrad` (`learning_rate`, `epsilon`,
+/// `initial_accumulator`) or `adam` (`learning_rate`, `beta1`, `beta2`, `epsilon`). The defaults are those of Keras.
 pub fn read_optimizer(text: &str) -> Result<Optimizer, DescriptionError> {
-    let described = Described::parse(text)?;
-    let optimizer = optimizer_of(&described)?;
+    let description = Description::parse(text)?;
+    let optimizer = optimizer_of(&description)?;
     match optimizer.check() {
         Ok(()) => Ok(optimizer),
-        Err(problem) => Err(DescriptionError::Unfit { name: described.name.to_owned(), problem: problem.to_string() }),
+        Err(problem) => {
+            Err(DescriptionError::Unfit { name: description.name.to_owned(), problem: problem.to_string() })
+        }
     }
 }
 
-fn optimizer_of(described: &Described<'_>) -> Result<Optimizer, DescriptionError> {
-    let number = |option, default| described.option(option, default, positive);
-    match described.name {
+fn optimizer_of(description: &Description<'_>) -> Result<Optimizer, DescriptionError> {
+    let number = |option, default| description.option(option, default, positive);
+    match description.name {
         "sgd" => {
-            described.only(&["learning_rate", "momentum", "nesterov"])?;
-            let nesterov = described.option("nesterov", false, |text| match text {
+            description.refuse_unknown(&["learning_rate", "momentum", "nesterov"])?;
+            let nesterov = description.option("nesterov", false, |text| match text {
                 "true" => Ok(true),
                 "false" => Ok(false),
                 _ => Err("write true or false".to_owned()),
@@ -35,7 +36,7 @@ fn optimizer_of(described: &Described<'_>) -> Result<Optimizer, DescriptionError
             })
         }
         "adagrad" => {
-            described.only(&["learning_rate", "epsilon", "initial_accumulator"])?;
+            description.refuse_unknown(&["learning_rate", "epsilon", "initial_accumulator"])?;
             Ok(Optimizer::Adagrad {
                 learning_rate: number("learning_rate", 0.001)?,
                 epsilon: number("epsilon", 1e-7)?,
@@ -43,7 +44,7 @@ fn optimizer_of(described: &Described<'_>) -> Result<Optimizer, DescriptionError
             })
         }
         "adam" => {
-            described.only(&["learning_rate", "beta1", "beta2", "epsilon"])?;
+            description.refuse_unknown(&["learning_rate", "beta1", "beta2", "epsilon"])?;
             Ok(Optimizer::Adam {
                 learning_rate: number("learning_rate", 0.001)?,
                 beta1: number("beta1", 0.9)?,

@@ -1,24 +1,21 @@
-//! Reads examples, whoever has written them: lists may be packed or not, unknown fields are passed.
+//! Parses examples of any writer: lists may be packed or not, unknown fields are skipped.
 
 use std::fmt;
 
 use super::{NotAnExample, tag};
 
-/// The values of a feature.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values<'a> {
-    /// Texts, or any other bytes.
+    /// Text or other bytes.
     Bytes(Vec<&'a [u8]>),
-    /// Floats.
     Floats(Vec<f32>),
-    /// Integers.
     Integers(Vec<i64>),
-    /// A feature of which not even the kind is told.
+    /// A feature without a kind.
     Nothing,
 }
 
 impl fmt::Display for Values<'_> {
-    /// One value as it is, several as their number.
+    /// Shows a single value, or the number of values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(texts) => match texts[..] {
@@ -38,7 +35,7 @@ impl fmt::Display for Values<'_> {
     }
 }
 
-/// The features of an example, in the order of the record.
+/// Parses the features of an example, in the order of the record.
 ///
 /// # Errors
 ///
@@ -52,7 +49,7 @@ pub fn read(record: &[u8]) -> Result<Vec<(&str, Values<'_>)>, NotAnExample> {
     Ok(features)
 }
 
-/// The values of one feature, where the example has it; the last one where it has several of that name.
+/// The values of one feature, if the example has it; the last one of several with that name.
 ///
 /// # Errors
 ///
@@ -68,7 +65,7 @@ pub fn find<'a>(record: &'a [u8], wanted: &str) -> Result<Option<Values<'a>>, No
     found.map(values).transpose()
 }
 
-/// Goes through the features without looking into them.
+/// Visits the features without parsing their values.
 fn each<'a>(
     record: &'a [u8],
     on: &mut dyn FnMut(&'a str, &'a [u8]) -> Result<(), NotAnExample>,
@@ -156,7 +153,7 @@ fn integers(list: &[u8]) -> Result<Vec<i64>, NotAnExample> {
 
 /// One field of a message.
 enum Field<'a> {
-    /// A tag of at most one byte (0 stands for longer ones, which nobody here knows) and its bytes.
+    /// A one-byte tag (0 for longer, unknown ones) and its bytes.
     Bytes(u8, &'a [u8]),
     /// A field number and its value.
     Varint(u64, u64),
@@ -164,7 +161,7 @@ enum Field<'a> {
     Fixed(u64, &'a [u8]),
 }
 
-/// What is left of a message.
+/// The unread rest of a message.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,22 +1,21 @@
-//! Where a record stands, for people who look for it.
+//! The location of a record, for messages.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a record stands.
+/// The location of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
+pub struct RecordLocation {
     pub file: PathBuf,
-    /// Its number in that file, from 0.
+    /// The number in the file, from 0.
     pub record: u64,
-    /// Where it begins, in a file of lines.
+    /// The first byte, in a file of lines.
     pub offset: Option<u64>,
-    /// The line with which it begins, from 1, where that was looked for.
+    /// The first line, from 1, if it was looked up.
     pub line: Option<u64>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RecordLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, record, offset, line } = self;
         write!(f, "{}: record {record}", file.display())?;

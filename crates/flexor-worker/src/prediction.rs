@@ -1,6 +1,6 @@
-//! Prediction: what a trained model says of records, out of a checkpoint, without servers or a master.
+//! Predicts records with a checkpoint, without servers or a master.
 //!
-//! A record's line has its number, its label as the data has it, and how likely the model takes it: a yes, or its class.
+//! The output has one line per record: its number, its label, and the probability of a yes or of its class.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,84 +11,72 @@ use flexor_ps::checkpoint::{CheckpointError, CheckpointId, SavedModel};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
+use crate::batch_reader::ReadError;
 use crate::features::{Schema, SchemaError};
 use crate::kernels::{probability, softmax};
 use crate::metrics::{Metrics, highest};
 use crate::models::{Architecture, Task, UnfitInputs};
-use crate::reading::ReadError;
-use crate::scoring::{Scored, Scorer, ScoringError, Values};
-use crate::training::TestResult;
+use crate::scorer::{ParameterSource, ScoredRecords, Scorer, ScoringError};
+use crate::trainer::TestResult;
 
-/// What is predicted, and with what.
+/// The configuration of a prediction.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    /// The model that was trained.
+pub struct PredictionPlan {
+    /// The trained model.
     pub architecture: Architecture,
-    /// Where its checkpoints lie.
+    /// The folder of its checkpoints.
     pub checkpoints: PathBuf,
-    /// Which of them; the latest where nothing is said.
+    /// `None`: the latest checkpoint.
     pub number: Option<u64>,
-    /// Where the records are.
+    /// Files, or folders of files.
     pub data: Vec<PathBuf>,
-    /// What a record means; found out where nothing is said.
+    /// `None`: detected from the data.
     pub schema: Option<Schema>,
-    /// Whether tables begin with the names of their columns.
     pub csv_header: CsvHeader,
-    /// What becomes of damaged records, and of those that mean nothing.
+    /// Whether damaged records, and those that cannot be parsed, are skipped or an error.
     pub on_damage: OnDamage,
-    /// Records at a time.
+    /// Records per batch.
     pub batch: u32,
 }
 
-/// What came of it.
+/// The result of a prediction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Predicted {
-    /// The checkpoint.
+pub struct PredictionSummary {
     pub checkpoint: u64,
-    /// How well the predictions fit the labels of the data.
-    pub fit: TestResult,
-    /// How many records were left out.
-    pub left_out: u64,
-    /// The parts of files that are damaged.
+    /// The scores of the predictions against the labels.
+    pub scores: TestResult,
+    pub skipped_records: u64,
+    /// Damaged parts of the files.
     pub damage: Vec<Damage>,
 }
 
-/// Why nothing can be predicted.
+/// Why a prediction failed.
 #[derive(Debug, Error)]
 pub enum PredictionError {
-    /// The data cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Nobody knows what the records mean.
+    /// The schema is unknown.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The records do not fit the model.
     #[error(transparent)]
     Inputs(#[from] UnfitInputs),
-    /// There is no such model.
+    /// The checkpoint cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The checkpoint is of another model.
+    /// The checkpoint belongs to another model.
     #[error(
-        "checkpoint {checkpoint} is of another model: {why}; give --model and --schema as they were when it was trained"
+        "checkpoint {checkpoint} belongs to another model: {why}; give --model and --schema as they were when it was trained"
     )]
-    OtherModel {
-        /// Which checkpoint.
-        checkpoint: u64,
-        /// What is different.
-        why: String,
-    },
-    /// Records cannot be scored.
+    OtherModel { checkpoint: u64, why: String },
     #[error(transparent)]
     Scoring(#[from] ScoringError),
-    /// The predictions cannot be written.
     #[error("the predictions cannot be written: {0}")]
     Write(#[from] io::Error),
 }
 
-/// Predicts all records, and writes a line of CSV for each.
-pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, PredictionError> {
-    let Plan { csv_header, on_damage, .. } = *plan;
+/// Predicts all records, and writes one line of CSV for each.
+pub async fn predict(plan: &PredictionPlan, out: &mut dyn Write) -> Result<PredictionSummary, PredictionError> {
+    let PredictionPlan { csv_header, on_damage, .. } = *plan;
     let options = Options { csv_header, on_damage, ..Options::default() };
     let dataset = Arc::new(Dataset::open(&plan.data, &options).map_err(ReadError::from)?);
     let named = plan.data.first().map(|path| path.display().to_string()).unwrap_or_default();
@@ -102,7 +90,7 @@ pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, Pred
     let mut board = Metrics::new(task);
     let mut written = Ok(());
     let permits = Semaphore::new(1);
-    let give = |Scored { records, scores, labels }: Scored<'_>| {
+    let give = |ScoredRecords { records, scores, labels }: ScoredRecords<'_>| {
         board.add(scores, labels);
         for ((number, scores), label) in records.iter().zip(scores.chunks_exact(task.scores())).zip(labels) {
             if written.is_ok() {
@@ -110,11 +98,12 @@ pub async fn predict(plan: &Plan, out: &mut dyn Write) -> Result<Predicted, Pred
             }
         }
     };
-    let left_out = scorer.score(&mut Values::Saved(&saved), &permits, give).await?;
+    let skipped_records = scorer.score(&mut ParameterSource::Saved(&saved), &permits, give).await?;
     written?;
     out.flush()?;
-    let fit = TestResult { records: board.records(), loss: board.loss(), auc: board.auc(), accuracy: board.accuracy() };
-    Ok(Predicted { checkpoint: saved.id().0, fit, left_out, damage: dataset.damage() })
+    let scores =
+        TestResult { records: board.records(), loss: board.loss(), auc: board.auc(), accuracy: board.accuracy() };
+    Ok(PredictionSummary { checkpoint: saved.id().0, scores, skipped_records, damage: dataset.damage() })
 }
 
 fn check_model(scorer: &Scorer, saved: &SavedModel) -> Result<(), PredictionError> {

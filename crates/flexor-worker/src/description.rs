@@ -1,84 +1,45 @@
-//! Text such as `deepfm:dim=8,hidden=64x32`: a name, and options after it.
+//! Parses descriptions such as `deepfm:dim=8,hidden=64x32`: a name and options.
 //!
-//! Models and record formats are both chosen this way, on a command line or in a manifest. What names and options there
-//! are is said by whoever reads one; errors list them.
+//! Models, optimizers and schemas are chosen this way, on a command line or in a manifest. The caller knows the valid
+//! names and options; errors list them.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Why a description says nothing.
+/// Why a description is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// No such name.
+    /// The name is unknown.
     #[error("there is no {kind} {name:?}; choose one of {}", known.join(", "))]
-    UnknownName {
-        /// What was to be chosen.
-        kind: &'static str,
-        /// What was written.
-        name: String,
-        /// What could be written.
-        known: &'static [&'static str],
-    },
-    /// The name has no such option.
+    UnknownName { kind: &'static str, name: String, known: &'static [&'static str] },
     #[error("{name} has no option {option:?}; {}", options_of(known))]
-    UnknownOption {
-        /// Whose options they are.
-        name: String,
-        /// What was written.
-        option: String,
-        /// What could be written.
-        known: &'static [&'static str],
-    },
+    UnknownOption { name: String, option: String, known: &'static [&'static str] },
     /// An option is not `name=value`.
     #[error("{text:?} is no option of {name}; write it as OPTION=VALUE, several with commas between")]
-    NotAnOption {
-        /// Whose options they are.
-        name: String,
-        /// What was written.
-        text: String,
-    },
-    /// An option is there twice.
+    NotAnOption { name: String, text: String },
+    /// An option is given twice.
     #[error("{name} has option {option} twice; leave one of them out")]
-    Twice {
-        /// Whose options they are.
-        name: String,
-        /// Which one.
-        option: String,
-    },
-    /// The value of an option is not one.
+    Twice { name: String, option: String },
+    /// The value of an option is invalid.
     #[error("{name}: {option}={value} is refused: {problem}")]
-    Value {
-        /// Whose option it is.
-        name: String,
-        /// Which one.
-        option: &'static str,
-        /// What was written.
-        value: String,
-        /// What is wrong with it, and what would be right.
-        problem: String,
-    },
-    /// The options are such that nothing can come of them.
+    Value { name: String, option: &'static str, value: String, problem: String },
+    /// The options contradict each other.
     #[error("{name} is refused: {problem}")]
-    Unfit {
-        /// Whose options they are.
-        name: String,
-        /// What is wrong with them, and what would be right.
-        problem: String,
-    },
+    Unfit { name: String, problem: String },
 }
 
 fn options_of(known: &[&str]) -> String {
     if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
 }
 
-/// A name and its options, not understood yet.
+/// A name and its raw options.
 #[derive(Debug)]
-pub(crate) struct Described<'a> {
+pub(crate) struct Description<'a> {
     pub(crate) name: &'a str,
     options: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Described<'a> {
+impl<'a> Description<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, DescriptionError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let name = name.trim();
@@ -96,8 +57,8 @@ impl<'a> Described<'a> {
         Ok(Self { name, options })
     }
 
-    /// Refuses options that nobody would look at.
-    pub(crate) fn only(&self, known: &'static [&'static str]) -> Result<(), DescriptionError> {
+    /// Refuses unknown options.
+    pub(crate) fn refuse_unknown(&self, known: &'static [&'static str]) -> Result<(), DescriptionError> {
         match self.options.iter().find(|(option, _)| !known.contains(option)) {
             Some((option, _)) => {
                 let (name, option) = (self.name.to_owned(), (*option).to_owned());
@@ -107,7 +68,7 @@ impl<'a> Described<'a> {
         }
     }
 
-    /// The value of an option as `read` understands it, or what it is when it is not given.
+    /// The value of an option, parsed by `read`, or the default.
     pub(crate) fn option<T>(
         &self,
         option: &'static str,
@@ -122,7 +83,7 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Reads a whole number between two bounds, both allowed.
+/// Parses a whole number between two inclusive bounds.
 pub(crate) fn whole<T: FromStr + PartialOrd + Display>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> {
     move |text| match text.parse::<T>() {
         Ok(value) if value >= least && value <= most => Ok(value),
@@ -136,23 +97,23 @@ mod tests {
 
     #[test]
     fn a_name_stands_alone_or_before_its_options() {
-        assert_eq!(Described::parse("logistic").unwrap().options, []);
-        let described = Described::parse("deepfm: dim = 8, hidden=64x32").unwrap();
-        assert_eq!((described.name, &described.options[..]), ("deepfm", &[("dim", "8"), ("hidden", "64x32")][..]));
-        assert_eq!(described.option("dim", 4, whole(1, 64)), Ok(8));
-        assert_eq!(described.option("depth", 4, whole(1, 64)), Ok(4));
+        assert_eq!(Description::parse("logistic").unwrap().options, []);
+        let description = Description::parse("deepfm: dim = 8, hidden=64x32").unwrap();
+        assert_eq!((description.name, &description.options[..]), ("deepfm", &[("dim", "8"), ("hidden", "64x32")][..]));
+        assert_eq!(description.option("dim", 4, whole(1, 64)), Ok(8));
+        assert_eq!(description.option("depth", 4, whole(1, 64)), Ok(4));
     }
 
     #[test]
     fn mistakes_are_answered_with_what_would_be_right() {
-        let described = Described::parse("deepfm:dim=many").unwrap();
-        let message = described.option("dim", 8_u32, whole(1, 512)).unwrap_err().to_string();
+        let description = Description::parse("deepfm:dim=many").unwrap();
+        let message = description.option("dim", 8_u32, whole(1, 512)).unwrap_err().to_string();
         assert_eq!(message, "deepfm: dim=many is refused: write a whole number from 1 to 512");
-        let message = described.only(&["hidden"]).unwrap_err().to_string();
+        let message = description.refuse_unknown(&["hidden"]).unwrap_err().to_string();
         assert_eq!(message, "deepfm has no option \"dim\"; it has hidden");
-        let message = Described::parse("deepfm:dim").unwrap_err().to_string();
+        let message = Description::parse("deepfm:dim").unwrap_err().to_string();
         assert_eq!(message, "\"dim\" is no option of deepfm; write it as OPTION=VALUE, several with commas between");
-        let message = Described::parse("deepfm:dim=1,dim=2").unwrap_err().to_string();
+        let message = Description::parse("deepfm:dim=1,dim=2").unwrap_err().to_string();
         assert_eq!(message, "deepfm has option dim twice; leave one of them out");
     }
 }

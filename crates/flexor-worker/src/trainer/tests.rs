@@ -2,15 +2,15 @@ use std::fs;
 
 use super::*;
 
-/// What is trained on these files, whose folder is gone with the first.
-fn plan(table: &str, test: &str) -> (tempfile::TempDir, Plan) {
+/// A plan for these files; the folder is removed with the first value.
+fn plan(table: &str, test: &str) -> (tempfile::TempDir, TrainingPlan) {
     let folder = tempfile::tempdir().unwrap();
     let [data, test_data] = [("table.csv", table), ("test.csv", test)].map(|(name, content)| {
         let path = folder.path().join(name);
         fs::write(&path, content).unwrap();
         vec![path]
     });
-    let plan = Plan {
+    let plan = TrainingPlan {
         architecture: "logistic".parse().unwrap(),
         optimizer: Optimizer::sgd(0.1),
         seed: 1,
@@ -29,22 +29,22 @@ fn plan(table: &str, test: &str) -> (tempfile::TempDir, Plan) {
     (folder, plan)
 }
 
-/// Why it is not trained, where that is known before anybody is asked.
-async fn refusal(plan: &Plan) -> String {
+/// The refusal, which must come before any connection.
+async fn refusal(plan: &TrainingPlan) -> String {
     let worker = WorkerName { name: "worker-0".to_owned(), incarnation: 1 };
-    let place = Place { worker, master: "127.0.0.1:1".to_owned(), token: None, dialer: Dialer::default() };
-    let trained = train(plan, &place, |_| {});
-    let trained = tokio::time::timeout(Duration::from_secs(30), trained).await.expect("nobody is asked");
+    let context = WorkerContext { worker, master: "127.0.0.1:1".to_owned(), token: None, dialer: Dialer::default() };
+    let trained = train(plan, &context, |_| {});
+    let trained = tokio::time::timeout(Duration::from_secs(30), trained).await.expect("refused without a connection");
     trained.unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn data_without_records_is_refused() {
     let (header, row) = ("label,n0,c0\n", "1,0.5,a\n");
-    for (table, test, named) in [("", row, "table.csv"), (row, "", "test.csv")] {
+    for (table, test, describe_paths) in [("", row, "table.csv"), (row, "", "test.csv")] {
         let (_folder, plan) = plan(&[header, table].concat(), &[header, test].concat());
         let refused = refusal(&plan).await;
-        assert!(refused.starts_with("there are no records in ") && refused.contains(named), "{refused}");
+        assert!(refused.starts_with("there are no records in ") && refused.contains(describe_paths), "{refused}");
     }
 }
 
@@ -56,5 +56,8 @@ async fn the_header_of_test_data_is_looked_at_too() {
         "1,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba\n";
     let (_folder, plan) = plan(&[names, person].concat(), &[&names.replace("race", "shoe_size"), person].concat());
     let refused = refusal(&plan).await;
-    assert!(refused.contains("test.csv has column shoe_size in place 10, where schema census has race"), "{refused}");
+    assert!(
+        refused.contains("test.csv has column shoe_size at position 10, where schema census has race"),
+        "{refused}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Every model learns what it can learn: made-up truths whose best result is known.
+//! Every model learns generated data whose best result is known.
 
 mod generated;
 
@@ -9,7 +9,7 @@ use crate::kernels::probability;
 use crate::metrics::Metrics;
 use crate::models::{Architecture, Task};
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -23,7 +23,7 @@ impl Numbers {
     }
 }
 
-/// What a value of a field does in a made-up truth: a number between -1 and 1 that belongs to it.
+/// The effect of a field's value in the generated truth, between -1 and 1.
 fn effect(field: usize, value: usize, of: u32) -> f32 {
     let bits = key(of, format!("{field} {value}").as_bytes());
     (bits >> 40) as f32 / (1 << 23) as f32 - 1.0
@@ -32,14 +32,14 @@ fn effect(field: usize, value: usize, of: u32) -> f32 {
 const CLICKS: Inputs = Inputs { fields: 4, numbers: 2, classes: 2 };
 const VALUES: usize = 12;
 
-/// Batches, and how well the truth itself scores their records.
+/// Batches, and the scores of the truth itself.
 struct Truth {
     batches: Vec<Batch>,
     best: Metrics,
 }
 
 impl Truth {
-    /// Clicks whose logit is linear, and has pairs of fields in it where `pairs` is above 0.
+    /// Clicks with a linear logit, plus pairs of fields where `pairs` is above 0.
     fn clicks(records: usize, pairs: f32, seed: u64) -> Self {
         let mut numbers = Numbers(seed);
         let mut truth = Self { batches: Vec::new(), best: Metrics::new(Task::YesNo) };
@@ -66,13 +66,13 @@ impl Truth {
     }
 }
 
-/// Trains a model on some batches and scores others.
-fn learn(described: &str, inputs: Inputs, passes: usize, train: &[Batch], test: &[Batch]) -> Metrics {
+/// Trains a model on some batches, and scores others.
+fn learn(described: &str, inputs: Inputs, epochs: usize, train: &[Batch], test: &[Batch]) -> Metrics {
     let architecture: Architecture = described.parse().unwrap();
     let model = architecture.build(inputs).unwrap();
     let mut metrics = Metrics::new(model.task());
-    let mut alone = TrainAlone::new(model, architecture.default_optimizer(), 1).unwrap();
-    for _ in 0..passes {
+    let mut alone = StandaloneTrainer::new(model, architecture.default_optimizer(), 1).unwrap();
+    for _ in 0..epochs {
         train.iter().for_each(|batch| {
             alone.train(batch).unwrap();
         });
@@ -81,9 +81,9 @@ fn learn(described: &str, inputs: Inputs, passes: usize, train: &[Batch], test: 
     metrics
 }
 
-fn auc_is_near_the_best(described: &str, pairs: f32, passes: usize) {
+fn auc_is_near_the_best(described: &str, pairs: f32, epochs: usize) {
     let (train, test) = (Truth::clicks(100_000, pairs, 1), Truth::clicks(20_000, pairs, 2));
-    let learned = learn(described, CLICKS, passes, &train.batches, &test.batches);
+    let learned = learn(described, CLICKS, epochs, &train.batches, &test.batches);
     let (auc, best) = (learned.auc().unwrap(), test.best.auc().unwrap());
     assert!(auc > best - 0.01, "{described} has {auc:.4}, the truth {best:.4}");
 }
@@ -94,12 +94,12 @@ fn logistic_regression_learns_a_linear_truth() {
 }
 
 #[test]
-fn deepfm_learns_what_pairs_of_fields_say() {
+fn deepfm_learns_pairs_of_fields() {
     auc_is_near_the_best("deepfm:dim=4,hidden=32x16", 2.0, 3);
 }
 
 #[test]
-fn wide_and_deep_remembers_pairs_of_fields() {
+fn wide_and_deep_learns_pairs_of_fields() {
     auc_is_near_the_best("wide-deep:dim=4,hidden=32x16,crosses=0x1+2x3+0x3", 2.0, 3);
 }
 
@@ -114,7 +114,7 @@ fn logistic_regression_cannot_learn_pairs() {
 fn an_mlp_tells_shapes_apart() {
     let inputs = Inputs { fields: 0, numbers: 64, classes: 10 };
     let mut numbers = Numbers(3);
-    // Each digit is a pattern of bright pixels, moved by up to one to the right, under noise.
+    // Each digit is a pattern of bright pixels, shifted right by up to one pixel, with noise.
     let mut batches = (0..80).map(|_| {
         let mut batch = Batch::new(inputs);
         for _ in 0..64 {
@@ -133,10 +133,10 @@ fn an_mlp_tells_shapes_apart() {
 }
 
 #[test]
-fn scoring_keeps_no_rows() {
+fn scoring_stores_no_rows() {
     let truth = Truth::clicks(256, 0.0, 1);
     let model = "deepfm".parse::<Architecture>().unwrap().build(CLICKS).unwrap();
-    let mut alone = TrainAlone::new(model, Optimizer::adam(0.01), 1).unwrap();
+    let mut alone = StandaloneTrainer::new(model, Optimizer::adam(0.01), 1).unwrap();
     let before = alone.scores(&truth.batches[0]).unwrap().to_vec();
     assert_eq!(alone.rows(), 0);
     assert_eq!(alone.train(&truth.batches[0]).unwrap().scores, before);

@@ -1,4 +1,4 @@
-//! Which files a dataset has.
+//! Lists the files of a dataset.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::error::DataError;
 use crate::format::Format;
 use crate::idx;
-use crate::output::HALF;
+use crate::output::UNFINISHED;
 
-/// The files that are meant, in order, and their one format.
+/// The files in order, and their common format.
 pub(super) fn files(paths: &[PathBuf], format: Option<Format>) -> Result<(Format, Vec<PathBuf>), DataError> {
     let mut files = Vec::new();
     for path in paths {
@@ -33,7 +33,7 @@ pub(super) fn files(paths: &[PathBuf], format: Option<Format>) -> Result<(Format
     Ok((first_format, files))
 }
 
-/// The data files of a folder, sorted by name. Folders inside it are not looked into.
+/// The data files of a folder, sorted by name. Subfolders are ignored.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(DataError::io(folder))? {
@@ -46,9 +46,9 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     if files.is_empty() { Err(DataError::Nothing(folder.to_owned())) } else { Ok(files) }
 }
 
-/// Whether a file of a folder is meant to be data.
+/// Whether a file of a folder is data.
 fn is_data(path: &Path) -> bool {
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    !is_hidden && !["json", "md", HALF].contains(&extension) && !idx::belongs_to_images(path)
+    !is_hidden && !["json", "md", UNFINISHED].contains(&extension) && !idx::belongs_to_images(path)
 }

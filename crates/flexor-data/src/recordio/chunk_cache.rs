@@ -1,52 +1,52 @@
-//! What has been learnt about chunks that were touched: the fewest bytes to remember for the next range to be cheap.
+//! A cache of chunk indexes: the fewest bytes that make the next range cheap.
 //!
-//! For each chunk a [`Mark`] at every sixteenth record, as far as somebody has gone; and for gzip, which cannot be begun
-//! in its middle, the decompressed bytes. Those touched longest ago are forgotten when it becomes too much; then the next
-//! touch takes the checksum again.
+//! For each chunk it holds a [`Mark`] at every sixteenth record, as far as a reader has come. For gzip, which cannot be
+//! entered in the middle, it holds the decompressed bytes. The least recently used chunks are evicted. After an
+//! eviction the next read checks the checksum again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::payload::Mark;
 
-/// How many records share a mark.
+/// Records per mark.
 pub(super) const STRIDE: u32 = 16;
 
-/// A file among those that share a memory.
+/// A file among those that share a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey(pub u32);
 
-/// What is remembered about a chunk whose checksum was right.
+/// The cached index of a chunk with a correct checksum.
 #[derive(Debug)]
-pub(super) struct Known {
-    /// Where the records 0, 16, 32 … of the chunk begin, as far as somebody has gone.
+pub(super) struct CachedChunk {
+    /// The positions of the records 0, 16, 32 and so on, as far as a reader has come.
     marks: Mutex<Vec<Mark>>,
-    /// All of it, decompressed, for gzip.
+    /// The decompressed bytes of a gzip chunk.
     unpacked: Option<Arc<[u8]>>,
-    /// How many marks there are in the end.
+    /// The number of marks of a complete index.
     most_marks: usize,
 }
 
-impl Known {
-    /// Nothing but that the checksum of a chunk of so many records was right.
+impl CachedChunk {
+    /// An empty index of a chunk with a correct checksum.
     pub(super) fn new(records: u32, unpacked: Option<Arc<[u8]>>) -> Self {
         Self { marks: Mutex::default(), unpacked, most_marks: records.div_ceil(STRIDE) as usize }
     }
 
-    /// All of it, decompressed.
+    /// The decompressed bytes of a gzip chunk.
     pub(super) fn unpacked(&self) -> Option<Arc<[u8]>> {
         self.unpacked.clone()
     }
 
-    /// The last known place before a record, and which record is there.
+    /// The last mark at or before a record, and its record.
     pub(super) fn nearest(&self, record: u32) -> (u32, Mark) {
         let marks = locked(&self.marks);
         let at = (record / STRIDE).min((marks.len() as u32).saturating_sub(1));
         (at * STRIDE, marks.get(at as usize).copied().unwrap_or_default())
     }
 
-    /// Takes note of where a record is that has a mark. They come in order; what is known already changes nothing.
-    pub(super) fn learn(&self, record: u32, mark: Mark) {
+    /// Adds the mark of a record. Marks come in order; a known mark changes nothing.
+    pub(super) fn add_mark(&self, record: u32, mark: Mark) {
         let mut marks = locked(&self.marks);
         if marks.len() == (record / STRIDE) as usize {
             marks.push(mark);
@@ -54,23 +54,23 @@ impl Known {
     }
 
     fn bytes(&self) -> usize {
-        // An entry costs something even if it has no marks.
+        // An entry has a cost even without marks.
         let unpacked = self.unpacked.as_ref().map_or(0, |bytes| bytes.len());
         128 + self.most_marks * size_of::<Mark>() + unpacked
     }
 }
 
-/// The memory of chunks, shared by the files of a dataset and by all threads that read it.
+/// The cache, shared by the files of a dataset and by all threads that read it.
 #[derive(Debug)]
-pub struct Chunks {
+pub struct ChunkCache {
     budget: usize,
-    held: Mutex<Held>,
+    held: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct CacheState {
     chunks: HashMap<(FileKey, u64), Entry>,
-    /// The same, those touched longest ago first.
+    /// The least recently used first.
     by_touch: BTreeMap<u64, (FileKey, u64)>,
     bytes: usize,
     touches: u64,
@@ -78,23 +78,23 @@ struct Held {
 
 #[derive(Debug)]
 struct Entry {
-    known: Arc<Known>,
+    known: Arc<CachedChunk>,
     touched: u64,
 }
 
-impl Chunks {
-    /// A memory of about so many bytes.
+impl ChunkCache {
+    /// A cache of about `budget` bytes.
     pub fn new(budget: usize) -> Self {
         Self { budget, held: Mutex::default() }
     }
 
-    /// How many bytes it holds.
+    /// The cached bytes.
     pub fn bytes(&self) -> usize {
         self.locked().bytes
     }
 
-    /// What is known about the chunk of a file that begins at `offset`.
-    pub(super) fn get(&self, file: FileKey, offset: u64) -> Option<Arc<Known>> {
+    /// The cached index of the chunk at `offset`.
+    pub(super) fn get(&self, file: FileKey, offset: u64) -> Option<Arc<CachedChunk>> {
         let mut held = self.locked();
         let held = &mut *held;
         let entry = held.chunks.get_mut(&(file, offset))?;
@@ -105,8 +105,8 @@ impl Chunks {
         Some(Arc::clone(&entry.known))
     }
 
-    /// Remembers it.
-    pub(super) fn put(&self, file: FileKey, offset: u64, known: Arc<Known>) {
+    /// Caches an index, and evicts others if needed.
+    pub(super) fn put(&self, file: FileKey, offset: u64, known: Arc<CachedChunk>) {
         let cost = known.bytes();
         if cost > self.budget {
             return;
@@ -114,7 +114,7 @@ impl Chunks {
         let mut held = self.locked();
         if let Some(entry) = held.chunks.get(&(file, offset)) {
             let touched = entry.touched;
-            held.forget(touched);
+            held.evict(touched);
         }
         held.touches += 1;
         let touched = held.touches;
@@ -124,24 +124,24 @@ impl Chunks {
         while held.bytes > self.budget
             && let Some((&oldest, _)) = held.by_touch.first_key_value()
         {
-            held.forget(oldest);
+            held.evict(oldest);
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Held> {
+    fn locked(&self) -> MutexGuard<'_, CacheState> {
         locked(&self.held)
     }
 }
 
-impl Held {
-    fn forget(&mut self, touched: u64) {
+impl CacheState {
+    fn evict(&mut self, touched: u64) {
         if let Some(entry) = self.by_touch.remove(&touched).and_then(|key| self.chunks.remove(&key)) {
             self.bytes -= entry.known.bytes();
         }
     }
 }
 
-/// Nothing that is done under these locks can panic half-way.
+/// Nothing under these locks can panic half-way.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -150,15 +150,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn of(bytes: usize) -> Arc<Known> {
-        Known::new(0, Some(vec![0; bytes].into())).into()
+    fn of(bytes: usize) -> Arc<CachedChunk> {
+        CachedChunk::new(0, Some(vec![0; bytes].into())).into()
     }
 
     const FILE: FileKey = FileKey(0);
 
     #[test]
-    fn what_was_touched_longest_ago_is_forgotten_first() {
-        let chunks = Chunks::new(3000);
+    fn the_least_recently_used_chunk_is_evicted_first() {
+        let chunks = ChunkCache::new(3000);
         chunks.put(FILE, 1, of(1000));
         chunks.put(FILE, 2, of(1000));
         assert!(chunks.get(FILE, 1).is_some());
@@ -169,19 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_all_memory_is_not_kept() {
-        let chunks = Chunks::new(500);
+    fn a_chunk_larger_than_the_cache_is_not_cached() {
+        let chunks = ChunkCache::new(500);
         chunks.put(FILE, 1, of(1000));
         assert_eq!((chunks.get(FILE, 1).is_some(), chunks.bytes()), (false, 0));
     }
 
     #[test]
-    fn marks_are_learnt_in_order_and_once() {
-        let known = Known::new(64, None);
+    fn marks_are_added_in_order_and_once() {
+        let known = CachedChunk::new(64, None);
         let mark = |within| Mark { frame: 0, within };
         assert_eq!(known.nearest(40), (0, mark(0)));
         for (record, within) in [(0, 0), (16, 160), (48, 480), (16, 999)] {
-            known.learn(record, mark(within));
+            known.add_mark(record, mark(within));
         }
         assert_eq!(known.nearest(15), (0, mark(0)));
         assert_eq!(known.nearest(63), (16, mark(160)));

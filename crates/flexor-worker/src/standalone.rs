@@ -1,7 +1,7 @@
-//! Training in one process: a model with its parameters in a server's memory, and no server around it.
+//! Training in one process: the model's parameters are in memory, without a parameter server.
 //!
-//! The same steps as a worker with parameter servers takes, on the same values, one after the other, without network,
-//! leases or checkpoints. Tests use it to show that models learn, and defaults are tuned with it.
+//! It takes the same steps on the same values as a worker with parameter servers, without network, leases or
+//! checkpoints. Tests use it to show that models learn, and defaults are tuned with it.
 
 #[cfg(test)]
 mod tests;
@@ -18,34 +18,31 @@ use thiserror::Error;
 use crate::models::{Gradients, Model, Step};
 use crate::{Batch, Lookup};
 
-/// A model and its parameters.
-pub struct TrainAlone {
+pub struct StandaloneTrainer {
     model: Box<dyn Model>,
     hosted: Hosted,
     lookup: Lookup,
-    /// Of each table the keys of a step by partition, and the values of their rows.
+    /// For each table: the keys of a step by partition. `rows` has the values of their rows.
     buckets: Vec<Buckets>,
     rows: Vec<Vec<f32>>,
     variables: Vec<Vec<f32>>,
     gradients: Gradients,
 }
 
-/// A step that cannot be taken.
+/// Why a step failed.
 #[derive(Debug, Error)]
-pub enum AloneError {
-    /// Parameters cannot be read.
+pub enum StandaloneError {
     #[error(transparent)]
     Pull(#[from] PullError),
-    /// Gradients that are none.
+    /// The gradients are invalid.
     #[error(transparent)]
     Push(#[from] BadRequest),
-    /// There is no room for more rows.
+    /// The partitions refuse the request, for want of memory.
     #[error(transparent)]
     Turned(#[from] Turned),
 }
 
-impl TrainAlone {
-    /// An untrained model.
+impl StandaloneTrainer {
     pub fn new(model: Box<dyn Model>, optimizer: Optimizer, seed: u64) -> Result<Self, SpecError> {
         let layout = Layout::new(model.declaration().with(optimizer, seed))?;
         let spec = layout.spec();
@@ -57,8 +54,8 @@ impl TrainAlone {
         Ok(Self { model, hosted, lookup, buckets, rows, variables, gradients })
     }
 
-    /// Takes one step, and gives what it found out: the loss and the scores before it.
-    pub fn train(&mut self, batch: &Batch) -> Result<&Gradients, AloneError> {
+    /// Takes one step. Returns its gradients with the loss and scores before it.
+    pub fn train(&mut self, batch: &Batch) -> Result<&Gradients, StandaloneError> {
         self.pull(batch, Reading::Train)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         self.model.gradients(step, &mut self.gradients);
@@ -66,19 +63,19 @@ impl TrainAlone {
         Ok(&self.gradients)
     }
 
-    /// The scores of records. Rows that were never trained have their initial values, and are not kept.
-    pub fn scores(&mut self, batch: &Batch) -> Result<&[f32], AloneError> {
+    /// Scores records. Untrained rows have their initial values and are not stored.
+    pub fn scores(&mut self, batch: &Batch) -> Result<&[f32], StandaloneError> {
         self.pull(batch, Reading::Peek)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         Ok(self.model.scores(step))
     }
 
-    /// How many rows there are in all tables.
+    /// Rows in all tables.
     pub fn rows(&self) -> u64 {
         self.hosted.load().rows
     }
 
-    fn pull(&mut self, batch: &Batch, reading: Reading) -> Result<(), AloneError> {
+    fn pull(&mut self, batch: &Batch, reading: Reading) -> Result<(), StandaloneError> {
         self.model.look_up(batch, &mut self.lookup);
         let layout = self.hosted.layout();
         let tables = (0..).map(TableId).zip(self.lookup.tables()).zip(&mut self.buckets).zip(&mut self.rows);
@@ -101,7 +98,7 @@ impl TrainAlone {
         Ok(())
     }
 
-    fn push(&self) -> Result<(), AloneError> {
+    fn push(&self) -> Result<(), StandaloneError> {
         let layout = self.hosted.layout();
         let tables = (0..).map(TableId).zip(self.lookup.tables()).zip(&self.buckets).zip(&self.gradients.rows);
         let rows = tables.map(|(((table, lookup), buckets), gradients)| {

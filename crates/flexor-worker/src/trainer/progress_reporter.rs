@@ -1,35 +1,39 @@
-//! What a worker tells its master once a second: how it learns, and what came of its pushes. It is for people and
-//! reports; nothing is decided by it.
+//! The reports that a worker sends to its master once a second: progress, and the outcome of its pushes. They are for
+//! people; nothing is decided by them.
 
 use flexor_ps::client::Answered;
 use flexor_wire::master::v1 as wire;
 
-use super::{Outcome, Standing, TestResult};
+use super::{ProgressReport, TestResult, TrainingOutcome};
 
-/// How training stands.
-pub(super) fn standing(standing: &Standing, outcome: &Outcome, answered: &Answered) -> wire::Metrics {
-    let some = [("loss", standing.loss), ("auc", standing.auc), ("accuracy", standing.accuracy)];
+/// The report during training.
+pub(super) fn progress_report(
+    report: &ProgressReport,
+    outcome: &TrainingOutcome,
+    answered: &Answered,
+) -> wire::Metrics {
+    let some = [("loss", report.loss), ("auc", report.auc), ("accuracy", report.accuracy)];
     let all = [
-        ("step", standing.steps as f64),
-        ("records_per_second", standing.records_per_second),
-        ("measured_records", standing.measured as f64),
+        ("step", report.steps as f64),
+        ("records_per_second", report.records_per_second),
+        ("measured_records", report.measured as f64),
     ];
     let values = values(some).chain(named(all)).collect();
     wire::Metrics { values, updates: Some(updates(outcome, answered)), at_once: false }
 }
 
-/// All is learnt.
-pub(super) fn done(outcome: &Outcome, answered: &Answered) -> wire::Metrics {
+/// The report after the last batch.
+pub(super) fn final_report(outcome: &TrainingOutcome, answered: &Answered) -> wire::Metrics {
     wire::Metrics { updates: Some(updates(outcome, answered)), at_once: true, ..wire::Metrics::default() }
 }
 
-/// How well the model does on other data.
-pub(super) fn test(test: &TestResult) -> wire::Metrics {
+/// The scores on the test data.
+pub(super) fn test_report(test: &TestResult) -> wire::Metrics {
     let some = [("test_loss", test.loss), ("test_auc", test.auc), ("test_accuracy", test.accuracy)];
     wire::Metrics { values: values(some).collect(), updates: None, at_once: true }
 }
 
-fn updates(outcome: &Outcome, answered: &Answered) -> wire::WorkerUpdates {
+fn updates(outcome: &TrainingOutcome, answered: &Answered) -> wire::WorkerUpdates {
     let answered = answered.iter().map(|(partition, origin, version)| wire::AnsweredVersion {
         partition: partition.number(),
         origin,
@@ -38,7 +42,7 @@ fn updates(outcome: &Outcome, answered: &Answered) -> wire::WorkerUpdates {
     wire::WorkerUpdates { repeats: outcome.applied_before, answered: answered.collect() }
 }
 
-/// What is known of these.
+/// The known values.
 fn values<const N: usize>(all: [(&'static str, Option<f64>); N]) -> impl Iterator<Item = (String, f64)> {
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)))
 }
