@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     /// Puts a ledger to work that was read from a snapshot or replayed from facts. Grants of resuming workers are in
-    /// doubt until the worker says what it holds. All other lease timeouts start anew.
+    /// doubt until the worker resumes. All other lease timeouts start anew.
     pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
         self.settings = settings;
         self.clock = ActiveClock::since(now);
@@ -140,7 +140,7 @@ impl Ledger {
             Some(known) if known.spec == spec => Ok(()),
             Some(known) => {
                 let detail = format!(
-                    "{} is registered with {}, not with {}; register what has changed under another name",
+                    "{} is registered with {}, not with {}; register changed data under another name",
                     spec.name,
                     known.spec.describe(),
                     spec.describe(),
@@ -165,7 +165,7 @@ impl Ledger {
     ) -> Result<u64, Because> {
         self.clock.advance(now);
         self.refuse_earlier_incarnation(worker)?;
-        if self.has_done(worker, grant) {
+        if self.has_completed(worker, grant) {
             return Ok(0);
         }
         let held = self.grant_held_by(worker, grant)?;
@@ -397,7 +397,7 @@ impl Ledger {
         })
     }
 
-    fn has_done(&self, worker: &WorkerId, grant: GrantId) -> bool {
+    fn has_completed(&self, worker: &WorkerId, grant: GrantId) -> bool {
         let known = self.workers.get(&worker.name).filter(|known| known.incarnation == worker.incarnation);
         known.is_some_and(|known| known.done.contains(&grant))
     }

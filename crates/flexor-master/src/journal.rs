@@ -147,7 +147,7 @@ impl Journal {
     /// until there is room. An error is final.
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<(), JournalError>> + Send + use<> {
         let progress = match &self.0 {
-            Backing::Disk { committer, .. } => DurableWait::Disk(committer.want(lsn)),
+            Backing::Disk { committer, .. } => DurableWait::Disk(committer.request_durable(lsn)),
             Backing::Volatile { .. } => DurableWait::Nothing,
             Backing::Simulated(simulated) => DurableWait::Simulated(simulated.durable(lsn)),
         };
@@ -170,7 +170,7 @@ impl Journal {
     /// memory never completes this.
     pub fn durable_beyond(&self, lsn: Lsn) -> impl Future<Output = Result<Lsn, JournalError>> + Send + use<> {
         let progress = match &self.0 {
-            Backing::Disk { committer, .. } => DurableWait::Disk(committer.want(Lsn(0))),
+            Backing::Disk { committer, .. } => DurableWait::Disk(committer.request_durable(Lsn(0))),
             Backing::Volatile { .. } => DurableWait::Nothing,
             Backing::Simulated(simulated) => DurableWait::Simulated(simulated.durable_beyond(lsn)),
         };

@@ -15,7 +15,7 @@ use super::worker::WorkerId;
 use super::{Because, Fact, Ledger};
 
 /// The most batches of one grant.
-const MOST: u64 = 4096;
+const MAX_GRANT_BATCHES: u64 = 4096;
 /// A grant used up within the first duration is followed by a larger one; after the second, by a smaller one.
 const TOO_SMALL: Duration = Duration::from_secs(5);
 const TOO_LARGE: Duration = Duration::from_secs(20);
@@ -116,10 +116,10 @@ impl Ledger {
     fn find(&mut self, worker: &WorkerId, request: &LeaseRequest, facts: &mut Vec<Fact>) -> Option<Candidate> {
         loop {
             let dataset = self.datasets.get(&request.dataset)?;
-            let candidates =
-                dataset.epochs.iter().filter(|(number, _)| request.epoch.is_none_or(|one| one == **number));
+            let epochs =
+                dataset.epochs.iter().filter(|(number, _)| request.epoch.is_none_or(|requested| requested == **number));
             let candidate =
-                candidates.filter_map(|(number, epoch)| self.find_in_epoch(worker, request, *number, epoch)).next();
+                epochs.filter_map(|(number, epoch)| self.find_in_epoch(worker, request, *number, epoch)).next();
             if candidate.is_some() || !self.begin_next_epoch(request, facts) {
                 return candidate;
             }
@@ -136,7 +136,7 @@ impl Ledger {
             Some(_) => dataset.epochs.is_empty(),
         };
         let begins =
-            exhausted && dataset.spec.has_epoch(epoch) && request.epoch.is_none_or(|candidates| candidates == epoch);
+            exhausted && dataset.spec.has_epoch(epoch) && request.epoch.is_none_or(|requested| requested == epoch);
         if begins {
             self.decide(Fact::EpochBegun { dataset: Arc::clone(&request.dataset), epoch }, facts);
         }
@@ -209,15 +209,16 @@ impl Ledger {
             return least;
         }
         let last = self.workers.get(&worker.name).and_then(|known| known.pace.last_grant);
-        let candidates = last.map_or(least, |(count, at)| match self.clock.now().saturating_sub(at) {
+        let target = last.map_or(least, |(count, at)| match self.clock.now().saturating_sub(at) {
             lasted if lasted < TOO_SMALL => count.saturating_mul(2),
             lasted if lasted > TOO_LARGE => count / 2,
             _ => count,
         });
         let share = available / (2 * self.workers.len().max(1) as u64);
-        candidates.min(MOST).min(share).max(least)
+        target.min(MAX_GRANT_BATCHES).min(share).max(least)
     }
 
+    /// The answer when no batch is available.
     fn nothing_to_lease(&self, worker: &WorkerId, request: &LeaseRequest) -> Result<LeaseOutcome, Because> {
         let dataset = &self.datasets[&request.dataset];
         let unfinished = |number: u32| dataset.epochs.contains_key(&number);

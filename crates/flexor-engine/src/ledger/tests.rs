@@ -125,7 +125,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_same_one_is_not() {
     let refused = story.register(94, Some(1)).unwrap_err();
     assert_eq!(refused.reason, Reason::DatasetChanged);
     let message = "d is registered with 95 records, batches of 10, 1 epoch, in order, not with 94 records, batches of 10, \
-                1 epoch, in order; register what has changed under another name";
+                1 epoch, in order; register changed data under another name";
     assert_eq!(refused.detail, message);
 }
 

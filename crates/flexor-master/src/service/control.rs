@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
-use crate::recorder::What;
+use crate::recorder::DecisionKind;
 use crate::standing;
 
 const PROPOSALS: usize = 64;
@@ -115,7 +115,7 @@ async fn follow(
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }
-        // What cannot be written down now can be when the disk has room again; a controller says only once how it stands.
+        // DecisionKind cannot be written down now can be when the disk has room again; a controller says only once how it stands.
         let _ = untaken.take_if(|observed| take_in(&job, observed));
         to_tell = news(&job, &mut told);
     }
@@ -165,7 +165,7 @@ fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
     taken.is_ok()
 }
 
-/// What was decided since, as far as a controller has to know it.
+/// DecisionKind was decided since, as far as a controller has to know it.
 fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
     let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
     let fresh = decisions.latest.iter().filter(|decision| decision.number > *told);
@@ -173,19 +173,21 @@ fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            What::Lost => {
+            DecisionKind::Lost => {
                 let node = decision.node.clone().unwrap_or_default();
                 wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
             }
-            What::Closed => wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail }),
-            What::Joined
-            | What::Spared
-            | What::Left
-            | What::Finished
-            | What::Ended
-            | What::RoundComplete
-            | What::Reopened
-            | What::Expected => return None,
+            DecisionKind::Closed => {
+                wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail })
+            }
+            DecisionKind::Joined
+            | DecisionKind::Spared
+            | DecisionKind::Left
+            | DecisionKind::Finished
+            | DecisionKind::Ended
+            | DecisionKind::RoundComplete
+            | DecisionKind::Reopened
+            | DecisionKind::Expected => return None,
         };
         Some(proposal(job, kind))
     });

@@ -137,7 +137,11 @@ async fn the_next_master_knows_acknowledged_batches_and_lets_workers_resume() {
 
     let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
     let acknowledged = json!({ "worker": "curl", "lease": curl["lease"], "first": curl["first"] });
-    assert_eq!(post(&second, "/api/datasets/d/acknowledge", acknowledged).await.0, 200, "a stateless client need not resume");
+    assert_eq!(
+        post(&second, "/api/datasets/d/acknowledge", acknowledged).await.0,
+        200,
+        "a stateless client need not resume"
+    );
     let mut worker = Node::connect(&second, "w", 1).await;
     match worker.ask(lease(1)).await {
         Answer::Refusal(refusal) => assert_eq!(refusal.reason, "WorkerInDoubt"),
@@ -192,7 +196,8 @@ async fn skipped_records_are_rewound_with_the_data() {
     let mut position = String::new();
     for number in 0..4 {
         let lease = leased(&mut worker, 1).await;
-        let done = wire::LeasedBatches { step: lease.batches[0].step, ..with_skipped(lease.held.unwrap(), 1 << number) };
+        let done =
+            wire::LeasedBatches { step: lease.batches[0].step, ..with_skipped(lease.held.unwrap(), 1 << number) };
         worker.ask(acknowledge(done, false)).await;
         if number == 2 {
             let Answer::Position(at) = worker.ask(Op::Position(wire::GetPosition {})).await else { panic!() };
@@ -352,7 +357,11 @@ async fn workers_are_lost_with_their_node_and_no_batch_is_charged() {
     await_totals(&serving, "the end of all leases", |dataset| dataset["totals"]["granted"] == 0).await;
     let mut worker = Node::connect(&serving, "a/0", round + 1).await;
     let lease = leased(&mut worker, 4).await;
-    assert_eq!((lease.held.unwrap().first, lease.held.unwrap().count), (0, 2), "two were returned, and none is suspected");
+    assert_eq!(
+        (lease.held.unwrap().first, lease.held.unwrap().count),
+        (0, 2),
+        "two were returned, and none is suspected"
+    );
 }
 
 #[tokio::test]
