@@ -85,10 +85,10 @@ pub enum ConvertError {
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: WriteError },
     /// The conversion is not supported.
-    #[error("{from} cannot be turned into {to}; see `flexor data convert --help` for what can")]
+    #[error("{from} cannot be converted to {to}; `flexor data convert --help` lists the supported conversions")]
     NoWay { from: Format, to: Format },
     /// The table has no header.
-    #[error("the columns need names, which become those of the features: put a first line with them into the file")]
+    #[error("the features need names: add a header line with the names of the columns")]
     NoColumns,
     /// A record does not fit the target format.
     #[error("{location}: {why}")]

@@ -16,10 +16,10 @@ pub enum DataError {
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     /// A folder has no data files.
-    #[error("no data files in {}; hidden files, .json, .md and .half are not taken for data", .0.display())]
+    #[error("no data files in {}; hidden files, .json, .md and .half files are ignored", .0.display())]
     Nothing(PathBuf),
     /// A file is given twice.
-    #[error("{} is named twice", .0.display())]
+    #[error("{} is given twice", .0.display())]
     Twice(PathBuf),
     /// The format of a file is unknown.
     #[error(
@@ -60,7 +60,7 @@ pub enum DataError {
     #[error("{}: {why}, at byte {offset}", path.display())]
     Lines { path: PathBuf, offset: u64, why: &'static str },
     /// The range exceeds the dataset.
-    #[error("records {} to {} were asked for; there are {records}", range.start, range.end)]
+    #[error("records {} to {} were requested, and there are {records}", range.start, range.end)]
     PastTheEnd { range: Range<u64>, records: u64 },
 }
 

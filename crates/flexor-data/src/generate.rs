@@ -51,7 +51,7 @@ pub enum GenerateError {
 }
 
 /// One file and the numbers of its records.
-struct Part {
+struct GeneratedFile {
     path: PathBuf,
     first: u64,
     records: u64,
@@ -59,9 +59,9 @@ struct Part {
 
 impl GenerationPlan {
     /// The data files. Test records are numbered behind the training records.
-    fn parts(&self) -> Vec<Part> {
-        let train = Part { path: self.out.clone(), first: 0, records: self.records };
-        let test = Part { path: named(&self.out, "-test"), first: self.records, records: self.test_records };
+    fn parts(&self) -> Vec<GeneratedFile> {
+        let train = GeneratedFile { path: self.out.clone(), first: 0, records: self.records };
+        let test = GeneratedFile { path: named(&self.out, "-test"), first: self.records, records: self.test_records };
         if self.test_records == 0 { vec![train] } else { vec![train, test] }
     }
 

@@ -168,8 +168,8 @@ mod tests {
         let refused = |name: &str| IdxPair::open(&folder.path().join(name)).unwrap_err().to_string();
         let expected = [
             ("alone-images", "no labels beside it"),
-            ("short-images", "has 11 bytes of data where 12 are promised"),
-            ("huge-images", "promises more than any file holds"),
+            ("short-images", "has 11 bytes of data, and its header says 12"),
+            ("huge-images", "has an impossible size in its header"),
             ("few-images", "2 labels of 1 bytes each for 3 images"),
             ("float-images", "holds numbers of the kind 0x0d"),
             ("short-labels", "these are labels"),

@@ -51,7 +51,7 @@ pub enum Existing {
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// The file exists already.
-    #[error("{} is there already; choose another name, or replace it with --force", .0.display())]
+    #[error("{} exists already; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
     /// An I/O error.
     #[error("cannot write {}: {source}", path.display())]
@@ -79,7 +79,7 @@ impl Output {
         }
         // Only a regular file is replaced, never a device or a folder.
         if target.metadata().is_ok_and(|there| !there.is_file()) {
-            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is there, and no file")));
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it exists and is no regular file")));
         }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(refused)?;
@@ -159,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path(), Path::new("/dev/null")] {
             let refused = write(path, Existing::Replace, "text").unwrap_err().to_string();
-            assert!(refused.ends_with("it is there, and no file"), "{refused}");
+            assert!(refused.ends_with("it exists and is no regular file"), "{refused}");
         }
     }
 

@@ -91,10 +91,10 @@ pub struct JournalRecorder {
 
 /// Maps journal records to key changes, for records that may not be durable yet.
 #[derive(Debug, Clone, Default)]
-pub struct Marks(Arc<Mutex<VecDeque<Mark>>>);
+pub struct Marks(Arc<Mutex<VecDeque<RecordMark>>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct RecordMark {
     lsn: Lsn,
     /// The last key change in this record or before it.
     seq: u64,
@@ -115,7 +115,7 @@ impl Marks {
 
     fn add(&self, lsn: Lsn, seq: u64) {
         if seq > 0 {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(Mark { lsn, seq });
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(RecordMark { lsn, seq });
         }
     }
 }

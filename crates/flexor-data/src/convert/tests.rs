@@ -51,14 +51,14 @@ fn an_unsupported_conversion_is_refused_and_writes_nothing() {
     std::fs::write(path("a.txt"), "no example\n").unwrap();
     let refused =
         |from: &str, target: Target| convert_to(&path(from), &path("out"), target, None).unwrap_err().to_string();
-    assert!(refused("a.csv", Target::Text).starts_with("CSV cannot be turned into text"));
+    assert!(refused("a.csv", Target::Text).starts_with("CSV cannot be converted to text"));
     let uneven = "a.csv: record 1, at byte 8, line 3: the row has 1 field, and the table 2 columns";
     assert!(refused("a.csv", RECORD_IO).ends_with(uneven), "{}", refused("a.csv", RECORD_IO));
     assert!(!path("out").exists());
     convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap();
     assert!(refused("a.recordio", Target::Csv).contains("not a tf.train.Example"));
     let existing = convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap_err();
-    assert!(existing.to_string().contains("is there already"));
+    assert!(existing.to_string().contains("exists already"));
 }
 
 #[test]

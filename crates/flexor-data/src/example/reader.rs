@@ -70,14 +70,14 @@ fn each<'a>(
     record: &'a [u8],
     on: &mut dyn FnMut(&'a str, &'a [u8]) -> Result<(), NotAnExample>,
 ) -> Result<(), NotAnExample> {
-    let mut example = Fields(record);
+    let mut example = MessageFields(record);
     while let Some(field) = example.next()? {
         let Field::Bytes(tag::FIRST, features) = field else { continue };
-        let mut features = Fields(features);
+        let mut features = MessageFields(features);
         while let Some(field) = features.next()? {
             let Field::Bytes(tag::FIRST, entry) = field else { continue };
             let (mut name, mut feature) = ("", &[][..]);
-            let mut entry = Fields(entry);
+            let mut entry = MessageFields(entry);
             while let Some(field) = entry.next()? {
                 match field {
                     Field::Bytes(tag::FIRST, bytes) => {
@@ -95,7 +95,7 @@ fn each<'a>(
 
 fn values(feature: &[u8]) -> Result<Values<'_>, NotAnExample> {
     let mut found = Values::Nothing;
-    let mut fields = Fields(feature);
+    let mut fields = MessageFields(feature);
     while let Some(field) = fields.next()? {
         match field {
             Field::Bytes(tag::BYTES_LIST, list) => found = Values::Bytes(texts(list)?),
@@ -108,7 +108,7 @@ fn values(feature: &[u8]) -> Result<Values<'_>, NotAnExample> {
 }
 
 fn texts(list: &[u8]) -> Result<Vec<&[u8]>, NotAnExample> {
-    let (mut values, mut fields) = (Vec::new(), Fields(list));
+    let (mut values, mut fields) = (Vec::new(), MessageFields(list));
     while let Some(field) = fields.next()? {
         if let Field::Bytes(tag::FIRST, value) = field {
             values.push(value);
@@ -118,7 +118,7 @@ fn texts(list: &[u8]) -> Result<Vec<&[u8]>, NotAnExample> {
 }
 
 fn floats(list: &[u8]) -> Result<Vec<f32>, NotAnExample> {
-    let (mut values, mut fields) = (Vec::new(), Fields(list));
+    let (mut values, mut fields) = (Vec::new(), MessageFields(list));
     let mut add = |bytes: &[u8]| {
         let (whole, rest) = bytes.as_chunks();
         values.extend(whole.iter().map(|four| f32::from_le_bytes(*four)));
@@ -135,11 +135,11 @@ fn floats(list: &[u8]) -> Result<Vec<f32>, NotAnExample> {
 }
 
 fn integers(list: &[u8]) -> Result<Vec<i64>, NotAnExample> {
-    let (mut values, mut fields) = (Vec::new(), Fields(list));
+    let (mut values, mut fields) = (Vec::new(), MessageFields(list));
     while let Some(field) = fields.next()? {
         match field {
             Field::Bytes(tag::FIRST, packed) => {
-                let mut packed = Fields(packed);
+                let mut packed = MessageFields(packed);
                 while !packed.0.is_empty() {
                     values.push(packed.varint()?.cast_signed());
                 }
@@ -162,9 +162,9 @@ enum Field<'a> {
 }
 
 /// The unread rest of a message.
-struct Fields<'a>(&'a [u8]);
+struct MessageFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> MessageFields<'a> {
     fn next(&mut self) -> Result<Option<Field<'a>>, NotAnExample> {
         if self.0.is_empty() {
             return Ok(None);

@@ -10,7 +10,7 @@ mod strokes;
 use std::path::{Path, PathBuf};
 
 use super::noise::Noise;
-use super::{GenerateError, GenerationPlan, Part as FilePart, Truth, TruthOfFile};
+use super::{GenerateError, GeneratedFile, GenerationPlan, Truth, TruthOfFile};
 use crate::example::ExampleWriter;
 use crate::idx::{IdxWriter, Part};
 use crate::output::Output;
@@ -115,7 +115,7 @@ const IMAGES: Part = Part::Images { rows: SIDE as u32, columns: SIDE as u32 };
 
 fn write_idx(
     seed: u64,
-    part: &FilePart,
+    part: &GeneratedFile,
     count: u32,
     outputs: Vec<Output>,
     on_progress: &mut dyn FnMut(u64),
@@ -133,7 +133,7 @@ fn write_idx(
 
 fn write_examples(
     seed: u64,
-    part: &FilePart,
+    part: &GeneratedFile,
     outputs: Vec<Output>,
     options: WriterOptions,
     on_progress: &mut dyn FnMut(u64),
@@ -150,7 +150,7 @@ fn write_examples(
 
 fn for_each_record<E>(
     seed: u64,
-    part: &FilePart,
+    part: &GeneratedFile,
     on_progress: &mut dyn FnMut(u64),
     mut on: impl FnMut(u8, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::auc::Auc;
-use super::{GenerateError, GenerationPlan, Part, Truth, TruthOfFile};
+use super::{GenerateError, GeneratedFile, GenerationPlan, Truth, TruthOfFile};
 use crate::csv;
 use crate::example::ExampleWriter;
 use crate::output::Output;
@@ -87,7 +87,7 @@ pub fn write(
 
 fn write_csv(
     table: &dyn Table,
-    part: &Part,
+    part: &GeneratedFile,
     mut out: Output,
     on_progress: &mut dyn FnMut(u64),
 ) -> io::Result<(Output, Auc)> {
@@ -116,7 +116,7 @@ fn write_csv(
 
 fn write_examples(
     table: &dyn Table,
-    part: &Part,
+    part: &GeneratedFile,
     out: Output,
     options: WriterOptions,
     on_progress: &mut dyn FnMut(u64),
@@ -139,7 +139,7 @@ fn write_examples(
 
 fn for_each_record<E>(
     table: &dyn Table,
-    part: &Part,
+    part: &GeneratedFile,
     auc: &mut Auc,
     on_progress: &mut dyn FnMut(u64),
     on: &mut dyn FnMut(&[Value]) -> Result<(), E>,

@@ -78,12 +78,12 @@ impl IdxFile {
         let item = item.filter(|item| *item <= u32::MAX as usize);
         let promised = item.and_then(|item| (item as u64).checked_mul(u64::from(sizes[0])));
         let Some((item, promised)) = item.zip(promised) else {
-            return Err(refused("promises more than any file holds".to_owned()));
+            return Err(refused("has an impossible size in its header".to_owned()));
         };
         let header = header_length(sizes.len());
         let there = source.size().map_err(DataError::io(path))?.saturating_sub(header);
         if there != promised {
-            return Err(refused(format!("has {there} bytes of data where {promised} are promised")));
+            return Err(refused(format!("has {there} bytes of data, and its header says {promised}")));
         }
         Ok(Self { file, unpacked, sizes, item })
     }

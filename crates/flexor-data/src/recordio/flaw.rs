@@ -15,7 +15,7 @@ pub enum Flaw {
     #[error("unknown compressor {number}; there are 0 (none), 1 (snappy) and 2 (gzip)")]
     Compressor { number: u32 },
     /// More records than the payload can hold, whatever it is compressed with.
-    #[error("the header promises {records} records in {size} bytes, which cannot be")]
+    #[error("the header has {records} records in {size} bytes, which is impossible")]
     Implausible { records: u32, size: u32 },
     /// The file ends inside the chunk.
     #[error("the file ends {missing} bytes before the chunk does")]
@@ -38,7 +38,7 @@ pub enum Flaw {
         record: u32,
     },
     /// The payload continues behind its last record.
-    #[error("the payload has more in it than the header promises")]
+    #[error("the payload continues behind its last record")]
     TooMany,
     /// The payload exceeds the limit of decompression.
     #[error("the chunk decompresses to more than {limit} bytes")]

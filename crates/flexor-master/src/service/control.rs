@@ -115,7 +115,7 @@ async fn follow(
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }
-        // DecisionKind cannot be written down now can be when the disk has room again; a controller says only once how it stands.
+        // What cannot be written down now can be when the disk has room again; a controller says only once how it stands.
         let _ = untaken.take_if(|observed| take_in(&job, observed));
         to_tell = news(&job, &mut told);
     }
@@ -165,7 +165,7 @@ fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
     taken.is_ok()
 }
 
-/// DecisionKind was decided since, as far as a controller has to know it.
+/// What was decided since, as far as a controller has to know it.
 fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
     let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
     let fresh = decisions.latest.iter().filter(|decision| decision.number > *told);
