@@ -29,7 +29,7 @@ use std::time::Duration;
 use flexor_model::{Reason, Round};
 use serde::{Deserialize, Serialize};
 
-use crate::absence::Attended;
+use crate::active_clock::ActiveClock;
 pub use crate::cause::Cause;
 pub use event::Event;
 pub use fact::Fact;
@@ -68,7 +68,7 @@ pub struct Rendezvous {
     #[serde(skip)]
     announced: u32,
     #[serde(skip)]
-    clock: Attended,
+    clock: ActiveClock,
     /// Since when there are enough nodes for a round that nevertheless waits.
     #[serde(skip)]
     enough_since: Option<Duration>,
@@ -104,7 +104,7 @@ impl Rendezvous {
             arrivals: 0,
             census: Census::default(),
             announced: 0,
-            clock: Attended::default(),
+            clock: ActiveClock::default(),
             enough_since: None,
             newcomer_since: None,
             grace_until: Duration::ZERO,
@@ -118,7 +118,7 @@ impl Rendezvous {
     pub fn resume(mut self, settings: Settings, now: Duration) -> Self {
         let until = now + settings.reconnect_grace;
         self.settings = settings;
-        self.clock = Attended::since(now);
+        self.clock = ActiveClock::since(now);
         self.census = Census::default();
         self.enough_since = None;
         self.newcomer_since = None;
@@ -284,7 +284,7 @@ impl Rendezvous {
         ] {
             next = [next, since_limit].into_iter().flatten().filter(|moment| *moment > self.clock.now()).min();
         }
-        next.map(|moment| self.clock.told_at(moment))
+        next.map(|moment| self.clock.owner_time_at(moment))
     }
 
     fn join(&mut self, id: MemberId, processes: Processes, facts: &mut Vec<Fact>) {

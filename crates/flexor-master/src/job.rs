@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use flexor_engine::ledger::ObservedNodes;
 use flexor_engine::rendezvous::{Cause, MemberId, Place, Rendezvous, World};
-use flexor_engine::shards::Nodes;
 use flexor_model::{Generation, Rank};
 use flexor_store::aware::{AwareStore, RunId, RunStatus};
 use flexor_store::server::Handle;
@@ -20,9 +20,9 @@ use crate::clock::Clock;
 use crate::data::{Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
 use crate::journal::{Health, Journal, JournalError};
-use crate::learning::{Learning, LearningStatus};
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
+use crate::scores::{ScoreReports, ScoresStatus};
 use crate::servers::{Servers, ServersStatus};
 use flexor_wire::Token;
 
@@ -75,7 +75,7 @@ pub struct Reports {
     /// What happened, oldest first.
     pub events: std::collections::VecDeque<NodeEvent>,
     /// How they learn.
-    pub learning: Learning,
+    pub learning: ScoreReports,
 }
 
 /// Something that a node said has happened.
@@ -111,7 +111,7 @@ pub struct JobStatus {
     pub servers: Option<ServersStatus>,
     /// How well the job does, where its workers say so.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub learning: Option<LearningStatus>,
+    pub learning: Option<ScoresStatus>,
     /// Measurements of the model while it is trained, where there were some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<EvaluationsStatus>,
@@ -334,10 +334,10 @@ impl Job {
     }
 
     /// How the nodes of the run stand, for the data.
-    pub(crate) fn nodes(&self) -> Nodes {
+    pub(crate) fn nodes(&self) -> ObservedNodes {
         self.with(|store, _, _| {
             let machine = store.machine(&self.0.run);
-            Nodes {
+            ObservedNodes {
                 alive: machine.into_iter().flat_map(Rendezvous::members).map(|(id, _)| id.name).collect(),
                 round: machine.and_then(Rendezvous::world).map(|world| world.round),
                 failed_rounds: machine.map(|machine| machine.failed_rounds().clone()).unwrap_or_default(),

@@ -11,11 +11,11 @@ pub mod evaluations;
 pub mod faults;
 pub mod job;
 pub mod journal;
-pub mod learning;
 pub mod master;
 pub mod pods;
 pub mod recorder;
 pub mod records;
+pub mod scores;
 pub mod servers;
 
 mod audience;

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flexor_engine::ledger::Totals;
 use flexor_engine::psmembers::PsMembers;
-use flexor_engine::shards::Totals;
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
@@ -17,11 +17,11 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::data::{Accounts, Data, DatasetStatus};
+use crate::data::{Data, DatasetStatus, JournaledData};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
-use crate::journal::{Journal, JournalError, Lsn, Memory, Recovered};
+use crate::journal::{Journal, JournalError, Lsn, Recovered, SimulatedDisk};
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::servers::Servers;
@@ -77,7 +77,7 @@ pub struct Master {
 struct Past {
     clock: Clock,
     store: AwareStore,
-    data: Accounts,
+    data: JournaledData,
     members: PsMembers,
     /// There was a master before.
     took_over: bool,
@@ -86,13 +86,13 @@ struct Past {
 
 impl Past {
     /// Reads the journal, and begins the part of it that this master writes.
-    fn read(config: &Config, faults: &Faults, memory: Option<&Memory>) -> Result<Self, MasterError> {
+    fn read(config: &Config, faults: &Faults, memory: Option<&SimulatedDisk>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
         let mut store = empty_store(config, &clock);
-        let (mut data, mut members) = (Accounts::default(), PsMembers::default());
+        let (mut data, mut members) = (JournaledData::default(), PsMembers::default());
         let mut took_over = false;
         if let Some(memory) = memory {
-            let (journal, recovered) = Journal::remembered(memory);
+            let (journal, recovered) = Journal::simulated(memory);
             replay(&mut store, &mut data, &mut members, &recovered)?;
             took_over = !recovered.facts.is_empty();
             return Ok(Self { clock, store, data, members, took_over, journal });
@@ -121,7 +121,7 @@ impl Master {
         config: Config,
         ports: Ports,
         faults: &Faults,
-        memory: &Memory,
+        memory: &SimulatedDisk,
     ) -> Result<Self, MasterError> {
         let past = Past::read(&config, faults, Some(memory))?;
         Self::with(past, config, ports)
@@ -133,7 +133,7 @@ impl Master {
         let mut is_told = false;
         loop {
             match Past::read(&config, faults, None) {
-                Err(MasterError::Journal(error)) if error.is_for_want_of_room() => {
+                Err(MasterError::Journal(error)) if error.is_disk_full() => {
                     if !is_told {
                         tracing::warn!(%error, "waits for room before it serves");
                     }
@@ -217,7 +217,7 @@ fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
 /// Brings store, ledger and parameter servers to where the journal ends. Whether there was a master before.
 fn replay(
     store: &mut AwareStore,
-    data: &mut Accounts,
+    data: &mut JournaledData,
     members: &mut PsMembers,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
@@ -236,8 +236,8 @@ fn replay(
         for fact in records::decode(record)? {
             match fact {
                 JournalFact::Store(fact) => store.replay(fact),
-                JournalFact::Data(fact) => data.shards.replay(&fact),
-                JournalFact::LeftOut(counts) => data.left_out = counts,
+                JournalFact::Data(fact) => data.ledger.replay(&fact),
+                JournalFact::SkippedRecords(counts) => data.skipped_records = counts,
                 JournalFact::Servers(fact) => members.replay(&fact),
             }
         }
@@ -295,7 +295,7 @@ async fn follow_nodes(job: &Job) {
     loop {
         let nodes = job.nodes();
         // What cannot be written down now is tried again by whoever keeps house.
-        if let Err(cause) = job.data().follow(&nodes) {
+        if let Err(cause) = job.data().observe_nodes(&nodes) {
             tracing::warn!(%cause, "what lost workers held is not given to others yet");
         }
         if nodes.closed && !was_closed {
@@ -330,10 +330,10 @@ async fn keep_house(job: &Job) {
     let mut pulse = tokio::time::interval(Duration::from_secs(1));
     loop {
         pulse.tick().await;
-        job.journal().look_for_successor();
+        job.journal().check_superseded();
         let live_links = job.links();
         job.with(|store, now, _| store.forget_old_operations(&live_links, now));
-        let kept = job.data().keep_house().and_then(|()| job.data().follow(&job.nodes()));
+        let kept = job.data().tick().and_then(|()| job.data().observe_nodes(&job.nodes()));
         if let Err(cause) = kept {
             tracing::warn!(%cause, "nothing can be taken back");
         }
@@ -341,8 +341,8 @@ async fn keep_house(job: &Job) {
             // With all in hand, so that nothing is decided between the snapshot and what it replaces.
             let compact = |store: &AwareStore| {
                 job.servers().with_members(|members| {
-                    let snapshot = |data: &Accounts| records::snapshot(store, data, members);
-                    job.data().with_accounts(|data| job.journal().compact(snapshot(data)))
+                    let snapshot = |data: &JournaledData| records::snapshot(store, data, members);
+                    job.data().with_journaled(|data| job.journal().compact(snapshot(data)))
                 })
             };
             let compacted = job.with(|store, _, _| compact(store));

@@ -108,13 +108,13 @@ fn servers(status: ServersStatus) -> wire::PsClusterStatus {
 
 fn records(datasets: &[DatasetStatus]) -> wire::Records {
     let mut sum = wire::Records { finished: true, ..wire::Records::default() };
-    for DatasetStatus { spec, totals, left_out, finished, .. } in datasets {
+    for DatasetStatus { spec, totals, skipped_records, finished, .. } in datasets {
         sum.expected += totals.expected;
         sum.accounted += totals.accounted;
         sum.quarantined += totals.quarantined;
         sum.repeated += totals.repeated_at_most;
         sum.rewound += totals.rewound;
-        sum.left_out += left_out;
+        sum.skipped_records += skipped_records;
         sum.finished &= finished;
         let all = spec.epochs.map_or(totals.expected, |epochs| spec.records.saturating_mul(epochs.into()));
         sum.total = sum.total.saturating_add(all);

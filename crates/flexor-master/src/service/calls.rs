@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_engine::Cause;
+use flexor_engine::ledger::WorkerId;
 use flexor_engine::rendezvous::{Event, MemberId, Processes};
-use flexor_engine::shards::WorkerId;
 use flexor_model::{Reason, Round};
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::service::{ConnId, Outbox, Service};
@@ -54,7 +54,7 @@ pub(super) fn member_of(request: &wire::Request) -> Result<MemberId, wire::Refus
 /// The worker that a request about batches speaks for, if it is one.
 pub(super) fn worker_of(request: &wire::Request) -> Option<WorkerId> {
     match request.op {
-        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::GiveBack(_) | Op::ComeBack(_) | Op::Evaluate(_)) => {
+        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::Release(_) | Op::Resume(_) | Op::Evaluate(_)) => {
             member_of(request).ok().map(worker)
         }
         Some(_) | None => None,
@@ -151,7 +151,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             let id = member?;
             let now = job.clock().now();
             let taken = job.with_reports(|reports| {
-                reports.learning.take(&metrics.values, now);
+                reports.learning.add(&metrics.values, now);
                 reports.take_metrics(&id.name, metrics.values)
             });
             taken.map_err(refusal)?;
@@ -178,12 +178,12 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Register(dataset) => data_calls::register(job, dataset).await,
         Op::Lease(lease) => data_calls::lease(job, &worker(member?), lease).await,
         Op::Acknowledge(acknowledge) => data_calls::acknowledge(job, &worker(member?), acknowledge).await,
-        Op::GiveBack(held) => data_calls::give_back(job, &worker(member?), held).await,
-        Op::ComeBack(back) => data_calls::come_back(job, &worker(member?), back).await,
+        Op::Release(held) => data_calls::release(job, &worker(member?), held).await,
+        Op::Resume(back) => data_calls::resume(job, &worker(member?), back).await,
         Op::Evaluate(asked) => data_calls::evaluate(job, &worker(member?), asked).await,
         Op::Evaluated(said) => {
             if let Some(scores) = job.evaluations().finish(&worker(member?), &said) {
-                job.with_reports(|reports| reports.learning.measured(scores));
+                job.with_reports(|reports| reports.learning.set_test_scores(scores));
             }
             job.audience().say();
             Ok(done)

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
-use crate::recorder::What;
+use crate::recorder::DecisionKind;
 use crate::standing;
 
 const PROPOSALS: usize = 64;
@@ -142,7 +142,7 @@ fn take_in_workers(job: &Job, observed: &wire::Observed) -> bool {
     let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
     let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
     let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
-    let taken = if here.is_empty() { Ok(()) } else { job.data().pods_stand(&here, &over) };
+    let taken = if here.is_empty() { Ok(()) } else { job.data().observe_pods(&here, &over) };
     if let Err(cause) = &taken {
         tracing::warn!(%cause, "what ended pods had leased cannot be taken back");
     }
@@ -173,19 +173,21 @@ fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            What::Lost => {
+            DecisionKind::Lost => {
                 let node = decision.node.clone().unwrap_or_default();
                 wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
             }
-            What::Closed => wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail }),
-            What::Joined
-            | What::Spared
-            | What::Left
-            | What::Finished
-            | What::Ended
-            | What::RoundComplete
-            | What::Reopened
-            | What::Expected => return None,
+            DecisionKind::Closed => {
+                wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail })
+            }
+            DecisionKind::Joined
+            | DecisionKind::Spared
+            | DecisionKind::Left
+            | DecisionKind::Finished
+            | DecisionKind::Ended
+            | DecisionKind::RoundComplete
+            | DecisionKind::Reopened
+            | DecisionKind::Expected => return None,
         };
         Some(proposal(job, kind))
     });

@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flexor_engine::ledger::WorkerId;
 use flexor_engine::rendezvous::{Event, MemberId};
-use flexor_engine::shards::WorkerId;
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::server::Sink;
 use flexor_store::service::{ConnId, Service};
@@ -163,7 +163,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let Some(worker) = &self.worker {
             self.job.data().session_ended(worker);
-            self.job.evaluations().gone(worker);
+            self.job.evaluations().worker_lost(worker);
         }
         if let Some(id) = self.owner.take()
             && self.job.session_ended(&id, self.number)

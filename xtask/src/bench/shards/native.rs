@@ -67,7 +67,7 @@ impl Lane for Workers {
 /// One worker with the batch that it holds.
 struct Worker {
     session: Session,
-    held: wire::Held,
+    held: wire::LeasedBatches,
 }
 
 impl Worker {
@@ -88,7 +88,7 @@ impl Worker {
     }
 }
 
-async fn lease(session: &mut Session) -> Result<wire::Held> {
+async fn lease(session: &mut Session) -> Result<wire::LeasedBatches> {
     let asked = wire::LeaseBatches { dataset: NAME.to_owned(), batches: 1, epoch: None, wait_ms: 0 };
     match session.ask(Op::Lease(asked)).await? {
         Answer::Lease(lease) if !lease.batches.is_empty() => lease.held.context("a lease that holds nothing"),
