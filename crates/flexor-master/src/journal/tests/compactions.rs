@@ -1,7 +1,7 @@
 //! Compaction loses nothing at any instant.
 
 use super::*;
-use crate::journal::compaction::AT_LEAST;
+use crate::journal::compaction::MIN_GROWTH;
 
 /// Requests a compaction and waits until the snapshot is in place.
 fn compact(machine: &Machine, journal: &Journal, numbers: &[u32]) {
@@ -58,7 +58,7 @@ fn a_long_segment_asks_for_compaction_and_is_short_afterwards() {
         journal.append(&fact).unwrap();
     }
     journal.flush().unwrap();
-    assert!(std::fs::metadata(machine.segment()).unwrap().len() >= AT_LEAST);
+    assert!(std::fs::metadata(machine.segment()).unwrap().len() >= MIN_GROWTH);
     journal.compact(vec![]).unwrap();
     assert!(!journal.should_compact(), "one at a time");
     eventually(|| std::fs::metadata(machine.segment_of(&journal)).unwrap().len() < 100);
