@@ -1,8 +1,8 @@
 //! A snapshot of the processes that descend from some of our programs, and whether it is complete.
 //!
 //! This process adopts orphans. So every process that a program started, in its own session or forked twice, descends
-//! from one of our children: the program itself, or an orphan of it. The tree changes while the snapshot is taken, but an
-//! orphan can only become our child, and stays in our list of children until it is waited for. Once that list shows no
+//! from one of our children: the program itself, or an orphan of it. The tree changes while the snapshot is taken. But an
+//! orphan can only become our child, and it stays in our list of children until it is waited for. Once that list shows no
 //! further child, nothing was missed.
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! A log file with optional rotation.
 //!
 //! `log` is the current file, `log.1` the one before, `log.2` the one before that. A file is full when the next line does
-//! not fit. Bytes are written as they arrive: a line that arrives in pieces is cut where its end does not fit, and a line
-//! that arrives at once is cut only if it is longer than a file. A reader sees the file renamed and a new one in its
+//! not fit. Bytes are written as they arrive. A line that arrives in pieces is cut where its end does not fit. A line that
+//! arrives at once is cut only if it is longer than a file. A reader sees the file renamed and a new one in its
 //! place, never a file that gets shorter.
 
 use std::ffi::OsString;
