@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flexor_engine::rendezvous::Fact;
 use flexor_model::Reason;
-use flexor_store::aware::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
+use flexor_store::rendezvous_store::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -199,8 +199,8 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
                 Fact::Dropped { because, .. } if because.reason == Reason::NodeEnded => {}
                 Fact::Dropped { because, .. } => *decisions.lost.entry(because.reason).or_default() += 1,
                 Fact::Joined { .. }
-                | Fact::Spared { .. }
-                | Fact::Brings { .. }
+                | Fact::Standby { .. }
+                | Fact::ProcessesChanged { .. }
                 | Fact::Left { .. }
                 | Fact::Finished { .. }
                 | Fact::Closed { .. }
@@ -223,10 +223,10 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         Fact::Joined { id, newcomer, .. } => {
             (What::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
-        Fact::Brings { id, processes } => {
+        Fact::ProcessesChanged { id, processes } => {
             (What::Joined, Some(id), None, format!("with {} processes instead", processes.count))
         }
-        Fact::Spared { id, because, .. } => (What::Spared, Some(id), Some(because), String::new()),
+        Fact::Standby { id, because, .. } => (What::Spared, Some(id), Some(because), String::new()),
         Fact::Left { id } => (What::Left, Some(id), None, String::new()),
         Fact::Finished { id } => (What::Finished, Some(id), None, String::new()),
         Fact::Dropped { id, because } if because.reason == Reason::NodeEnded => {

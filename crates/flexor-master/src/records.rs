@@ -6,8 +6,8 @@ use bytes::Bytes;
 use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
 use flexor_engine::shards;
-use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
 use flexor_store::keyspace::{Change, Mutation};
+use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
 use flexor_store::service::Outbox;
 use flexor_wire::journal::v1 as wire;
 use prost::Message;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::data::{Accounts, LeftOut};
+use crate::job_state::JobState;
 
 /// A record that its checksum vouches for but that cannot be understood.
 #[derive(Debug, Error)]
@@ -67,7 +68,7 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Everything that is known, as one record.
-pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec<u8> {
+pub fn snapshot(store: &JobState, data: &Accounts, servers: &PsMembers) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
@@ -83,7 +84,7 @@ pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec
 
 /// Brings a store, a ledger and the parameter servers to where a snapshot was taken.
 pub fn restore(
-    store: &mut AwareStore,
+    store: &mut JobState,
     data: &mut Accounts,
     servers: &mut PsMembers,
     snapshot: &[u8],
@@ -174,12 +175,12 @@ fn mutation_of(key: wire::Key) -> Mutation {
     Mutation { seq: key.seq, key: key.key, change }
 }
 
-fn operation_of(Origin { link, connection, number, reply }: Origin) -> wire::Operation {
+fn operation_of(OperationRecord { link, connection, number, reply }: OperationRecord) -> wire::Operation {
     wire::Operation { link, connection, number, reply }
 }
 
-fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> Origin {
-    Origin { link, connection, number, reply }
+fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> OperationRecord {
+    OperationRecord { link, connection, number, reply }
 }
 
 #[cfg(test)]
@@ -201,7 +202,12 @@ mod tests {
                 run: "job".into(),
                 fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true, processes: Processes::default() },
             },
-            StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
+            StoreFact::Operation(OperationRecord {
+                link: 1,
+                connection: 2,
+                number: 3,
+                reply: Bytes::from_static(b"\x01"),
+            }),
         ];
         let read = decode(&encode(&facts)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Store).collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use flexor_wire::master::v1 as wire;
 use tokio::time::Instant;
 use wire::reply::Result as Answer;
 use wire::request::Op;
-use wire::world::Place as Said;
+use wire::world::MemberState as Said;
 
 use super::errands::{ASIDE, Errands, Wanted};
 use super::place::Place;
@@ -191,14 +191,14 @@ impl Dialogue {
 
     /// The round of which to say that the node's processes outlive it: each, because a master forgets who leaves.
     fn outlives(&self, errands: &Errands) -> Option<u64> {
-        let world = self.stands.as_ref().filter(|world| errands.outlives && world.place() == Said::InWorld)?;
+        let world = self.stands.as_ref().filter(|world| errands.outlives && world.state() == Said::InWorld)?;
         (self.opted_in != Some(world.round)).then_some(world.round)
     }
 
     /// Whether it is time to ask where a node stands that waits for a world.
     fn look(&mut self, wanted: Wanted, now: Instant) -> Option<()> {
         let waits = matches!(wanted, Wanted::World { .. })
-            && self.stands.as_ref().is_some_and(|world| world.closed.is_empty() && world.place() != Said::InWorld);
+            && self.stands.as_ref().is_some_and(|world| world.closed.is_empty() && world.state() != Said::InWorld);
         // It has left and is to join, as soon as the master says that it is outside.
         let is_unseen = self.last_wish.as_ref().is_some_and(|last| !last.is_seen);
         let has_left = matches!(wanted, Wanted::World { .. }) && is_unseen;
@@ -217,25 +217,25 @@ impl Dialogue {
             Wanted::World { .. } | Wanted::Rest { .. } if !is_open => return None,
             Wanted::World { after, survives, apart } => {
                 let join = Op::Join(wire::Join { processes: self.processes, survives, after });
-                match world.place() {
+                match world.state() {
                     Said::InWorld if after.is_none_or(|after| world.round > after) => return None,
                     // Never twice: a world may have come of the first, and who joins again in a world ends it.
-                    Said::Joined | Said::Spare if !apart || self.has_joined_with(survives) => return None,
-                    Said::InWorld | Said::Away | Said::Joined | Said::Spare if apart => depart(ASIDE),
-                    Said::InWorld | Said::Away | Said::Joined | Said::Spare => join,
+                    Said::Joined | Said::Standby if !apart || self.has_joined_with(survives) => return None,
+                    Said::InWorld | Said::Away | Said::Joined | Said::Standby if apart => depart(ASIDE),
+                    Said::InWorld | Said::Away | Said::Joined | Said::Standby => join,
                     Said::Unspecified | Said::Outside => join,
                 }
             }
-            Wanted::Rest { apart } => match world.place() {
+            Wanted::Rest { apart } => match world.state() {
                 // Where the node stands does not show whether the master knows; once is enough for each.
                 Said::InWorld if !apart && self.has_finished() => return None,
                 Said::InWorld if !apart => Op::Finish(wire::Finish {}),
-                Said::InWorld | Said::Joined | Said::Spare | Said::Away => depart(ASIDE),
+                Said::InWorld | Said::Joined | Said::Standby | Said::Away => depart(ASIDE),
                 Said::Unspecified | Said::Outside => return None,
             },
-            Wanted::Absence(detail) => match world.place() {
+            Wanted::Absence(detail) => match world.state() {
                 Said::Unspecified | Said::Outside => return None,
-                Said::InWorld | Said::Joined | Said::Spare | Said::Away => depart(detail),
+                Said::InWorld | Said::Joined | Said::Standby | Said::Away => depart(detail),
             },
         };
         // Where the node stood before this was said tells nothing.

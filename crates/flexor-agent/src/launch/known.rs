@@ -31,12 +31,12 @@ impl Known {
     pub(super) fn hear(&mut self, world: &wire::World) {
         // It is told only to those who ask.
         let before = self.job.take().map(|job| job.standing).unwrap_or_default();
-        let standing = if world.standing.is_empty() { before } else { world.standing.clone() };
+        let standing = if world.status.is_empty() { before } else { world.status.clone() };
         self.away = None;
         self.job = Some(KnownJob {
             limits: Limits::of(world),
             program_failures: world.program_failures,
-            outlives: world.outlives,
+            outlives: world.processes_survive,
             standing,
         });
     }
@@ -64,10 +64,10 @@ mod tests {
         assert_eq!(known.waits_for("m:1"), "the master at m:1");
         known.away = Some("it is asleep".to_owned());
         assert_eq!(known.waits_for("m:1"), "the master: it is asleep");
-        let mut world = wire::World { standing: "1 of 2 nodes are here".to_owned(), ..wire::World::default() };
+        let mut world = wire::World { status: "1 of 2 nodes are here".to_owned(), ..wire::World::default() };
         known.hear(&world);
         assert_eq!(known.waits_for("m:1"), "other nodes at the master at m:1: 1 of 2 nodes are here");
-        world.standing.clear();
+        world.status.clear();
         known.hear(&world);
         assert!(known.waits_for("m:1").ends_with("1 of 2 nodes are here"), "news do not say it again");
     }

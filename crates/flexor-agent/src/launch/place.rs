@@ -1,7 +1,7 @@
 //! Where a node stands, as it understands what the master says.
 
 use flexor_wire::master::v1 as wire;
-use wire::world::Place as Said;
+use wire::world::MemberState as Said;
 
 use super::limits::Limits;
 
@@ -65,7 +65,7 @@ impl Place {
         if !world.closed.is_empty() {
             return Place::Closed(world.closed.clone());
         }
-        match world.place() {
+        match world.state() {
             Said::InWorld if !world.restart.is_empty() => {
                 Place::Restart { round: world.round, because: world.restart.clone() }
             }
@@ -80,8 +80,8 @@ impl Place {
                 limits: Limits::of(world),
                 survivors: world.survivors.clone(),
             }),
-            Said::Unspecified | Said::Outside => Place::Waiting { needed: world.too_few },
-            Said::Joined | Said::Spare | Said::Away => Place::Waiting { needed: false },
+            Said::Unspecified | Said::Outside => Place::Waiting { needed: world.needs_more_nodes },
+            Said::Joined | Said::Standby | Said::Away => Place::Waiting { needed: false },
         }
     }
 }

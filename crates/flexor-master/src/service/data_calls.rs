@@ -1,4 +1,4 @@
-//! Requests of workers about batches: the ledger's answers as messages.
+//! Requests of workers about batches, translated between messages and the ledger.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
             });
             let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
-            // Looked at behind the lease: what was leased before everything went back is nobody's any more.
+            // Read after the lease: a lease from before a rewind is void.
             let rewound = job.servers().rewound();
             wire::Lease {
                 held: Some(held),
@@ -63,7 +63,7 @@ pub(super) async fn acknowledge(
     acknowledge: wire::AcknowledgeBatches,
 ) -> Result<Answer, wire::Refusal> {
     let done = acknowledge.done.unwrap_or_default();
-    let accounted = job.data().acknowledge(worker, said(&done), acknowledge.durable).await;
+    let accounted = job.data().acknowledge(worker, done_of(&done), acknowledge.durable).await;
     let (records, lsn) = accounted.map_err(|because| refusal(&because))?;
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
@@ -75,7 +75,7 @@ pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) ->
 
 pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack) -> Result<Answer, wire::Refusal> {
     let holds: Vec<(GrantId, Batches)> = back.holds.iter().map(held).collect();
-    let acknowledged: Vec<Done> = back.acknowledged.iter().map(said).collect();
+    let acknowledged: Vec<Done> = back.acknowledged.iter().map(done_of).collect();
     let void = job.data().come_back(worker, &holds, &acknowledged).await;
     let (void, lsn) = void.map_err(|because| refusal(&because))?;
     let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));
@@ -84,7 +84,7 @@ pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack
 
 pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
     let Some(every) = NonZeroU64::new(asked.every) else {
-        let detail = "after how many records the model is measured is not said";
+        let detail = "the request does not say after how many records to evaluate";
         return Err(refusal(&Because::new(Reason::InvalidValue, detail)));
     };
     let wait = Duration::from_millis(asked.wait_ms.into()).min(MAX_WAIT);
@@ -111,17 +111,17 @@ pub(super) async fn ended(
     ending: i32,
     round: Option<Round>,
 ) -> Result<Answer, wire::Refusal> {
-    use wire::worker_ended::Ending as Said;
-    let told = match (Said::try_from(ending), round) {
-        (Ok(Said::Failed), Some(round)) => job.data().failed(worker, round).await,
-        (Ok(Said::Failed), None) => job.data().ended(worker, Ending::Failed).await,
-        (Ok(Said::Lost), _) => job.data().ended(worker, Ending::Lost).await,
-        (Ok(Said::Finished), _) => job.data().ended(worker, Ending::Finished).await,
-        (Ok(Said::Unspecified) | Err(_), _) => {
-            Err(Because::new(Reason::ProtocolViolation, "how the worker ended is not said"))
+    use wire::worker_ended::Ending as WireEnding;
+    let result = match (WireEnding::try_from(ending), round) {
+        (Ok(WireEnding::Failed), Some(round)) => job.data().failed(worker, round).await,
+        (Ok(WireEnding::Failed), None) => job.data().ended(worker, Ending::Failed).await,
+        (Ok(WireEnding::Lost), _) => job.data().ended(worker, Ending::Lost).await,
+        (Ok(WireEnding::Finished), _) => job.data().ended(worker, Ending::Finished).await,
+        (Ok(WireEnding::Unspecified) | Err(_), _) => {
+            Err(Because::new(Reason::ProtocolViolation, "the request does not say how the worker ended"))
         }
     };
-    told.map(|()| Answer::Done(wire::Done {})).map_err(|because| refusal(&because))
+    result.map(|()| Answer::Done(wire::Done {})).map_err(|because| refusal(&because))
 }
 
 fn held(held: &wire::Held) -> (GrantId, Batches) {
@@ -132,17 +132,17 @@ fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::
     wire::Held { lease, first, count, ..wire::Held::default() }
 }
 
-fn said(done: &wire::Held) -> Done {
+fn done_of(done: &wire::Held) -> Done {
     let (grant, batches) = held(done);
     Done { grant, batches, left_out: done.left_out, step: done.step }
 }
 
 fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
-    use wire::dataset::Order as Said;
+    use wire::dataset::Order as WireOrder;
     let order = match dataset.order() {
-        Said::Sequential => Order::Sequential,
-        Said::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
-        Said::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
+        WireOrder::Sequential => Order::Sequential,
+        WireOrder::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
+        WireOrder::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
     };
     let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch)?;
     let steps = dataset.step_batches.and_then(NonZeroU64::new);

@@ -14,7 +14,7 @@ fn report(name: &str) -> Op {
 }
 
 fn world(place: Said, round: u64) -> Answer {
-    Answer::World(wire::World { place: place.into(), round, ..wire::World::default() })
+    Answer::World(wire::World { state: place.into(), round, ..wire::World::default() })
 }
 
 fn refusal(reason: Reason) -> Answer {
@@ -219,7 +219,7 @@ async fn who_is_dropped_after_its_work_was_done_says_nothing_until_it_is_needed(
     let mut story = Story::begin(world(Said::Outside, 6));
     story.errands.want(Wanted::Rest { apart: false });
     assert!(story.next().is_none() && story.is_settled());
-    let outside = wire::World { place: Said::Outside.into(), too_few: true, ..wire::World::default() };
+    let outside = wire::World { state: Said::Outside.into(), needs_more_nodes: true, ..wire::World::default() };
     let heard = story.answer(0, Answer::World(outside));
     assert_eq!(heard, Heard::Stands(Place::Waiting { needed: true }));
 }
