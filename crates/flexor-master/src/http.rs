@@ -110,7 +110,7 @@ async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Exp
 }
 
 async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
-    if job.gone(&name, "told so over /api") {
+    if job.drop_pod(&name, "told so over /api") {
         return Json(json!({ "gone": name })).into_response();
     }
     let error = format!("no member is called {name}, nor does any come from such a pod or host");

@@ -190,7 +190,7 @@ impl Job {
     }
 
     /// Waits until sidecars have had time to bring back changes that the previous master had not journaled.
-    pub async fn recovered(&self) {
+    pub async fn wait_for_recovery(&self) {
         let remaining = self.0.recovered_at.saturating_sub(self.0.clock.now());
         tokio::time::sleep(remaining.min(RECOVERY)).await;
     }
@@ -203,32 +203,32 @@ impl Job {
         }
         if let Admission::Replaces { uid } = self.0.pods.admit(name, uid) {
             self.mark_ended(&uid);
-            self.with(|state, now, out| state.node_gone(name, "another pod has its name", now, out));
+            self.with(|state, now, out| state.drop_node(name, "another pod has its name", now, out));
         }
         true
     }
 
     /// Drops a pod or node that the controller reports as gone. Returns whether the name was known.
-    pub fn gone(&self, name: &str, detail: &str) -> bool {
+    pub fn drop_pod(&self, name: &str, detail: &str) -> bool {
         let known = self.0.pods.is_known(name);
         if let Some(uid) = self.0.pods.forget(name) {
             self.mark_ended(&uid);
         }
-        let members = self.with(|state, now, out| state.node_gone(name, detail, now, out));
+        let members = self.with(|state, now, out| state.drop_node(name, detail, now, out));
         known || members > 0
     }
 
     /// Takes over the complete list of live pods of nodes, by name and uid, as the controller observes it.
-    pub fn observe(&self, observed: &BTreeMap<String, String>) {
+    pub fn observe_pods(&self, observed: &BTreeMap<String, String>) {
         for name in self.0.pods.names().into_iter().filter(|name| !observed.contains_key(name)) {
-            self.gone(&name, "its pod is gone or going");
+            self.drop_pod(&name, "its pod is gone or going");
         }
         for (name, uid) in observed {
             self.admit(name, uid);
         }
         let members = self.with(|state, _, _| state.pods_of_members());
         for pod in members.into_iter().filter(|pod| !observed.contains_key(&**pod)) {
-            self.gone(&pod, "its pod is gone or going");
+            self.drop_pod(&pod, "its pod is gone or going");
         }
     }
 
@@ -240,7 +240,7 @@ impl Job {
     }
 
     /// Registers a session of a node. Returns the number of the session.
-    pub fn session_begun(&self, owner: &MemberId) -> u64 {
+    pub fn begin_session(&self, owner: &MemberId) -> u64 {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.count += 1;
         let number = sessions.count;
@@ -249,7 +249,7 @@ impl Job {
     }
 
     /// Removes a session of a node. Returns whether it was the node's latest.
-    pub fn session_ended(&self, owner: &MemberId, number: u64) -> bool {
+    pub fn end_session(&self, owner: &MemberId, number: u64) -> bool {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let was_latest = sessions.latest.get(owner) == Some(&number);
         if was_latest {

@@ -144,7 +144,7 @@ impl JobState {
     }
 
     /// Drops all members with this name, on this host or in this pod. Returns how many there were.
-    pub fn node_gone(&mut self, name: &str, detail: &str, now: Now, out: &mut Outbox) -> usize {
+    pub fn drop_node(&mut self, name: &str, detail: &str, now: Now, out: &mut Outbox) -> usize {
         let members = self.runs.members_named(name);
         for (run, id) in &members {
             self.store.close_connection_of(run, id, detail, out);

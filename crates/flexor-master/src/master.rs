@@ -276,7 +276,7 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
                 }
                 Err(error) => return error,
             },
-            () = job.recovered(), if !recovered => recovered = true,
+            () = job.wait_for_recovery(), if !recovered => recovered = true,
         }
         // Sequence numbers of this generation are greater than all earlier ones. Published too early, they would make a
         // sidecar discard changes that it alone has kept.
@@ -323,7 +323,7 @@ fn report_data(data: &Data) {
 /// Runs periodic maintenance: forgets state that only a recovery needs, compacts a long journal into a snapshot, and checks
 /// for another master of the job.
 async fn run_maintenance(job: &Job) {
-    job.recovered().await;
+    job.wait_for_recovery().await;
     job.with(|state, _, _| state.end_recovery());
     let mut pulse = tokio::time::interval(Duration::from_secs(1));
     loop {

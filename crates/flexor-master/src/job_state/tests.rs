@@ -274,7 +274,7 @@ fn a_lost_sidecar_has_a_grace_and_a_deleted_pod_has_none() {
     assert_eq!(agents[1].look(&mut scene), Reading::RestartWanted);
 
     let Scene { state, out, now, .. } = &mut scene;
-    assert_eq!(state.node_gone("b", "deleted", *now, out), 1);
+    assert_eq!(state.drop_node("b", "deleted", *now, out), 1);
     assert_eq!(out.take_closed().len(), 1, "its connection is closed");
 }
 
@@ -306,7 +306,7 @@ fn a_repeated_join_after_its_round_completed_changes_nothing() {
     scene.request(first.conn, sent_again.clone());
     assert_eq!(first.poll(&mut scene), Reading::world(0, 0, 2), "it gets its world");
 
-    // Also over a connection that the master has not heard of before.
+    // The same holds over a connection that is new to the master.
     let fresh = scene.agent("x").conn;
     scene.request(fresh, sent_again);
     assert_eq!(agent::read_state(&scene.take(fresh), &first.node), Reading::world(0, 0, 2));

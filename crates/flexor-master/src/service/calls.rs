@@ -150,11 +150,11 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Metrics(metrics) => {
             let id = member?;
             let now = job.clock().now();
-            let taken = job.with_reports(|reports| {
+            let result = job.with_reports(|reports| {
                 reports.learning.take(&metrics.values, now);
                 reports.take_metrics(&id.name, metrics.values)
             });
-            taken.map_err(refusal)?;
+            result.map_err(refusal)?;
             if let Some(updates) = &metrics.updates
                 && let Err(because) = job.servers().updates(&worker(id), updates)
             {
@@ -180,9 +180,9 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Acknowledge(acknowledge) => data_calls::acknowledge(job, &worker(member?), acknowledge).await,
         Op::GiveBack(held) => data_calls::give_back(job, &worker(member?), held).await,
         Op::ComeBack(back) => data_calls::come_back(job, &worker(member?), back).await,
-        Op::Evaluate(asked) => data_calls::evaluate(job, &worker(member?), asked).await,
-        Op::Evaluated(said) => {
-            if let Some(scores) = job.evaluations().finish(&worker(member?), &said) {
+        Op::Evaluate(request) => data_calls::evaluate(job, &worker(member?), request).await,
+        Op::Evaluated(evaluated) => {
+            if let Some(scores) = job.evaluations().finish(&worker(member?), &evaluated) {
                 job.with_reports(|reports| reports.learning.measured(scores));
             }
             job.report_delivery().publish();

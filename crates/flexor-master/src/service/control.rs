@@ -51,7 +51,7 @@ impl Control for ControlService {
     async fn node_gone(&self, request: Request<wire::NodeGoneRequest>) -> Result<Response<wire::Done>, Status> {
         let wire::NodeGoneRequest { name, detail } = request.into_inner();
         let detail = if detail.is_empty() { "its controller reported it gone".to_owned() } else { detail };
-        if !self.job.gone(&name, &detail) {
+        if !self.job.drop_pod(&name, &detail) {
             return Err(Status::not_found(format!(
                 "no member is called {name}, and none runs in a pod or on a host of that name"
             )));
@@ -129,7 +129,7 @@ fn apply(job: &Job, observed: &wire::Observed) -> bool {
     let alive = |pod: &wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeMap<String, String> =
         observed.pods.iter().filter(|pod| alive(pod)).map(|pod| (pod.name.clone(), pod.uid.clone())).collect();
-    job.observe(&pods);
+    job.observe_pods(&pods);
     let names: BTreeSet<Arc<str>> = pods.keys().map(|name| name.as_str().into()).collect();
     job.with(|state, now, out| {
         state.expect(job.run(), observed.expected, now, out);

@@ -121,7 +121,7 @@ impl Link {
                     Some(Ok(wire::FromSidecar { message: Some(message) })) => {
                         if matches!(message, From::Ready(_)) {
                             // Other sidecars may still bring back changes that precede the operations of this one.
-                            self.job.recovered().await;
+                            self.job.wait_for_recovery().await;
                         }
                         if let Err(reason) = self.handle(message) {
                             tracing::warn!(%reason, "a sidecar broke the protocol");

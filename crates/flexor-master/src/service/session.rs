@@ -118,7 +118,7 @@ impl Session {
     async fn take(&mut self, request: wire::Request) -> Option<wire::Reply> {
         if self.owner.is_none() {
             self.owner = calls::member_of(&request).ok();
-            self.number = self.owner.as_ref().map_or(0, |owner| self.job.session_begun(owner));
+            self.number = self.owner.as_ref().map_or(0, |owner| self.job.begin_session(owner));
         }
         if self.worker.is_none()
             && let Some(worker) = calls::worker_of(&request)
@@ -165,7 +165,7 @@ impl Drop for Session {
             self.job.evaluations().gone(worker);
         }
         if let Some(id) = self.owner.take()
-            && self.job.session_ended(&id, self.number)
+            && self.job.end_session(&id, self.number)
         {
             let event = Event::ConnectionLost { id, grace: GRACE };
             self.job.with(|state, now, out| state.apply(self.job.run(), event, now, out));
