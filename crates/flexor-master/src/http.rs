@@ -36,7 +36,7 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/api/status", get(|State(job): State<Job>| async move { Json(job.status()) }))
         .route("/api/events", get(events))
         .route("/api/expected", post(set_expected))
-        .route("/api/gone/{name}", post(gone))
+        .route("/api/gone/{name}", post(drop_pod))
         .route("/api/retry", post(retry))
         .route("/api/nodes/{name}/metrics", post(take_metrics))
         // People try these paths first, so they answer with a hint.
@@ -107,8 +107,8 @@ async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Exp
     Json(json!({ "expected": nodes })).into_response()
 }
 
-async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
-    if job.gone(&name, "reported over /api") {
+async fn drop_pod(State(job): State<Job>, Path(name): Path<String>) -> Response {
+    if job.drop_pod(&name, "reported over /api") {
         return Json(json!({ "gone": name })).into_response();
     }
     let error = format!("no member, pod or host is called {name}");

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 
-use flexor_store::aware::RunStatus;
+use crate::run_status::RunStatus;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -30,7 +30,7 @@ pub(crate) fn render(job: &Job) -> Result<String, fmt::Error> {
     fsyncs.inc_by(job.journal().fsyncs());
     registry.register("journal_fsyncs", "Fsyncs of the journal", fsyncs);
     let connections = gauge(&mut registry, "store_connections", "Connections to the TCPStore port");
-    set(&connections, job, vec![], job.store().connections() as u64);
+    set(&connections, job, vec![], job.state().connections() as u64);
     let keys = gauge(&mut registry, "store_keys", "Keys in the store");
     set(&keys, job, vec![], job.with(|store, _, _| store.keyspace().len() as u64));
     register_runs(&mut registry, job, &status.runs);
@@ -56,8 +56,8 @@ fn register_runs(registry: &mut Registry, job: &Job, runs: &[RunStatus]) {
         set(&failures, job, of_run(), run.program_failures.into());
         set(&closed, job, of_run(), run.closed.into());
         for member in &run.members {
-            let place = format!("{:?}", member.place).to_lowercase();
-            let labels = labels(job, vec![("run", run.run.clone()), ("place", place)]);
+            let state = member.state.as_str().to_owned();
+            let labels = labels(job, vec![("run", run.run.clone()), ("state", state)]);
             members.get_or_create(&labels).inc();
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flexor_engine::rendezvous::Fact;
 use flexor_model::Reason;
-use flexor_store::aware::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
+use flexor_store::rendezvous_store::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -195,8 +195,8 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
                 Fact::Dropped { cause, .. } if cause.reason == Reason::NodeEnded => {}
                 Fact::Dropped { cause, .. } => *decisions.lost.entry(cause.reason).or_default() += 1,
                 Fact::Joined { .. }
-                | Fact::Spared { .. }
-                | Fact::Brings { .. }
+                | Fact::Standby { .. }
+                | Fact::ProcessesChanged { .. }
                 | Fact::Left { .. }
                 | Fact::Finished { .. }
                 | Fact::Closed { .. }
@@ -219,10 +219,10 @@ fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
         Fact::Joined { id, newcomer, .. } => {
             (DecisionKind::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
-        Fact::Brings { id, processes } => {
+        Fact::ProcessesChanged { id, processes } => {
             (DecisionKind::Joined, Some(id), None, format!("with {} processes instead", processes.count))
         }
-        Fact::Spared { id, cause, .. } => (DecisionKind::Spared, Some(id), Some(cause), String::new()),
+        Fact::Standby { id, cause, .. } => (DecisionKind::Spared, Some(id), Some(cause), String::new()),
         Fact::Left { id } => (DecisionKind::Left, Some(id), None, String::new()),
         Fact::Finished { id } => (DecisionKind::Finished, Some(id), None, String::new()),
         Fact::Dropped { id, cause } if cause.reason == Reason::NodeEnded => {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use flexor_engine::ledger;
 use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
-use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
 use flexor_store::keyspace::{Change, Mutation};
+use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
+use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
 use flexor_store::service::Outbox;
 use flexor_wire::journal::v1 as wire;
 use prost::Message;
@@ -69,7 +70,7 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Encodes the complete state as one record.
-pub fn snapshot(store: &AwareStore, data: &JournaledData, servers: &PsMembers) -> Vec<u8> {
+pub fn snapshot(store: &JobState, data: &JournaledData, servers: &PsMembers) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
@@ -85,7 +86,7 @@ pub fn snapshot(store: &AwareStore, data: &JournaledData, servers: &PsMembers) -
 
 /// Restores the store, the data and the PS membership from a snapshot.
 pub fn restore(
-    store: &mut AwareStore,
+    store: &mut JobState,
     data: &mut JournaledData,
     servers: &mut PsMembers,
     snapshot: &[u8],
@@ -183,12 +184,12 @@ fn mutation_of(key: wire::Key) -> Mutation {
     Mutation { seq: key.seq, key: key.key, change }
 }
 
-fn operation_of(Origin { link, connection, number, reply }: Origin) -> wire::Operation {
+fn operation_of(OperationRecord { link, connection, number, reply }: OperationRecord) -> wire::Operation {
     wire::Operation { link, connection, number, reply }
 }
 
-fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> Origin {
-    Origin { link, connection, number, reply }
+fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> OperationRecord {
+    OperationRecord { link, connection, number, reply }
 }
 
 #[cfg(test)]
@@ -210,7 +211,12 @@ mod tests {
                 run: "job".into(),
                 fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true, processes: Processes::default() },
             },
-            StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
+            StoreFact::Operation(OperationRecord {
+                link: 1,
+                connection: 2,
+                number: 3,
+                reply: Bytes::from_static(b"\x01"),
+            }),
         ];
         let read = decode(&encode(&facts)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Store).collect::<Vec<_>>());

@@ -31,12 +31,12 @@ impl MasterStatus {
     pub(super) fn update(&mut self, world: &wire::World) {
         // Only answers to a poll carry the text; notifications leave it empty.
         let before = self.job.take().map(|job| job.rendezvous).unwrap_or_default();
-        let rendezvous = if world.standing.is_empty() { before } else { world.standing.clone() };
+        let rendezvous = if world.status.is_empty() { before } else { world.status.clone() };
         self.unavailable = None;
         self.job = Some(JobStatus {
             limits: Limits::of(world),
             program_failures: world.program_failures,
-            survives_changes: world.outlives,
+            survives_changes: world.processes_survive,
             rendezvous,
         });
     }
@@ -69,7 +69,7 @@ mod tests {
         let mut world = wire::World { standing: "1 of 2 nodes are here".to_owned(), ..wire::World::default() };
         status.update(&world);
         assert_eq!(status.describe_wait("m:1"), "other nodes at the master at m:1: 1 of 2 nodes are here");
-        world.standing.clear();
+        world.status.clear();
         status.update(&world);
         assert!(status.describe_wait("m:1").ends_with("1 of 2 nodes are here"), "notifications do not repeat it");
     }

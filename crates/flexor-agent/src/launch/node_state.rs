@@ -1,7 +1,7 @@
 //! The state of a node in its job, as the node understands the master's messages.
 
 use flexor_wire::master::v1 as wire;
-use wire::world::Place as MemberState;
+use wire::world::MemberState;
 
 use super::limits::Limits;
 
@@ -62,7 +62,7 @@ impl NodeState {
         if !world.closed.is_empty() {
             return NodeState::Closed(world.closed.clone());
         }
-        match world.place() {
+        match world.state() {
             MemberState::InWorld if !world.restart.is_empty() => {
                 NodeState::Restart { round: world.round, cause: world.restart.clone() }
             }
@@ -77,8 +77,8 @@ impl NodeState {
                 limits: Limits::of(world),
                 survivors: world.survivors.clone(),
             }),
-            MemberState::Unspecified | MemberState::Outside => NodeState::Waiting { needed: world.too_few },
-            MemberState::Joined | MemberState::Spare | MemberState::Away => NodeState::Waiting { needed: false },
+            MemberState::Unspecified | MemberState::Outside => NodeState::Waiting { needed: world.needs_more_nodes },
+            MemberState::Joined | MemberState::Standby | MemberState::Away => NodeState::Waiting { needed: false },
         }
     }
 }

@@ -12,7 +12,7 @@ use flexor_wire::master::v1 as wire;
 use tokio::time::Instant;
 use wire::reply::Result as Answer;
 use wire::request::Op;
-use wire::world::Place as MemberState;
+use wire::world::MemberState;
 
 use super::node_state::NodeState;
 use super::outbox::{DesiredMembership, Outbox, RESTARTS_WORKERS};
@@ -192,7 +192,7 @@ impl SessionProtocol {
     /// The round in which the node's processes have yet to opt in. They do so in each round, because a master forgets the
     /// opt-in of a node that leaves.
     fn round_to_opt_in(&self, outbox: &Outbox) -> Option<u64> {
-        let is_candidate = |world: &&wire::World| outbox.survives_changes && world.place() == MemberState::InWorld;
+        let is_candidate = |world: &&wire::World| outbox.survives_changes && world.state() == MemberState::InWorld;
         let world = self.world.as_ref().filter(is_candidate)?;
         (self.opted_in != Some(world.round)).then_some(world.round)
     }
@@ -200,7 +200,7 @@ impl SessionProtocol {
     /// Whether a poll is due for a node that waits for a world. Schedules the next one.
     fn take_due_poll(&mut self, desired: DesiredMembership, now: Instant) -> bool {
         let wants_world = matches!(desired, DesiredMembership::NextWorld { .. });
-        let is_outside = |world: &wire::World| world.closed.is_empty() && world.place() != MemberState::InWorld;
+        let is_outside = |world: &wire::World| world.closed.is_empty() && world.state() != MemberState::InWorld;
         let waits = wants_world && self.world.as_ref().is_some_and(is_outside);
         // The node has departed and joins as soon as the master reports it as outside.
         let has_departed = wants_world && self.last_request.as_ref().is_some_and(|last| !last.is_reflected);
@@ -219,33 +219,33 @@ impl SessionProtocol {
             DesiredMembership::NextWorld { .. } | DesiredMembership::Finished { .. } if !is_open => return None,
             DesiredMembership::NextWorld { after, survives, stood_aside } => {
                 let join = Op::Join(wire::Join { processes: self.processes, survives, after });
-                match world.place() {
+                match world.state() {
                     MemberState::InWorld if after.is_none_or(|after| world.round > after) => return None,
                     // Never twice: the first join may have led to a world, and a second join would end that world.
-                    MemberState::Joined | MemberState::Spare if !stood_aside || self.has_joined_with(survives) => {
+                    MemberState::Joined | MemberState::Standby if !stood_aside || self.has_joined_with(survives) => {
                         return None;
                     }
-                    MemberState::InWorld | MemberState::Away | MemberState::Joined | MemberState::Spare
+                    MemberState::InWorld | MemberState::Away | MemberState::Joined | MemberState::Standby
                         if stood_aside =>
                     {
                         depart(RESTARTS_WORKERS)
                     }
-                    MemberState::InWorld | MemberState::Away | MemberState::Joined | MemberState::Spare => join,
+                    MemberState::InWorld | MemberState::Away | MemberState::Joined | MemberState::Standby => join,
                     MemberState::Unspecified | MemberState::Outside => join,
                 }
             }
-            DesiredMembership::Finished { stood_aside } => match world.place() {
+            DesiredMembership::Finished { stood_aside } => match world.state() {
                 // The world message does not show whether the master knows. One report per session is enough.
                 MemberState::InWorld if !stood_aside && self.has_finished() => return None,
                 MemberState::InWorld if !stood_aside => Op::Finish(wire::Finish {}),
-                MemberState::InWorld | MemberState::Joined | MemberState::Spare | MemberState::Away => {
+                MemberState::InWorld | MemberState::Joined | MemberState::Standby | MemberState::Away => {
                     depart(RESTARTS_WORKERS)
                 }
                 MemberState::Unspecified | MemberState::Outside => return None,
             },
-            DesiredMembership::Absent(detail) => match world.place() {
+            DesiredMembership::Absent(detail) => match world.state() {
                 MemberState::Unspecified | MemberState::Outside => return None,
-                MemberState::InWorld | MemberState::Joined | MemberState::Spare | MemberState::Away => depart(detail),
+                MemberState::InWorld | MemberState::Joined | MemberState::Standby | MemberState::Away => depart(detail),
             },
         };
         // A view from before the same request says nothing about its effect.

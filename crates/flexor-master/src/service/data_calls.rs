@@ -1,4 +1,4 @@
-//! Requests of workers about batches: the ledger's answers as messages.
+//! Requests of workers about batches, translated between messages and the ledger.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
             });
             let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
-            // Looked at behind the lease: what was leased before everything went back is nobody's any more.
+            // Read after the lease: a lease from before a rewind is void.
             let rewound = job.servers().rewound();
             wire::Lease {
                 held: Some(held),
@@ -89,7 +89,7 @@ pub(super) async fn resume(job: &Job, worker: &WorkerId, back: wire::Resume) -> 
 
 pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
     let Some(every) = NonZeroU64::new(asked.every) else {
-        let detail = "after how many records the model is measured is not said";
+        let detail = "the request does not say after how many records to evaluate";
         return Err(refusal(&Cause::new(Reason::InvalidValue, detail)));
     };
     let wait = Duration::from_millis(asked.wait_ms.into()).min(MAX_WAIT);
@@ -116,17 +116,17 @@ pub(super) async fn ended(
     ending: i32,
     round: Option<Round>,
 ) -> Result<Answer, wire::Refusal> {
-    use wire::worker_ended::Ending as WireEnding;
-    let told = match (WireEnding::try_from(ending), round) {
+    use wire::worker_ended::WorkerEnd as WireEnding;
+    let result = match (WireEnding::try_from(ending), round) {
         (Ok(WireEnding::Failed), Some(round)) => job.data().worker_failed(worker, round).await,
         (Ok(WireEnding::Failed), None) => job.data().worker_ended(worker, WorkerEnd::Failed).await,
         (Ok(WireEnding::Lost), _) => job.data().worker_ended(worker, WorkerEnd::Lost).await,
         (Ok(WireEnding::Finished), _) => job.data().worker_ended(worker, WorkerEnd::Finished).await,
         (Ok(WireEnding::Unspecified) | Err(_), _) => {
-            Err(Cause::new(Reason::ProtocolViolation, "how the worker ended is not said"))
+            Err(Cause::new(Reason::ProtocolViolation, "the request does not say how the worker ended"))
         }
     };
-    told.map(|()| Answer::Done(wire::Done {})).map_err(|cause| refusal(&cause))
+    result.map(|()| Answer::Done(wire::Done {})).map_err(|cause| refusal(&cause))
 }
 
 fn held(held: &wire::LeasedBatches) -> (GrantId, Batches) {

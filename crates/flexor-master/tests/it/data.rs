@@ -329,7 +329,7 @@ async fn the_first_of_two_failures_is_charged() {
         report_failure(&mut b, "b", round).await;
         a.join().await;
         b.join().await;
-        let next = |world: &wire::World| world.place() == wire::world::Place::InWorld && world.round > round;
+        let next = |world: &wire::World| world.state() == wire::world::MemberState::InWorld && world.round > round;
         let met = a.world(next).await.round;
         b.world(next).await;
         round = met;

@@ -14,7 +14,7 @@ async fn probes_metrics_and_status_show_the_state() {
     let (_, metrics) = Serving::http(serving.http, "GET /metrics HTTP/1.1").await;
     for line in [
         "flexor_world_size{job=\"mnist\",run=\"mnist\"} 1",
-        "flexor_members{job=\"mnist\",run=\"mnist\",place=\"world\"} 1",
+        "flexor_members{job=\"mnist\",run=\"mnist\",state=\"in_world\"} 1",
         "flexor_rounds_completed_total 1",
         "# EOF",
     ] {

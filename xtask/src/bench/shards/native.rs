@@ -31,11 +31,11 @@ pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Resu
     let clients = sessions::connect(master.grpc(), workers).await?;
     let open = |number: usize| {
         let client = clients[number % clients.len()].clone();
-        Session::open(client, sessions::node(number), Op::Beat(wire::Beat {}))
+        Session::open(client, sessions::node(number), Op::Heartbeat(wire::Heartbeat {}))
     };
     let mut first = open(0).await?;
     // Answered: the connection is warm, and what follows is the data's alone.
-    first.ask(Op::Beat(wire::Beat {})).await?;
+    first.ask(Op::Heartbeat(wire::Heartbeat {})).await?;
 
     let before = process_cost::resident_mib(master.pid())?;
     let started = Instant::now();

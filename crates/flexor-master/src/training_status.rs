@@ -1,26 +1,27 @@
-//! How training stands, in few numbers: the world, the furthest step, the records. For whoever shows a job to people.
+//! The training status of a job: the world, the furthest step, the records, the parameter servers. The master feed sends
+//! it to the controller, which shows it to people.
 
-use flexor_engine::rendezvous::Place;
-use flexor_store::aware::RunStatus;
+use flexor_engine::rendezvous::MemberState;
 use flexor_wire::master::v1 as wire;
 
 use crate::data::DatasetStatus;
 use crate::job::{Job, Reports};
+use crate::run_status::RunStatus;
 use crate::servers::{ServerStatus, ServersStatus};
 
-/// The metric by which nodes say how far they are.
+/// The metric with which nodes report their training step.
 const STEP: &str = "step";
 
-/// How a job stands now.
+/// The present training status of a job.
 pub(crate) fn of(job: &Job) -> wire::TrainingStatus {
     let status = job.status();
     let world = status.runs.iter().find(|run| run.run == job.name()).filter(|run| run.round.is_some());
     wire::TrainingStatus {
         round: world.and_then(|run| run.round),
         nodes: world.map_or(0, |run| u32::try_from(run.world_size).unwrap_or(u32::MAX)),
-        meeting: world.is_some_and(meets),
-        // Where there are servers, or have been, each batch is a step of the one model, whoever takes it; what workers
-        // count is their own.
+        meeting: world.is_some_and(is_in_rendezvous),
+        // With parameter servers, present or past, each batch of any worker is a step of the one model. What workers count
+        // is their own share.
         step: match status.servers.is_some() || job.servers().with_members(|members| members.map().epoch.0 > 0) {
             true => steps(&status.datasets),
             false => job.with_reports(|reports| furthest(reports)),
@@ -34,16 +35,16 @@ pub(crate) fn of(job: &Job) -> wire::TrainingStatus {
 }
 
 /// Whether nodes wait for one another.
-fn meets(run: &RunStatus) -> bool {
-    let waits = |place: Place| matches!(place, Place::Joined | Place::Away);
-    !run.closed && (run.restart.is_some() || run.members.iter().any(|member| waits(member.place)))
+fn is_in_rendezvous(run: &RunStatus) -> bool {
+    let waits = |state: MemberState| matches!(state, MemberState::Joined | MemberState::Away);
+    !run.closed && (run.restart.is_some() || run.members.iter().any(|member| waits(member.state)))
 }
 
 fn furthest(reports: &Reports) -> Option<f64> {
     reports.metrics.values().filter_map(|metrics| metrics.get(STEP).copied()).max_by(f64::total_cmp)
 }
 
-/// How many batches were accounted for.
+/// The number of accounted batches.
 fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
     let of_each = datasets.iter().map(|DatasetStatus { spec, totals, .. }| {
         let finished = u64::from(totals.epochs_finished);

@@ -1,4 +1,4 @@
-//! The names that torchrun gives to its keys.
+//! The names of torchrun's keys.
 
 #[cfg(test)]
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use flexor_model::Round;
 
 const PREFIX: &[u8] = b"/torch.rendezvous.";
 
-/// Whether a key could be the state of a rendezvous: only such are ever written with compare-and-set by torchrun.
+/// Whether a key could be the state of a rendezvous. torchrun uses compare-and-set for no other keys.
 pub(super) fn may_hold_state(key: &[u8]) -> bool {
     key.starts_with(PREFIX)
 }
@@ -16,31 +16,30 @@ pub(super) fn run_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()
 }
 
-/// The key of a run's state.
 #[cfg(test)]
 pub(super) fn state_key(run: &str) -> Bytes {
     [PREFIX, run.as_bytes()].concat().into()
 }
 
-/// What the keys of one round begin with.
+/// The prefix of the keys of one round.
 pub(super) fn round_prefix(run: &str, round: Round) -> String {
     format!("/torch.rendezvous.{run}.{round}/")
 }
 
-/// Where an agent counts itself in when its workers have ended, below the prefix of the round.
+/// The counter of an exit barrier, below the prefix of the round: each agent whose workers have ended increments it.
 pub(super) const EXIT_COUNT: &str = "torchelastic/agent/terminal_state/num_members";
-/// What the others wait for then.
+/// The key that agents at an exit barrier wait for.
 pub(super) const EXIT_DONE: &str = "torchelastic/agent/terminal_state/last_member";
-/// What the agent of each rank says of itself before ranks are given out.
+/// The prefix of what the agent of each rank writes about itself before the ranks of workers are assigned.
 pub(super) const ROLE_INFO: &str = "torchelastic/role_info/";
-/// What the agent of rank 0 tells each of the others.
+/// The prefix of the assignments that the agent of rank 0 writes for each other agent.
 pub(super) const ASSIGNED_RANKS: &str = "torchelastic/assigned_ranks/";
-/// Where the workers meet; written by the agent of rank 0.
+/// The address of the workers' own rendezvous; written by the agent of rank 0.
 pub(super) const LEADER_ADDRESS: &str = "MASTER_ADDR";
-/// The port that goes with it.
+/// The port of [`LEADER_ADDRESS`].
 pub(super) const LEADER_PORT: &str = "MASTER_PORT";
 
-/// The round of a run that a key belongs to, and the rest of the key. Runs may have dots and slashes in their names.
+/// The round of a run that a key belongs to, and the rest of the key. Names of runs may contain dots and slashes.
 fn split_round<'a>(run: &str, key: &'a [u8]) -> Option<(Round, &'a [u8])> {
     let rest = key.strip_prefix(PREFIX)?.strip_prefix(run.as_bytes())?.strip_prefix(b".")?;
     let (round, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'/')?);
@@ -52,13 +51,13 @@ pub(super) fn is_of_round(run: &str, key: &[u8]) -> bool {
     split_round(run, key).is_some()
 }
 
-/// The round of a key of its exit barrier, if it is one of this run.
+/// The round of a key of an exit barrier of this run.
 pub(super) fn exit_round(run: &str, key: &[u8]) -> Option<Round> {
     let (round, rest) = split_round(run, key)?;
     (rest == EXIT_COUNT.as_bytes() || rest == EXIT_DONE.as_bytes()).then_some(round)
 }
 
-/// The run and round of a key that agents write in every round, where the run is not known.
+/// The run and round of a key that agents write in every round. For runs that are not known yet.
 pub(super) fn round_of(key: &[u8]) -> Option<(&str, Round)> {
     let rest = std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()?;
     let end = [LEADER_ADDRESS, LEADER_PORT, "torchelastic/"].iter().find_map(|name| rest.rfind(&format!("/{name}")))?;
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_count_of_a_round_is_known_by_its_key() {
+    fn the_key_of_an_exit_barrier_names_its_round() {
         let key = format!("{}{EXIT_COUNT}", round_prefix("job.7", Round(3)));
         assert_eq!(exit_round("job.7", key.as_bytes()), Some(Round(3)));
         assert_eq!(exit_round("job", key.as_bytes()), None);
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn state_keys_and_runs_belong_together() {
+    fn a_state_key_names_its_run() {
         assert_eq!(run_of(&state_key("job a")), Some("job a"));
         assert_eq!(run_of(b"/default_pg/0"), None);
     }

@@ -1,34 +1,30 @@
-//! What there is to tell of a run: to people, and to the log.
+//! The status of a run for people, and the log of its decisions.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use flexor_engine::rendezvous::{Cause, Fact, MemberId, Place};
+use flexor_engine::rendezvous::{Cause, Fact, MemberId, MemberState, Rendezvous, RunId};
 use flexor_model::Severity;
 use serde::Serialize;
 
-use super::run::Run;
-
-/// A run, for `/api`.
+/// A run in `/api/status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStatus {
-    /// What `--rdzv-id` names.
+    /// The name of the run: torchrun's `--rdzv-id`.
     pub run: String,
     /// The round of the world, if there is one.
     pub round: Option<u64>,
-    /// How many are in the world.
     pub world_size: usize,
-    /// How many times the program has failed.
     pub program_failures: u32,
-    /// How many nodes are expected, if that is known.
+    /// The target number of nodes, if the controller has set it.
     pub expected: Option<u32>,
-    /// Why things are as they are.
-    pub standing: Cause,
-    /// Why the world has to meet again, if it has to.
+    /// What the run is doing or waiting for, and why.
+    pub status: Cause,
+    /// Why the world has to restart, if it has to.
     pub restart: Option<Cause>,
-    /// Whether nobody can join any more.
     pub closed: bool,
-    /// Everyone who is alive.
+    /// All live members.
     pub members: Vec<MemberStatus>,
 }
 
@@ -36,55 +32,56 @@ pub struct RunStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
-    /// Its name.
     pub node: String,
-    /// Its pod, if its sidecar told it.
+    /// The pod, if a sidecar has reported it.
     pub pod: Option<String>,
-    /// Where it stands.
-    pub place: Place,
-    /// Its rank, if it is in the world.
+    pub state: MemberState,
+    /// The rank of a member that is in the world.
     pub rank: Option<u32>,
 }
 
-pub(super) fn of_run(run: &Run) -> RunStatus {
-    let machine = &run.machine;
+/// The status of a run. `pod_of` gives the pod of a member, if it is known.
+pub(crate) fn of_run<'a>(
+    id: &RunId,
+    machine: &Rendezvous,
+    pod_of: impl Fn(&MemberId) -> Option<&'a Arc<str>>,
+) -> RunStatus {
     let world = machine.world();
     let ranks: HashMap<_, u32> = world.iter().flat_map(|world| world.members.iter().zip(0..)).collect();
-    let member = |(id, place): (MemberId, Place)| MemberStatus {
+    let member = |(id, state): (MemberId, MemberState)| MemberStatus {
         node: id.to_string(),
-        pod: run.pods.get(&id).map(ToString::to_string),
-        place,
-        rank: ranks.get(&id).copied().filter(|_| place == Place::World),
+        pod: pod_of(&id).map(ToString::to_string),
+        state,
+        rank: ranks.get(&id).copied().filter(|_| state == MemberState::InWorld),
     };
     RunStatus {
-        run: run.id.to_string(),
+        run: id.to_string(),
         round: world.map(|world| world.round.0),
         world_size: world.map_or(0, |world| world.members.len()),
         program_failures: machine.program_failures(),
         expected: machine.expected(),
-        standing: machine.standing(),
-        restart: machine.restart_wanted(),
+        status: machine.status(),
+        restart: machine.restart_cause(),
         closed: machine.closed().is_some(),
         members: machine.members().map(member).collect(),
     }
 }
 
-/// One line for what was decided, in the span of the node that it is about.
-pub(super) fn log(run: &Run, fact: &Fact) {
-    let id = &run.id;
+/// Logs a fact as one line, in the span of its node.
+pub(crate) fn log(id: &RunId, fact: &Fact) {
     let of_node = |node: &MemberId| tracing::info_span!("node", name = %node).entered();
     match fact {
         Fact::Joined { id: node, newcomer, .. } => {
             let _span = of_node(node);
             tracing::info!(run = %id, newcomer, "joined");
         }
-        Fact::Spared { id: node, cause, .. } => {
+        Fact::Standby { id: node, cause, .. } => {
             let _span = of_node(node);
-            tracing::info!(run = %id, %cause, "kept as a spare");
+            tracing::info!(run = %id, %cause, "is a standby");
         }
-        Fact::Brings { id: node, processes } => {
+        Fact::ProcessesChanged { id: node, processes } => {
             let _span = of_node(node);
-            tracing::debug!(run = %id, ?processes, "brings something else");
+            tracing::debug!(run = %id, ?processes, "has other processes");
         }
         Fact::Left { id: node } => {
             let _span = of_node(node);
@@ -96,21 +93,21 @@ pub(super) fn log(run: &Run, fact: &Fact) {
         }
         Fact::Dropped { id: node, cause } if cause.reason.severity() == Severity::Notice => {
             let _span = of_node(node);
-            tracing::info!(run = %id, %cause, "gone");
+            tracing::info!(run = %id, %cause, "ended");
         }
         Fact::Dropped { id: node, cause } => {
             let _span = of_node(node);
             tracing::warn!(run = %id, %cause, "lost");
         }
-        Fact::Completed { round, members, cause, trigger, program_failures } => {
-            let trigger = trigger.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::info!(run = %id, %round, size = members.len(), %cause, %trigger, program_failures, "round complete");
+        Fact::Completed { round, members, cause, cause, program_failures } => {
+            let cause = cause.as_ref().map(ToString::to_string).unwrap_or_default();
+            tracing::info!(run = %id, %round, size = members.len(), %cause, %cause, program_failures, "round complete");
         }
         Fact::Closed { cause } if cause.reason.severity() == Severity::Error => {
             tracing::error!(run = %id, %cause, "run closed");
         }
         Fact::Closed { cause } => tracing::info!(run = %id, %cause, "run closed"),
-        Fact::Reopened { cause } => tracing::info!(run = %id, %cause, "run opened again"),
-        Fact::Expected { nodes } => tracing::info!(run = %id, ?nodes, "expected number of nodes"),
+        Fact::Reopened { cause } => tracing::info!(run = %id, %cause, "run reopened"),
+        Fact::Expected { nodes } => tracing::info!(run = %id, ?nodes, "target number of nodes"),
     }
 }

@@ -1,4 +1,4 @@
-//! torch's rendezvous client in small: it decides from the state it is shown, as the real one does.
+//! A small model of torch's rendezvous client: it decides from the state that it reads, as the real one does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,17 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use flexor_engine::rendezvous::Settings;
 
-use super::super::facts::{NoRecorder, Recorded, Recorder, StoreFact};
-use super::super::{AwareStore, run_key};
-use crate::codec::Request;
-use crate::service::{ConnId, Outbox, Refused, Service};
-use crate::state::{self, NodeDesc, RendezvousState, Stamp};
+use flexor_store::codec::Request;
+use flexor_store::rendezvous_store::{NoRecorder, Recorded, Recorder, StoreFact};
+use flexor_store::service::{ConnId, Outbox, Refused, Service};
+use flexor_store::state::{self, NodeDesc, RendezvousState, Stamp};
+
+use super::super::JobState;
+
+/// The key of a run's state.
+pub(super) fn state_key(run: &str) -> Bytes {
+    format!("/torch.rendezvous.{run}").into()
+}
 
 const WALL: i64 = 1_700_000_000_000_000;
 
-/// A store with a clock that the test turns, and what it has sent to whom.
+/// A job with a clock that the test advances, and the bytes that it has sent to each connection.
 pub(super) struct Scene {
-    pub(super) store: AwareStore,
+    pub(super) state: JobState,
     pub(super) out: Outbox,
     pub(super) now: Duration,
     inboxes: HashMap<ConnId, Vec<u8>>,
@@ -39,17 +45,18 @@ impl Scene {
         let (leap_of_store, wall_of_store) = (Arc::clone(&leap), Arc::clone(&wall_now));
         let wall_clock =
             Box::new(move || *leap_of_store.lock().expect("leap") + *wall_of_store.lock().expect("wall clock"));
-        let store = AwareStore::new(settings, recorder, wall_clock);
+        let mut state = JobState::new(settings, wall_clock);
+        state.record_with(recorder);
         let now = Duration::from_secs(10);
-        Self { store, out: Outbox::default(), now, inboxes: HashMap::new(), leap, wall_now }
+        Self { state, out: Outbox::default(), now, inboxes: HashMap::new(), leap, wall_now }
     }
 
     pub(super) fn agent(&mut self, name: &str) -> Agent {
         let conn = ConnId::fresh();
         let peer = ([127, 0, 0, 1], 1).into();
-        self.store.opened(conn, peer, self.now, &mut self.out);
+        self.state.opened(conn, peer, self.now, &mut self.out);
         let desired = Bytes::from_static(state::SENTINEL);
-        self.request(conn, Request::CompareSet { key: run_key::state_key("job"), expected: Bytes::new(), desired });
+        self.request(conn, Request::CompareSet { key: state_key("job"), expected: Bytes::new(), desired });
         self.take(conn);
         let node = NodeDesc { addr: name.into(), pid: 7, local_id: 0 };
         Agent {
@@ -62,11 +69,11 @@ impl Scene {
         }
     }
 
-    /// Agents that have met.
+    /// Agents that form a world.
     pub(super) fn world(&mut self, names: &[&str]) -> Vec<Agent> {
         let mut agents: Vec<Agent> = names.iter().map(|name| self.agent(name)).collect();
         agents.iter_mut().for_each(|agent| agent.next_rendezvous(self));
-        agents.iter_mut().for_each(|agent| assert!(matches!(agent.poll(self), Shown::World { .. })));
+        agents.iter_mut().for_each(|agent| assert!(matches!(agent.poll(self), Reading::World { .. })));
         agents
     }
 
@@ -75,10 +82,10 @@ impl Scene {
     }
 
     pub(super) fn try_request(&mut self, conn: ConnId, request: Request) -> Result<(), Refused> {
-        self.store.request(conn, request, self.now, &mut self.out)
+        self.state.request(conn, request, self.now, &mut self.out)
     }
 
-    /// What was sent to a connection since it last looked.
+    /// Takes the bytes that were sent to a connection.
     pub(super) fn take(&mut self, conn: ConnId) -> Vec<u8> {
         for (to, bytes) in self.out.take_sent() {
             self.inboxes.entry(to).or_default().extend_from_slice(&bytes);
@@ -89,7 +96,7 @@ impl Scene {
     pub(super) fn pass(&mut self, time: Duration) {
         self.now += time;
         *self.wall_now.lock().expect("wall clock") += i64::try_from(time.as_micros()).expect("short");
-        self.store.tick(self.now, &mut self.out);
+        self.state.tick(self.now, &mut self.out);
     }
 
     pub(super) fn wall_clock_leaps(&mut self, micros: i64) {
@@ -97,7 +104,7 @@ impl Scene {
     }
 
     pub(super) fn journal_advanced(&mut self) {
-        self.store.journal_advanced(self.now, &mut self.out);
+        self.state.journal_advanced(self.now, &mut self.out);
     }
 
     fn true_wall(&self) -> i64 {
@@ -105,9 +112,9 @@ impl Scene {
     }
 }
 
-/// What an agent makes of the state it is shown.
+/// How an agent interprets the state that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum Reading {
     Held,
     World { round: u64, rank: u64, size: usize },
     RestartWanted,
@@ -117,26 +124,26 @@ pub(super) enum Shown {
     Outside,
 }
 
-impl Shown {
+impl Reading {
     pub(super) fn world(round: u64, rank: u64, size: usize) -> Self {
         Self::World { round, rank, size }
     }
 }
 
-/// One agent.
+/// An agent of torchrun.
 pub(super) struct Agent {
     pub(super) conn: ConnId,
     pub(super) node: NodeDesc,
     /// How far its clock is ahead, in microseconds.
     pub(super) clock_ahead: i64,
-    /// What it wrote last.
+    /// Its last write.
     pub(super) last_write: Option<Request>,
     known: Bytes,
     read_at: i64,
 }
 
 impl Agent {
-    /// Leaves the world it is in, as torch's exit operation does, and asks for the next one.
+    /// Leaves its world, as torch's exit operation does, and joins the next one.
     pub(super) fn next_rendezvous(&mut self, scene: &mut Scene) {
         self.look(scene);
         let mut state = self.state();
@@ -144,7 +151,7 @@ impl Agent {
             state.participants.retain(|(node, _)| *node != self.node);
             state.last_heartbeats.retain(|(node, _)| *node != self.node);
             self.write(scene, &state);
-            assert_ne!(self.poll(scene), Shown::Held, "leaving is answered at once");
+            assert_ne!(self.poll(scene), Reading::Held, "leaving is answered at once");
         }
         let mut state = self.state();
         assert!(!state.complete, "a round can be joined at once: {state:?}");
@@ -168,30 +175,31 @@ impl Agent {
     }
 
     pub(super) fn disconnect(self, scene: &mut Scene) {
-        scene.store.closed(self.conn, scene.now, &mut scene.out);
+        scene.state.closed(self.conn, scene.now, &mut scene.out);
     }
 
-    /// Reads the state and says what the agent makes of it.
-    pub(super) fn look(&mut self, scene: &mut Scene) -> Shown {
-        scene.request(self.conn, Request::Get { key: run_key::state_key("job") });
+    /// Reads and interprets the state.
+    pub(super) fn look(&mut self, scene: &mut Scene) -> Reading {
+        scene.request(self.conn, Request::Get { key: state_key("job") });
         self.poll(scene)
     }
 
-    /// Looks at a reply that may have come.
-    pub(super) fn poll(&mut self, scene: &mut Scene) -> Shown {
+    /// Interprets a reply, if one has arrived.
+    pub(super) fn poll(&mut self, scene: &mut Scene) -> Reading {
         let reply = scene.take(self.conn);
         if reply.is_empty() {
-            return Shown::Held;
+            return Reading::Held;
         }
         self.known = Bytes::copy_from_slice(&reply[8..]);
         self.read_at = scene.true_wall() + self.clock_ahead;
-        shown(&reply, &self.node)
+        read_state(&reply, &self.node)
     }
 
-    /// How old its own heartbeat is by its own clock, in the state it read last.
+    /// The age of its own heartbeat by its own clock, in the last state that it read.
     pub(super) fn own_heartbeat_age(&self) -> Duration {
         let state = self.state();
-        let own = state.last_heartbeats.iter().find(|(node, _)| *node == self.node).expect("it sees itself");
+        let own =
+            state.last_heartbeats.iter().find(|(node, _)| *node == self.node).expect("the state has its own heartbeat");
         Duration::from_micros(u64::try_from(self.read_at - own.1.unix_micros()).unwrap_or(0))
     }
 
@@ -210,37 +218,37 @@ impl Agent {
 
     fn write(&mut self, scene: &mut Scene, state: &RendezvousState) {
         let desired = Bytes::from(state::encode(state));
-        let key = run_key::state_key("job");
+        let key = state_key("job");
         let write = Request::CompareSet { key, expected: self.known.clone(), desired };
         self.last_write = Some(write.clone());
         scene.request(self.conn, write);
     }
 }
 
-/// What a node makes of a reply.
-pub(super) fn shown(reply: &[u8], node: &NodeDesc) -> Shown {
+/// Interprets a reply to a node.
+pub(super) fn read_state(reply: &[u8], node: &NodeDesc) -> Reading {
     let state = state::decode(&reply[8..]).expect("a state");
     if state.closed {
-        return Shown::Closed;
+        return Reading::Closed;
     }
     if state.redundancy_list.contains(node) {
-        return Shown::Redundant;
+        return Reading::Redundant;
     }
     let rank = state.participants.iter().find(|(other, _)| other == node).map(|(_, rank)| *rank);
     match rank {
-        Some(_) if !state.complete => Shown::Waiting,
-        _ if !state.wait_list.is_empty() => Shown::RestartWanted,
-        Some(rank) => Shown::World { round: state.round, rank, size: state.participants.len() },
-        None => Shown::Outside,
+        Some(_) if !state.complete => Reading::Waiting,
+        _ if !state.wait_list.is_empty() => Reading::RestartWanted,
+        Some(rank) => Reading::World { round: state.round, rank, size: state.participants.len() },
+        None => Reading::Outside,
     }
 }
 
-/// A journal that is durable when the test says so.
+/// A journal whose records become durable when the test says so.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SlowJournal(Arc<Mutex<Journaled>>);
+pub(super) struct SlowJournal(Arc<Mutex<SlowJournalState>>);
 
 #[derive(Debug, Default)]
-struct Journaled {
+struct SlowJournalState {
     facts: Vec<StoreFact>,
     written: u64,
     durable: u64,

@@ -1,7 +1,7 @@
-//! What answers have shown and a master that crashes may forget: changes that it has not called durable yet.
+//! The changes that answers have shown and that the master has not made durable yet: a crash of the master may lose them.
 //!
-//! They are told to the next master, which takes those that its journal lacks. Of a key the latest change is enough;
-//! changes of queues are kept one by one.
+//! The sidecar sends them to the next master, which takes over those that its journal lacks. For a key the latest change
+//! is enough; all changes of queues are kept.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,24 +9,24 @@ use bytes::Bytes;
 use flexor_wire::master::v1::KeyResult;
 use tracing::warn;
 
-/// Most bytes that are kept.
+/// The limit for all results, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// What a result costs besides its key and value.
+/// The assumed memory of a result besides its key and value, in bytes.
 const OVERHEAD: usize = 128;
 
 #[derive(Debug, Default)]
-pub(super) struct KeptResults {
+pub(super) struct UndurableResults {
     by_seq: BTreeMap<u64, KeyResult>,
-    /// The number of the latest change of each key; queues are not in here.
+    /// The sequence number of the latest change of each key, without queues.
     latest: HashMap<Bytes, u64>,
     durable: u64,
     bytes: usize,
-    /// The loss was logged and is not over yet.
+    /// Results were dropped, which is logged once until there is room again.
     is_overfull: bool,
 }
 
-impl KeptResults {
-    /// Keeps a result, unless it is durable or a later one of the key is kept.
+impl UndurableResults {
+    /// Keeps a result, unless it is durable or a later result of the key is kept.
     pub(super) fn keep(&mut self, result: KeyResult) {
         if result.seq <= self.durable || self.by_seq.contains_key(&result.seq) {
             return;
@@ -50,7 +50,7 @@ impl KeptResults {
         self.make_room();
     }
 
-    /// Everything up to this number is durable.
+    /// Forgets all results up to a sequence number, which are durable.
     pub(super) fn forget_durable(&mut self, seq: u64) {
         self.durable = self.durable.max(seq);
         while let Some((&first, _)) = self.by_seq.first_key_value()
@@ -61,7 +61,7 @@ impl KeptResults {
         self.is_overfull &= self.bytes > MAX_BYTES / 2;
     }
 
-    /// All results, in the order the changes happened.
+    /// All results by sequence number.
     pub(super) fn all(&self) -> impl Iterator<Item = &KeyResult> {
         self.by_seq.values()
     }
@@ -91,7 +91,7 @@ impl KeptResults {
     }
 }
 
-/// Whether it is about a key's value and not about an item of a queue.
+/// Whether a result is about the value of a key and not about an item of a queue.
 pub(super) fn is_of_key(result: &KeyResult) -> bool {
     result.pushed.is_none() && result.popped.is_none()
 }
@@ -108,13 +108,13 @@ mod tests {
         KeyResult { seq, key: key.into(), value: Some(value.into()), ..KeyResult::default() }
     }
 
-    fn numbers(kept: &KeptResults) -> Vec<u64> {
+    fn numbers(kept: &UndurableResults) -> Vec<u64> {
         kept.all().map(|result| result.seq).collect()
     }
 
     #[test]
     fn the_latest_change_of_a_key_is_kept_until_it_is_durable() {
-        let mut kept = KeptResults::default();
+        let mut kept = UndurableResults::default();
         for result in [set(3, "a", "1"), set(5, "a", "2"), set(4, "a", "late"), set(7, "b", "3"), set(7, "b", "3")] {
             kept.keep(result);
         }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_change_of_a_queue_is_kept() {
-        let mut kept = KeptResults::default();
+        let mut kept = UndurableResults::default();
         let of_queue = |seq| KeyResult { seq, key: "q".into(), ..KeyResult::default() };
         kept.keep(set(1, "q", "a key of the same name"));
         kept.keep(KeyResult { pushed: Some("one".into()), ..of_queue(2) });
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_oldest_go_first() {
-        let mut kept = KeptResults::default();
+        let mut kept = UndurableResults::default();
         let large = Bytes::from(vec![0; MAX_BYTES / 4]);
         for (seq, key) in (1..).zip(["a", "b", "c", "d", "e"]) {
             kept.keep(set(seq, key, large.clone()));

@@ -1,4 +1,4 @@
-//! The same store can be built again from its changes, whatever their order and however often each comes.
+//! The same store can be rebuilt from its changes in any order and with duplicates.
 
 use flexor_store::keyspace::{Keyspace, Mutation};
 use flexor_store::service::{ConnId, Now, Outbox, Service};

@@ -1,39 +1,39 @@
-//! The keys that are known to be there, so that a WAIT for them can be answered while the master is away.
+//! The keys that are known to exist, so that a WAIT for them can be answered while the master is unreachable.
 //!
-//! Bounded: the keys that were not shown for longest go first, which are those of rounds long over.
+//! The set is bounded: it drops the keys that were not shown for longest, which belong to old rounds.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
-/// Most keys that are remembered.
+/// The most keys.
 const MAX_KEYS: usize = 100_000;
-/// Most bytes of all keys together.
+/// The limit for the bytes of all keys.
 const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct SeenKeys {
-    /// When each key was last shown, counted in showings.
+pub(super) struct KnownKeys {
+    /// When each key was last shown, as a count of insertions.
     by_key: HashMap<Bytes, u64>,
     by_time: BTreeMap<u64, Bytes>,
-    showings: u64,
+    insertions: u64,
     bytes: usize,
 }
 
-impl SeenKeys {
-    /// A key was shown to be there. The name is copied, because it may be a slice of a large message.
+impl KnownKeys {
+    /// Adds a key that an answer has shown. The name is copied, because it may be a slice of a large message.
     pub(super) fn insert(&mut self, key: &Bytes) {
-        self.showings += 1;
-        let kept = match self.by_key.get_mut(key).map(|time| std::mem::replace(time, self.showings)) {
+        self.insertions += 1;
+        let kept = match self.by_key.get_mut(key).map(|time| std::mem::replace(time, self.insertions)) {
             Some(before) => self.by_time.remove(&before).unwrap_or_default(),
             None => {
                 let own = Bytes::copy_from_slice(key);
                 self.bytes += own.len();
-                self.by_key.insert(own.clone(), self.showings);
+                self.by_key.insert(own.clone(), self.insertions);
                 own
             }
         };
-        self.by_time.insert(self.showings, kept);
+        self.by_time.insert(self.insertions, kept);
         while (self.by_key.len() > MAX_KEYS || self.bytes > MAX_BYTES)
             && let Some((_, oldest)) = self.by_time.pop_first()
         {
@@ -42,7 +42,7 @@ impl SeenKeys {
         }
     }
 
-    /// A key was shown to be gone.
+    /// Removes a key that an answer has shown to be deleted.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if let Some((key, time)) = self.by_key.remove_entry(key) {
             self.bytes -= key.len();
@@ -50,7 +50,7 @@ impl SeenKeys {
         }
     }
 
-    /// Whether all of these are known to be there.
+    /// Whether all of these keys are known to exist.
     pub(super) fn contains_all(&self, keys: &[Bytes]) -> bool {
         keys.iter().all(|key| self.by_key.contains_key(key))
     }
@@ -65,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_from_when_it_is_shown_until_it_is_gone() {
-        let mut seen = SeenKeys::default();
+    fn a_key_is_known_until_it_is_deleted() {
+        let mut seen = KnownKeys::default();
         seen.insert(&key(1));
         seen.insert(&key(2));
         seen.insert(&key(1));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_keys_not_shown_for_longest_make_room() {
-        let mut seen = SeenKeys::default();
+        let mut seen = KnownKeys::default();
         (0..MAX_KEYS).for_each(|number| seen.insert(&key(number)));
         seen.insert(&key(0));
         seen.insert(&key(MAX_KEYS));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn long_keys_are_bounded_by_their_bytes() {
-        let mut seen = SeenKeys::default();
+        let mut seen = KnownKeys::default();
         for number in 0..2000 {
             seen.insert(&Bytes::from(format!("{number:08192}")));
         }

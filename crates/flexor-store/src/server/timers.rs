@@ -1,24 +1,24 @@
-//! What happens because time passes: the service's ticks, and the end of connections that take too long.
+//! The timers of a server: the ticks of the service, and the end of connections that are late.
 
 use std::time::Duration;
 
 use super::hub::Hub;
 use crate::service::Service;
 
-/// Between two ticks of a service that always wants the next one at once.
+/// The shortest pause between two ticks.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
-/// Between two looks at who is late, at most and at least.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
-const SHORTEST_LOOK: Duration = Duration::from_millis(10);
+/// The longest and shortest interval between two checks for late connections.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ticks the service whenever it wants to be, for ever.
+/// Ticks the service whenever a tick is due, for ever.
 pub(super) async fn tick_when_due<S: Service>(hub: &Hub<S>) {
     loop {
         let now = (hub.clock)();
         match hub.next_tick() {
             None => hub.earlier_tick.notified().await,
             Some(due) if due > now => {
-                // Either way the service is asked again.
+                // In both cases the loop asks the service again.
                 let _ = tokio::time::timeout(due - now, hub.earlier_tick.notified()).await;
             }
             Some(_) => {
@@ -30,9 +30,9 @@ pub(super) async fn tick_when_due<S: Service>(hub: &Hub<S>) {
 }
 
 /// Closes connections that are late with VALIDATE or with the rest of a request, for ever.
-pub(super) async fn close_the_late<S: Service>(hub: &Hub<S>) {
+pub(super) async fn close_late_connections<S: Service>(hub: &Hub<S>) {
     let shortest = hub.limits.validate_within.min(hub.limits.request_within);
-    let pause = (shortest / 4).clamp(SHORTEST_LOOK, LONGEST_LOOK);
+    let pause = (shortest / 4).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
     loop {
         tokio::time::sleep(pause).await;
         let now = (hub.clock)();

@@ -1,13 +1,13 @@
-//! Why a value is not taken for a rendezvous state.
+//! Why a value is no rendezvous state.
 //!
-//! Places are byte offsets in the pickle, that is after base64, as `python -m pickletools` prints them. What a client
-//! wrote is shortened and escaped before it gets into a message.
+//! Positions are byte offsets in the pickle, after base64, as `python -m pickletools` prints them. Text of a client is
+//! shortened and escaped before it gets into a message.
 
 use super::{MAX_NODES, MAX_VALUE};
 
-/// What [`decode`](super::decode) met.
+/// Why [`decode`](super::decode) refuses a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum StateError {
     /// More base64 than a state may take.
     #[error("the value is {length} bytes long; a rendezvous state takes at most {MAX_VALUE}")]
     TooLong {
@@ -22,31 +22,23 @@ pub enum Refused {
         "the value is not a pickle of protocol 4 or 5 but begins with {begin:02x?}; torchrun needs Python 3.8 or later"
     )]
     NotPickle {
-        /// Its first bytes, two at most.
+        /// The first bytes, two at most.
         begin: Vec<u8>,
     },
-    /// Ends too early.
     #[error("the pickle ends in the middle, in {opcode} at byte {at}; part of the value was lost on its way")]
     CutOff {
-        /// Where the unfinished instruction stands.
+        /// The position of the unfinished instruction.
         at: usize,
-        /// Its name, when that much is there.
         opcode: &'static str,
     },
     /// A frame that does not hold whole instructions.
     #[error("{opcode} at byte {at} crosses the bounds of a pickle frame; the value was damaged or made by hand")]
-    Frame {
-        /// Where the instruction stands.
-        at: usize,
-        /// Its name.
-        opcode: &'static str,
-    },
+    Frame { at: usize, opcode: &'static str },
     /// An instruction that no pickler writes for a state.
     #[error("opcode {opcode} at byte {at} does not occur in a rendezvous state; only torchrun may write this key")]
     Opcode {
-        /// Where it stands.
         at: usize,
-        /// Its name, or its number when it has none.
+        /// The name, or the number of an unknown opcode.
         opcode: String,
     },
     /// A class or function that is no part of a state.
@@ -54,60 +46,26 @@ pub enum Refused {
         "the pickle names {path} at byte {at}, which is no part of a rendezvous state; only torchrun may write this key"
     )]
     Class {
-        /// Where it is named.
         at: usize,
         /// Module and name.
         path: String,
     },
-    /// An instruction that is known, with an operand that does not belong there.
-    #[error("{opcode} at byte {at} takes {wanted}, not {met}; the value was damaged or made by hand")]
-    Operand {
-        /// Where the instruction stands.
-        at: usize,
-        /// Its name.
-        opcode: &'static str,
-        /// What it may take.
-        wanted: &'static str,
-        /// What stands there.
-        met: String,
-    },
+    /// A known instruction with a wrong operand.
+    #[error("{opcode} at byte {at} takes {expected}, not {found}; the value was damaged or made by hand")]
+    Operand { at: usize, opcode: &'static str, expected: &'static str, found: String },
     /// An attribute of the wrong kind.
-    #[error("{class}.{attribute} is {met}, not {wanted}; this version of torch is not known")]
-    AttributeKind {
-        /// The class whose attribute it is.
-        class: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-        /// The kind that it has in torch.
-        wanted: &'static str,
-        /// What stands there.
-        met: &'static str,
-    },
+    #[error("{class}.{attribute} is {found}, not {expected}; this version of torch is not known")]
+    AttributeKind { class: &'static str, attribute: &'static str, expected: &'static str, found: &'static str },
     /// An attribute that the class does not have in any known torch.
     #[error("{class} has an attribute {attribute}; this version of torch is not known")]
-    AttributeUnknown {
-        /// The class that has it.
-        class: &'static str,
-        /// Its name.
-        attribute: String,
-    },
+    AttributeUnknown { class: &'static str, attribute: String },
     /// An attribute that every known torch writes.
     #[error("{class} has no attribute {attribute}; this version of torch is not known")]
-    AttributeMissing {
-        /// The class that should have it.
-        class: &'static str,
-        /// Its name.
-        attribute: &'static str,
-    },
+    AttributeMissing { class: &'static str, attribute: &'static str },
     /// An attribute with two values.
     #[error("{class} has the attribute {attribute} twice; the value was made by hand")]
-    AttributeTwice {
-        /// The class that has it.
-        class: &'static str,
-        /// Its name.
-        attribute: &'static str,
-    },
-    /// A node that stands twice where Python can hold it once.
+    AttributeTwice { class: &'static str, attribute: &'static str },
+    /// A node that occurs twice in a dict or set.
     #[error("node {node} stands twice in {attribute}; the value was made by hand")]
     NodeTwice {
         /// As torchrun prints it.
@@ -118,30 +76,18 @@ pub enum Refused {
     /// More nodes than a state may name.
     #[error("the state names more than {MAX_NODES} nodes, at byte {at}; split the job")]
     TooManyNodes {
-        /// Where the first one too many is made.
+        /// The position of the first surplus node.
         at: usize,
     },
-    /// More of something than any state needs.
+    /// More objects than any state needs.
     #[error("{opcode} at byte {at} would hold more than {limit} {what}; the value was made by hand")]
-    TooMuch {
-        /// Where the instruction stands.
-        at: usize,
-        /// Its name.
-        opcode: &'static str,
-        /// The most that may be held.
-        limit: usize,
-        /// Of what.
-        what: &'static str,
-    },
-    /// Something behind the end of the pickle.
+    TooMuch { at: usize, opcode: &'static str, limit: usize, what: &'static str },
+    /// Bytes after the end of the pickle.
     #[error("{bytes} bytes follow the end of the pickle; the value was damaged or made by hand")]
-    Trailing {
-        /// How many.
-        bytes: usize,
-    },
+    Trailing { bytes: usize },
 }
 
-/// Text from outside, fit for a message: escaped, and no longer than a line.
+/// Text of a client, escaped and shortened for a message.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 120;
     let shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
