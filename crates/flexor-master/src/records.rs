@@ -9,7 +9,6 @@ use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
 use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
-use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
 use flexor_store::service::Outbox;
 use flexor_wire::journal::v1 as wire;
 use prost::Message;
@@ -17,6 +16,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::data::{JournaledData, SkippedRecords};
+use crate::job_state::JobState;
 
 /// A record with a good checksum that this version cannot decode.
 #[derive(Debug, Error)]

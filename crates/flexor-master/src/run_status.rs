@@ -99,9 +99,9 @@ pub(crate) fn log(id: &RunId, fact: &Fact) {
             let _span = of_node(node);
             tracing::warn!(run = %id, %cause, "lost");
         }
-        Fact::Completed { round, members, cause, cause, program_failures } => {
-            let cause = cause.as_ref().map(ToString::to_string).unwrap_or_default();
-            tracing::info!(run = %id, %round, size = members.len(), %cause, %cause, program_failures, "round complete");
+        Fact::Completed { round, members, cause, trigger, program_failures } => {
+            let trigger = trigger.as_ref().map(ToString::to_string).unwrap_or_default();
+            tracing::info!(run = %id, %round, size = members.len(), %cause, %trigger, program_failures, "round complete");
         }
         Fact::Closed { cause } if cause.reason.severity() == Severity::Error => {
             tracing::error!(run = %id, %cause, "run closed");

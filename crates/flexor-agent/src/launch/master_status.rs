@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(status.describe_wait("m:1"), "the master at m:1");
         status.unavailable = Some("it is asleep".to_owned());
         assert_eq!(status.describe_wait("m:1"), "the master: it is asleep");
-        let mut world = wire::World { standing: "1 of 2 nodes are here".to_owned(), ..wire::World::default() };
+        let mut world = wire::World { status: "1 of 2 nodes are here".to_owned(), ..wire::World::default() };
         status.update(&world);
         assert_eq!(status.describe_wait("m:1"), "other nodes at the master at m:1: 1 of 2 nodes are here");
         world.status.clear();

@@ -75,7 +75,7 @@ async fn follow(
     let mut decided = job.decided();
     let mut last_decision = *decided.borrow_and_update();
     let closed = job.status().runs.into_iter().filter(|run| run.closed).map(|run| {
-        let (reason, detail) = (run.status.reason.to_string(), run.status.detail);
+        let (reason, detail) = (run.status.reason.to_string(), run.status.message);
         proposal(&job, wire::proposal::Kind::Closed(wire::RunClosed { run: run.run, reason, detail }))
     });
     let mut unsent: Vec<wire::Proposal> = closed.collect();

@@ -116,7 +116,7 @@ pub(super) async fn ended(
     ending: i32,
     round: Option<Round>,
 ) -> Result<Answer, wire::Refusal> {
-    use wire::worker_ended::WorkerEnd as WireEnding;
+    use wire::worker_ended::Ending as WireEnding;
     let result = match (WireEnding::try_from(ending), round) {
         (Ok(WireEnding::Failed), Some(round)) => job.data().worker_failed(worker, round).await,
         (Ok(WireEnding::Failed), None) => job.data().worker_ended(worker, WorkerEnd::Failed).await,

@@ -14,7 +14,7 @@ fn report(name: &str) -> Op {
 }
 
 fn world(place: MemberState, round: u64) -> Answer {
-    Answer::World(wire::World { place: place.into(), round, ..wire::World::default() })
+    Answer::World(wire::World { state: place.into(), round, ..wire::World::default() })
 }
 
 fn refusal(reason: Reason) -> Answer {
@@ -219,7 +219,7 @@ async fn a_finished_node_that_was_dropped_sends_nothing_until_it_is_needed() {
     let mut scenario = Scenario::begin(world(MemberState::Outside, 6));
     scenario.outbox.set_desired(DesiredMembership::Finished { stood_aside: false });
     assert!(scenario.next().is_none() && scenario.has_delivered());
-    let outside = wire::World { place: MemberState::Outside.into(), needs_more_nodes: true, ..wire::World::default() };
+    let outside = wire::World { state: MemberState::Outside.into(), needs_more_nodes: true, ..wire::World::default() };
     let effect = scenario.answer(0, Answer::World(outside));
     assert_eq!(effect, ReplyEffect::State(NodeState::Waiting { needed: true }));
 }
