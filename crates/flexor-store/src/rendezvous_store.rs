@@ -40,7 +40,7 @@ pub type WallClock = Box<dyn Fn() -> i64 + Send>;
 pub struct RendezvousStore {
     keyspace: Keyspace,
     runs: BTreeMap<RunId, RunClients>,
-    connections: HashMap<ConnId, Connection>,
+    connections: HashMap<ConnId, ClientConnection>,
     wall_clock: WallClock,
     /// Changes of keys and completed operations that are not journaled yet.
     facts: Vec<StoreFact>,
@@ -51,7 +51,7 @@ pub struct RendezvousStore {
 
 /// A client connection.
 #[derive(Debug, Clone, Default)]
-struct Connection {
+struct ClientConnection {
     run: Option<RunId>,
     node: Option<NodeDesc>,
     /// The pod, if the connection comes through a sidecar.
@@ -139,7 +139,7 @@ impl RendezvousStore {
 
     /// Registers a new connection.
     pub fn opened(&mut self, conn: ConnId) {
-        self.connections.insert(conn, Connection::default());
+        self.connections.insert(conn, ClientConnection::default());
     }
 
     /// Forgets a closed connection. The member that it speaks for is lost.

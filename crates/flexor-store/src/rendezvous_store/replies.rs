@@ -3,7 +3,7 @@
 use flexor_engine::rendezvous::{MemberState, Runs};
 
 use super::facts::StoreFact;
-use super::view::{self, Reader, member_of};
+use super::view::{self, StateReader, member_of};
 use super::{RendezvousStore, RunId};
 use crate::service::{Now, Outbox};
 use crate::state::Stamp;
@@ -34,7 +34,7 @@ impl RendezvousStore {
                     Some(reading) => reading.extrapolate(wall, now),
                     None => Stamp::from_unix_micros(wall),
                 };
-                let reader = Reader {
+                let reader = StateReader {
                     node: connection.node.as_ref(),
                     clock: clock.unwrap_or(Stamp::MIN),
                     sees_closed: connection.sees_closed,

@@ -12,7 +12,7 @@ use super::facts::{OperationRecord, RunId, StoreFact};
 use super::replay::restore_run_of;
 use super::requests::{open_run, run_at};
 use super::view::{desc_of, member_of};
-use super::{ClockReading, CompletedOperation, Connection, NamedNode, RendezvousStore, run_key};
+use super::{ClientConnection, ClockReading, CompletedOperation, NamedNode, RendezvousStore, run_key};
 use crate::codec::Request;
 use crate::keyspace::{Change, Mutation};
 use crate::service::{ConnId, Now, Outbox, Refused, Service};
@@ -41,7 +41,8 @@ impl RendezvousStore {
         let run = id.as_ref().and_then(|id| runs.iter().find(|(_, machine)| machine.state_of(id).is_some()));
         let run = run.map(|(run, _)| Arc::clone(run));
         let pod_name = Some(Arc::clone(&pod));
-        let connection = Connection { run: run.clone(), node, pod: pod_name, clock, ..Connection::default() };
+        let connection =
+            ClientConnection { run: run.clone(), node, pod: pod_name, clock, ..ClientConnection::default() };
         self.connections.insert(conn, connection);
         if let (Some(run), Some(id)) = (run, id) {
             self.runs.entry(Arc::clone(&run)).or_default().connections.insert(id.clone(), conn);

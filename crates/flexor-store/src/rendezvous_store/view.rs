@@ -45,7 +45,7 @@ impl WorldView {
 
 /// The agent that reads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct StateReader<'a> {
     /// None before the agent has written.
     pub(super) node: Option<&'a NodeDesc>,
     /// The time on the agent's own clock.
@@ -55,7 +55,7 @@ pub(super) struct Reader<'a> {
 }
 
 /// The value for a reader.
-pub(super) fn state_for(run: &Rendezvous, world: Option<&WorldView>, reader: Reader<'_>) -> StateValue {
+pub(super) fn state_for(run: &Rendezvous, world: Option<&WorldView>, reader: StateReader<'_>) -> StateValue {
     let (head, tail) = value(run, world, reader);
     let state = reader.node.map(member_of).and_then(|id| run.state_of(&id));
     let own = reader.node.cloned();
@@ -102,7 +102,7 @@ impl StateValue {
     }
 }
 
-fn value(run: &Rendezvous, view: Option<&WorldView>, reader: Reader<'_>) -> (Bytes, Bytes) {
+fn value(run: &Rendezvous, view: Option<&WorldView>, reader: StateReader<'_>) -> (Bytes, Bytes) {
     let id = reader.node.map(member_of);
     let state = id.as_ref().and_then(|id| run.state_of(id));
     let own: Vec<(NodeDesc, Stamp)> = reader.node.map(|node| (node.clone(), reader.clock)).into_iter().collect();

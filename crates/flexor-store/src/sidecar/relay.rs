@@ -25,7 +25,7 @@ use flexor_wire::master::v1::{
 };
 use tracing::warn;
 
-use self::connection::{Connection, RelayContext};
+use self::connection::{RelayContext, RelayedConnection};
 use super::known_keys::KnownKeys;
 use super::undurable_results::{UndurableResults, is_of_key};
 use crate::codec::Request;
@@ -98,7 +98,7 @@ pub struct Relay {
     /// The number of each client's connection. A connection that the master has closed stays here and not in
     /// `connections`, so that later requests of its client do not open it again.
     numbers: HashMap<ConnId, u64>,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, RelayedConnection>,
     last_connection: u64,
     undurable: UndurableResults,
     known_keys: KnownKeys,
@@ -131,7 +131,7 @@ impl Relay {
     /// Takes note that a client has closed its connection.
     pub fn closed(&mut self, conn: ConnId, out: &mut Outbox) {
         let Some(number) = self.numbers.remove(&conn) else { return };
-        self.with(number, out, Connection::client_closed);
+        self.with(number, out, RelayedConnection::client_closed);
         self.forget_if_closed(number);
         let lingering = self.connections.iter().filter(|(_, connection)| connection.client().is_none());
         if lingering.clone().count() > MAX_LINGERING
@@ -157,7 +157,7 @@ impl Relay {
         let Some(connection) = self.numbers.get(&conn).and_then(|number| self.connections.get(number)) else {
             return true;
         };
-        let bytes: usize = self.connections.values().map(Connection::bytes).sum();
+        let bytes: usize = self.connections.values().map(RelayedConnection::bytes).sum();
         connection.has_room() && bytes < MAX_UNANSWERED_BYTES
     }
 
@@ -179,7 +179,7 @@ impl Relay {
         self.stage = Stage::Down;
         self.messages.clear();
         for number in self.numbers.values().copied().collect::<Vec<_>>() {
-            self.with(number, out, Connection::advance);
+            self.with(number, out, RelayedConnection::advance);
         }
     }
 
@@ -234,7 +234,7 @@ impl Relay {
 
     fn open(&mut self, conn: ConnId) -> u64 {
         self.last_connection += 1;
-        let connection = Connection::new(self.last_connection, conn);
+        let connection = RelayedConnection::new(self.last_connection, conn);
         if self.stage == Stage::Up {
             self.messages.push(connection.open_message());
         }
@@ -252,10 +252,10 @@ impl Relay {
         self.undurable.forget_durable(welcome.durable_seq);
         self.stage = Stage::Up;
         self.messages.extend(self.undurable.all().cloned().map(Message::Kept));
-        self.messages.extend(self.connections.values().map(Connection::open_message));
+        self.messages.extend(self.connections.values().map(RelayedConnection::open_message));
         self.messages.push(Message::Ready(Ready {}));
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
-            self.with(number, out, Connection::resume);
+            self.with(number, out, RelayedConnection::resume);
             self.forget_if_closed(number);
         }
         Ok(())
@@ -290,7 +290,7 @@ impl Relay {
         }
     }
 
-    fn with(&mut self, number: u64, out: &mut Outbox, act: impl FnOnce(&mut Connection, &mut RelayContext<'_>)) {
+    fn with(&mut self, number: u64, out: &mut Outbox, act: impl FnOnce(&mut RelayedConnection, &mut RelayContext<'_>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             let master = (self.stage == Stage::Up).then_some(&mut self.messages);
             act(connection, &mut RelayContext { master, known_keys: &self.known_keys, out });

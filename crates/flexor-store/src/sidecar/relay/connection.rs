@@ -21,7 +21,7 @@ const MAX_UNANSWERED: usize = 256 << 10;
 const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct RelayedConnection {
     /// The number of the connection on the link.
     number: u64,
     /// None once the client has closed the connection. Its changes are still carried out.
@@ -47,9 +47,9 @@ pub(super) struct RelayContext<'a> {
     pub(super) out: &'a mut Outbox,
 }
 
-impl Connection {
-    pub(super) fn new(number: u64, client: ConnId) -> Connection {
-        Connection {
+impl RelayedConnection {
+    pub(super) fn new(number: u64, client: ConnId) -> RelayedConnection {
+        RelayedConnection {
             number,
             client: Some(client),
             node: String::new(),

@@ -14,11 +14,11 @@ pub(super) type LinkConnection = (u64, u64);
 pub(in crate::sidecar) struct Store {
     pub(super) values: BTreeMap<Bytes, (u64, Bytes)>,
     pub(super) seq: u64,
-    waits: BTreeMap<LinkConnection, Wait>,
+    waits: BTreeMap<LinkConnection, PendingWait>,
 }
 
 #[derive(Debug, Clone)]
-enum Wait {
+enum PendingWait {
     Keys(Vec<Bytes>),
     Count(Bytes, i64),
 }
@@ -61,13 +61,13 @@ impl Store {
                 ..Applied::default()
             },
             Request::Wait { keys } => {
-                self.waits.insert(conn, Wait::Keys(keys));
+                self.waits.insert(conn, PendingWait::Keys(keys));
                 Applied::default()
             }
             Request::Barrier { key, world_size } => {
                 let count = self.number(&key) + 1;
                 let changed = vec![self.set(key.clone(), count.to_string().into())];
-                self.waits.insert(conn, Wait::Count(key, world_size));
+                self.waits.insert(conn, PendingWait::Count(key, world_size));
                 Applied { changed, ..Applied::default() }
             }
             Request::CancelWait => {
@@ -81,8 +81,8 @@ impl Store {
     /// Resumes a wait that was counted before the crash.
     pub(super) fn wait_again(&mut self, conn: LinkConnection, request: Request) {
         let wait = match request {
-            Request::Wait { keys } => Wait::Keys(keys),
-            Request::Barrier { key, world_size } => Wait::Count(key, world_size),
+            Request::Wait { keys } => PendingWait::Keys(keys),
+            Request::Barrier { key, world_size } => PendingWait::Count(key, world_size),
             other => panic!("{other:?} is no wait"),
         };
         self.waits.insert(conn, wait);
@@ -94,15 +94,15 @@ impl Store {
 
     /// Takes the fulfilled waits, each with the changes that its reply shows.
     pub(super) fn take_finished_waits(&mut self) -> Vec<(LinkConnection, Vec<KeyResult>)> {
-        let is_over = |wait: &Wait| match wait {
-            Wait::Keys(keys) => keys.iter().all(|key| self.values.contains_key(key)),
-            Wait::Count(key, size) => self.number(key) >= *size,
+        let is_over = |wait: &PendingWait| match wait {
+            PendingWait::Keys(keys) => keys.iter().all(|key| self.values.contains_key(key)),
+            PendingWait::Count(key, size) => self.number(key) >= *size,
         };
         let over: Vec<LinkConnection> =
             self.waits.iter().filter(|(_, wait)| is_over(wait)).map(|(conn, _)| *conn).collect();
         let woken = over.into_iter().map(|conn| match self.waits.remove(&conn) {
-            Some(Wait::Keys(keys)) => (conn, keys.iter().flat_map(|key| self.show(key)).collect()),
-            Some(Wait::Count(key, _)) => (conn, self.show(&key)),
+            Some(PendingWait::Keys(keys)) => (conn, keys.iter().flat_map(|key| self.show(key)).collect()),
+            Some(PendingWait::Count(key, _)) => (conn, self.show(&key)),
             None => unreachable!("the wait was found above"),
         });
         woken.collect()
