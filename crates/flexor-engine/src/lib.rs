@@ -7,6 +7,7 @@ pub mod controller;
 pub mod evaluation;
 pub mod nodes;
 pub mod psmembers;
+pub mod render;
 pub mod rendezvous;
 pub mod shards;
 

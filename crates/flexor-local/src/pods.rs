@@ -5,7 +5,7 @@ pub mod checkpoint_folder;
 pub mod environment;
 pub mod expansion;
 pub mod folder;
-pub mod making;
+pub mod interpreter;
 pub mod plan;
 pub mod preflight;
 pub mod status;

@@ -12,7 +12,6 @@ use thiserror::Error;
 use super::fault::{Fault, ScheduledFault, SlotRef};
 use super::random::Random;
 use crate::cluster::JobKey;
-use crate::pods::making;
 
 /// How far a clock may jump, in milliseconds.
 const JUMPS: [i64; 4] = [1_000, 30_000, 600_000, 3_600_000];
@@ -162,7 +161,7 @@ impl Crew {
             role: role.name.clone(),
             replicas: role.size.initial(),
             is_master: role.program == Program::FlexorMaster,
-            has_sidecar: making::wants_sidecar(role),
+            has_sidecar: role.has_sidecar(),
             is_spared: role.kind == RoleKind::ParameterServer && !can_lose_servers(job, role.size.initial()),
         };
         job.roles.iter().map(crew).collect()

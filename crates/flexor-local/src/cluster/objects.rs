@@ -5,7 +5,7 @@ use flexor_model::DnsLabel;
 use super::pod::PendingReason;
 use super::{ApiError, ApplyOutcome, Cluster, State, now, uid};
 use crate::objects::{Admission, Kept, Object, ObjectError, ObjectKey, ObjectKind};
-use crate::pods::making::MakeError;
+use crate::pods::interpreter::InterpretError;
 
 impl Cluster {
     /// Takes an object in, or what has changed of it.
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// A pod refers to something that is not there; it is started once that has come. People are told once.
-    pub(super) fn await_objects(&mut self, uid: &str, why: &MakeError) {
+    pub(super) fn await_objects(&mut self, uid: &str, why: &InterpretError) {
         self.hold(
             uid,
             PendingReason::MissingReference(format!(

@@ -15,6 +15,7 @@ use flexor_model::{PortName, Reason};
 use jiff::Timestamp;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{JobKey, now};
 use crate::pods::status::{self, ContainerState, ContainerStatus, PodStatus};
@@ -86,6 +87,8 @@ pub struct PodMeta {
     pub ports: BTreeMap<PortName, SocketAddr>,
     /// When it was made.
     pub created_at: Duration,
+    /// The Pod as the renderer made it.
+    pub rendered: Value,
     /// Its main container.
     pub main: String,
     /// How long it may take to end.
@@ -337,6 +340,7 @@ mod tests {
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
             created_at: Duration::ZERO,
+            rendered: Value::Null,
             main: "main".to_owned(),
             grace: Duration::ZERO,
             deleting_since: None,

@@ -104,7 +104,7 @@ fn not_served(job: &Job) -> Vec<PreflightError> {
     let what = match job.dialect.as_str() {
         "edl" => Some("a TrainingJob of PaddlePaddle EDL".to_owned()),
         _ => {
-            let serves = |role: &&Role| role.program == Program::FlexorPs;
+            let serves = |role: &&Role| role.program == Program::FlexorPs && role.has_rendered_command();
             job.roles.iter().find(serves).map(|role| format!("role {}: a parameter server of ElasticDL", role.name))
         }
     };
@@ -135,7 +135,7 @@ fn to_role(role: &Role) -> Vec<PreflightError> {
 /// The containers of a role's pods, and whether it is a program of ours that runs in them whatever they say.
 fn containers(role: &Role) -> impl Iterator<Item = (&Value, bool)> {
     let spec = &role.template.json()["spec"];
-    let runs_ours = role.program == Program::FlexorMaster;
+    let runs_ours = role.has_rendered_command();
     let mains = list(&spec["containers"]).iter().enumerate();
     let mains = mains.map(move |(index, container)| (container, runs_ours && index == role.template.main_index()));
     list(&spec["initContainers"]).iter().map(|container| (container, false)).chain(mains)

@@ -12,7 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use self::files::Origin;
-use super::environment::Surroundings;
+use super::environment::ValueSources;
 use super::expansion::expand;
 use super::plan::{HostPathType, MountPlan, VolumePlan};
 
@@ -41,11 +41,11 @@ pub enum VolumeError {
 }
 
 /// What volumes are made in.
-pub struct VolumeSetting<'a> {
+pub struct VolumeContext<'a> {
     /// The pod's template.
     pub spec: &'a Value,
     /// The fields of the pod, and the objects around it.
-    pub surroundings: &'a dyn Surroundings,
+    pub sources: &'a dyn ValueSources,
     /// Where the files of a PersistentVolumeClaim are.
     pub claim: &'a dyn Fn(&str) -> PathBuf,
 }
@@ -58,9 +58,9 @@ pub struct VolumeSetting<'a> {
 pub fn of_container(
     container: &Value,
     env: &BTreeMap<String, String>,
-    setting: &VolumeSetting<'_>,
+    context: &VolumeContext<'_>,
 ) -> Result<Vec<MountPlan>, VolumeError> {
-    list(&container["volumeMounts"]).iter().map(|mount| one(mount, env, setting)).collect()
+    list(&container["volumeMounts"]).iter().map(|mount| one(mount, env, context)).collect()
 }
 
 /// Why a container cannot have its mounts whatever objects there will be, one reason for each that it cannot have.
@@ -76,20 +76,20 @@ pub fn preflight(container: &Value, spec: &Value) -> Vec<VolumeError> {
     found
 }
 
-fn one(mount: &Value, env: &BTreeMap<String, String>, setting: &VolumeSetting<'_>) -> Result<MountPlan, VolumeError> {
-    let (volume, kind) = check(mount, setting.spec)?;
+fn one(mount: &Value, env: &BTreeMap<String, String>, context: &VolumeContext<'_>) -> Result<MountPlan, VolumeError> {
+    let (volume, kind) = check(mount, context.spec)?;
     let (name, source) = (text(&volume["name"]), &volume[kind]);
     let mut read_only = mount["readOnly"] == true;
     let plan = match kind {
         "hostPath" => VolumePlan::Host { path: text(&source["path"]).into(), is: host_path_type(volume)? },
         "persistentVolumeClaim" => {
             read_only |= source["readOnly"] == true;
-            VolumePlan::Claim((setting.claim)(text(&source["claimName"])))
+            VolumePlan::Claim((context.claim)(text(&source["claimName"])))
         }
         "configMap" | "secret" | "downwardAPI" | "projected" => {
             // As on Kubernetes, whatever the mount says.
             read_only = true;
-            let origin = Origin { volume: name, spec: setting.spec, surroundings: setting.surroundings };
+            let origin = Origin { volume: name, spec: context.spec, sources: context.sources };
             VolumePlan::Files { volume: name.to_owned(), files: origin.files(kind, source)? }
         }
         _ => VolumePlan::Empty(name.to_owned()),

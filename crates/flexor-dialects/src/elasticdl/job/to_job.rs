@@ -102,7 +102,7 @@ impl JobOptions {
         self.role(RoleParts {
             name: "worker",
             kind: RoleKind::Worker,
-            program: Program::Template,
+            program: Program::Foreign,
             size: self.worker_size(),
             image: image(&pods.worker_image, &pods.image_name),
             request: &pods.worker_resource_request,

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::super::environment::Surroundings;
+use super::super::environment::ValueSources;
 use super::super::plan::FilePlan;
 use super::{VolumeError, is_inside, list, text};
 use crate::objects::ObjectKind;
@@ -20,7 +20,7 @@ const SECRET_MODE: u32 = 0o600;
 pub(super) struct Origin<'a> {
     pub(super) volume: &'a str,
     pub(super) spec: &'a Value,
-    pub(super) surroundings: &'a dyn Surroundings,
+    pub(super) sources: &'a dyn ValueSources,
 }
 
 impl Origin<'_> {
@@ -58,7 +58,7 @@ impl Origin<'_> {
         usual: u32,
     ) -> Result<Vec<FilePlan>, VolumeError> {
         let optional = source["optional"] == true;
-        let Some(data) = self.surroundings.data(kind, name) else {
+        let Some(data) = self.sources.data(kind, name) else {
             let what = format!("the {} {name}", kind.as_str());
             return if optional { Ok(Vec::new()) } else { Err(self.missing(what)) };
         };
@@ -82,14 +82,14 @@ impl Origin<'_> {
         let mut files = Vec::new();
         for item in list(&source["items"]) {
             let value = match item["fieldRef"]["fieldPath"].as_str() {
-                Some(field) => self.surroundings.pod_field(field).ok_or_else(|| format!("the field {field}")),
+                Some(field) => self.sources.pod_field(field).ok_or_else(|| format!("the field {field}")),
                 None => {
                     let reference = &item["resourceFieldRef"];
                     let (container, resource) = (text(&reference["containerName"]), text(&reference["resource"]));
                     let mut containers = list(&self.spec["containers"]).iter();
                     let value = containers
                         .find(|known| known["name"] == *container)
-                        .and_then(|known| self.surroundings.resource_field(known, resource));
+                        .and_then(|known| self.sources.resource_field(known, resource));
                     value.ok_or_else(|| format!("the resource {resource} of container {container}"))
                 }
             };

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::*;
 use crate::objects::ObjectKind;
 
-struct Around;
+struct TestSources;
 
-impl Surroundings for Around {
+impl ValueSources for TestSources {
     fn pod_field(&self, path: &str) -> Option<String> {
         (path == "metadata.name").then(|| "p".to_owned())
     }
@@ -31,10 +31,10 @@ fn mounted(volume: &Value, mount: &Value) -> Result<MountPlan, VolumeError> {
         wanted[key] = value.clone();
     }
     let claim = |name: &str| Path::new("/claims").join(name);
-    let setting = VolumeSetting { spec: &spec, surroundings: &Around, claim: &claim };
+    let context = VolumeContext { spec: &spec, sources: &TestSources, claim: &claim };
     let container = json!({ "volumeMounts": [wanted] });
     let env = [("N".to_owned(), "7".to_owned())].into();
-    of_container(&container, &env, &setting).map(|mut mounts| mounts.remove(0))
+    of_container(&container, &env, &context).map(|mut mounts| mounts.remove(0))
 }
 
 fn files(volume: &Value) -> Result<Vec<String>, VolumeError> {
