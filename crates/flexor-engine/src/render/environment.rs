@@ -91,8 +91,10 @@ pub(super) fn add(container: &mut Value, variables: Vec<Value>) {
     let own = container["env"].as_array().cloned().unwrap_or_default();
     let mut all: Vec<Value> = Vec::with_capacity(variables.len() + own.len());
     for variable in variables {
-        all.retain(|known| known["name"] != variable["name"]);
-        all.push(variable);
+        match all.iter_mut().find(|known| known["name"] == variable["name"]) {
+            Some(known) => *known = variable,
+            None => all.push(variable),
+        }
     }
     all.retain(|known| own.iter().all(|variable| variable["name"] != known["name"]));
     all.extend(own);

@@ -26,7 +26,7 @@ pub enum EnvError {
     #[error("variable {variable} refers to {what}, which does not exist")]
     Missing { variable: String, what: String },
     /// No pod has such a field, and no object can bring it.
-    #[error("variable {variable} refers to {what}, which there is not")]
+    #[error("variable {variable} refers to {what}, which no pod has")]
     Unknown { variable: String, what: String },
 }
 
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!(error.to_string(), "variable S refers to key k of the Secret s, which does not exist");
         let container = json!({ "env": [{ "name": "F", "valueFrom": { "fieldRef": { "fieldPath": "spec.nope" } } }] });
         let error = of_container(&container, BTreeMap::new(), &TestSources).unwrap_err();
-        assert_eq!(error.to_string(), "variable F refers to the field spec.nope of its pod, which there is not");
+        assert_eq!(error.to_string(), "variable F refers to the field spec.nope of its pod, which no pod has");
     }
 }
