@@ -11,9 +11,8 @@ mod manifest;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use flexor_model::{DnsLabel, ObjectName};
+use flexor_model::{DnsLabel, ObjectName, UnixTime};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -50,7 +49,7 @@ pub struct Object {
 pub struct StoredObject {
     pub object: Object,
     pub uid: String,
-    pub created_at: Duration,
+    pub created_at: UnixTime,
 }
 
 #[derive(Debug, Default)]
