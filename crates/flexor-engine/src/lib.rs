@@ -9,6 +9,7 @@ pub mod evaluation;
 pub mod ledger;
 pub mod nodes;
 pub mod psmembers;
+pub mod render;
 pub mod rendezvous;
 
 mod active_clock;

@@ -15,8 +15,9 @@ mod master_feed;
 mod objects;
 mod pod;
 mod pod_history;
+mod pod_renderer;
 mod requests;
-mod starting;
+mod scheduler;
 mod statuses;
 mod timeline;
 mod training_status;
@@ -27,10 +28,10 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use flexor_engine::Cause;
-use flexor_model::Quantity;
+use flexor_model::{Quantity, UnixTime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
@@ -46,7 +47,7 @@ pub use self::training_status::{
 pub use self::view::{Everything, JobView, PodView};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
-use crate::pods::addresses::Addresses;
+use crate::pods::address_pool::AddressPool;
 use crate::state_dir::{StateDir, StateDirError, StateDirLock};
 
 /// How a cluster is run.
@@ -69,7 +70,7 @@ pub struct Options {
     /// It has no terminal, and stays when no job is left.
     pub background: bool,
     /// How the memory of containers is to be limited.
-    pub limits: limits::Wanted,
+    pub limits: limits::LimitsMode,
     /// Masters follow a file of faults, for a [`crate::chaos::Hand`] to write.
     pub chaos: bool,
 }
@@ -80,8 +81,8 @@ pub struct Options {
 pub struct ClusterEvent {
     /// Counts the events of the cluster, from 1.
     pub number: u64,
-    /// When, since the Unix epoch.
-    pub at: Duration,
+    /// When it happened.
+    pub at: UnixTime,
     /// Of which job.
     pub job: JobKey,
     /// About a pod; else about the job.
@@ -102,7 +103,7 @@ struct Inner {
     /// Rung when there is something to decide.
     notified: Notify,
     /// When this process took it over.
-    since: Duration,
+    since: UnixTime,
     limits: MemoryLimits,
     _lock: StateDirLock,
 }
@@ -115,7 +116,7 @@ struct State {
     pods: BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
     objects: Objects,
-    addresses: Addresses,
+    addresses: AddressPool,
     events: Events,
     /// Those that are not there any more, oldest first.
     gone: VecDeque<PodRun>,
@@ -141,13 +142,13 @@ impl Cluster {
         state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
         state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
-            state.addresses.is_taken(place.address);
+            state.addresses.mark_taken(place.address);
         }
         for pod in pod::read_all(&options.state_dir).map_err(refused)? {
-            state.addresses.is_taken(pod.meta.address);
+            state.addresses.mark_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
-        let limits = limits::find(options.limits, options.state_dir.path());
+        let limits = limits::detect(options.limits, options.state_dir.path());
         limits::begin(&options.state_dir, &limits).map_err(refused)?;
         let state = Mutex::new(state);
         let (changed, notified) = (watch::Sender::new(0), Notify::new());
@@ -187,9 +188,8 @@ impl State {
     }
 }
 
-/// The time, since the Unix epoch.
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+fn now() -> UnixTime {
+    SystemTime::now().into()
 }
 
 /// A name that nothing else ever has.

@@ -20,6 +20,7 @@ mod reason;
 mod resources;
 mod role;
 mod size;
+mod unix_time;
 
 pub mod env;
 pub mod ports;
@@ -30,7 +31,7 @@ pub use name::{DnsLabel, JobName, LABEL_MAX, NameError, ObjectName, PortName, Ro
 pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, PodIdentity, RoleNaming, ServiceRule, ServiceScope};
 pub use pattern::{Field, Pattern, PatternError};
 pub use plan::{CreatePod, MigratePod, Plan, PlanOrigin, RoleChange};
-pub use pod_template::{MainContainer, PodTemplate, PodTemplateError};
+pub use pod_template::{MainContainer, PodTemplate, PodTemplateError, requests_of};
 pub use priority::{PrioritySplit, RolePriority, Rounding, SplitOrder};
 pub use quantity::{Quantity, QuantityError};
 pub use range::{MOST_REPLICAS, PARTITIONS, RangeError, ReplicaRange};
@@ -38,3 +39,4 @@ pub use reason::{Reason, Severity};
 pub use resources::{Resources, is_accelerator};
 pub use role::{CriticalNodes, FailureBudget, Program, Role, RoleKind};
 pub use size::{RoleSize, SizeError};
+pub use unix_time::{TimeOutOfRange, UnixTime};

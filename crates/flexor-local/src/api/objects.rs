@@ -6,10 +6,9 @@ mod kept;
 mod plan;
 mod pod;
 
-pub use pod::REPLACED;
+pub use flexor_engine::render::REPLACED_ANNOTATION;
 
-use std::time::Duration;
-
+use flexor_model::UnixTime;
 use flexor_wire::local::v1::Resource;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -31,7 +30,7 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
     let mut objects = cluster.look(|all| match resource {
         Resource::Jobs => all.jobs.values().map(|job| job::object(job, all)).collect(),
         Resource::Plans => all.jobs.values().flat_map(plan::objects).collect(),
-        Resource::Pods => all.pods.values().map(|pod| pod::object(pod, all)).collect::<Vec<Object>>(),
+        Resource::Pods => all.pods.values().map(pod::object).collect::<Vec<Object>>(),
         Resource::Events => all.events.iter().map(|event| event::object(event, all)).collect(),
         Resource::ConfigMaps => kept::objects(ObjectKind::ConfigMap, all),
         Resource::Secrets => kept::objects(ObjectKind::Secret, all),
@@ -53,9 +52,8 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
 }
 
 /// A time as Kubernetes writes it, to the second.
-pub(super) fn time(since_epoch: Duration) -> Value {
-    let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).map_or(Value::Null, |at| at.to_string().into())
+pub(super) fn time(at: UnixTime) -> Value {
+    at.whole_second().to_string().into()
 }
 
 /// The same of a time that a parent wrote down.
