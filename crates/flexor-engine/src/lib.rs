@@ -6,7 +6,7 @@
 pub mod controller;
 pub mod evaluation;
 pub mod nodes;
-pub mod psmembers;
+pub mod ps_membership;
 pub mod rendezvous;
 pub mod shards;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use flexor_engine::psmembers;
+use flexor_engine::ps_membership;
 use flexor_engine::rendezvous::{Settings, SettingsError};
 use flexor_model::{JobName, JobUid};
 use flexor_wire::Token;
@@ -21,7 +21,7 @@ pub struct Config {
     /// Who may be in the world, and how long is waited for whom.
     pub settings: Settings,
     /// How parameter servers are kept, where the job has some.
-    pub servers: psmembers::Settings,
+    pub servers: ps_membership::Settings,
     /// Where checkpoints of their parameters are kept, if they are made.
     pub checkpoints: Option<Checkpoints>,
     /// Where the journal is kept. Without it a restart of the master restarts all workers.

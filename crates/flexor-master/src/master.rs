@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flexor_engine::psmembers::PsMembers;
+use flexor_engine::ps_membership::PsMembership;
 use flexor_engine::shards::Totals;
 use flexor_model::Generation;
 use flexor_store::aware::{AwareStore, NoRecorder};
@@ -78,7 +78,7 @@ struct Past {
     clock: Clock,
     store: AwareStore,
     data: Accounts,
-    members: PsMembers,
+    members: PsMembership,
     /// There was a master before.
     took_over: bool,
     journal: Journal,
@@ -89,7 +89,7 @@ impl Past {
     fn read(config: &Config, faults: &Faults, memory: Option<&Memory>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
         let mut store = empty_store(config, &clock);
-        let (mut data, mut members) = (Accounts::default(), PsMembers::default());
+        let (mut data, mut members) = (Accounts::default(), PsMembership::default());
         let mut took_over = false;
         if let Some(memory) = memory {
             let (journal, recovered) = Journal::remembered(memory);
@@ -201,7 +201,7 @@ impl Master {
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = keep_house(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
-            () = job.servers().keep() => Ok(()),
+            () = job.servers().run() => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
@@ -218,7 +218,7 @@ fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
 fn replay(
     store: &mut AwareStore,
     data: &mut Accounts,
-    members: &mut PsMembers,
+    members: &mut PsMembership,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
     if let Some(cut) = &recovered.cut {

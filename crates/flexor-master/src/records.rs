@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flexor_engine::psmembers::{self, PsMembers};
+use flexor_engine::ps_membership::{self, PsMembership};
 use flexor_engine::rendezvous::Rendezvous;
 use flexor_engine::shards;
 use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
@@ -37,7 +37,7 @@ pub enum JournalFact {
     /// What was left out of the data so far.
     LeftOut(LeftOut),
     /// Of the parameter servers.
-    Servers(psmembers::Fact),
+    Servers(ps_membership::Fact),
 }
 
 /// Facts about the data as one record, and what was left out of it where that has changed.
@@ -46,12 +46,12 @@ pub fn encode_data(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8
 }
 
 /// Facts about the parameter servers as one record.
-pub fn encode_servers(facts: &[psmembers::Fact]) -> Vec<u8> {
+pub fn encode_servers(facts: &[ps_membership::Fact]) -> Vec<u8> {
     record(server_kinds(facts))
 }
 
 /// Facts about the parameter servers and about the data as one record: both happen, or neither.
-pub fn encode_both(servers: &[psmembers::Fact], data: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
+pub fn encode_both(servers: &[ps_membership::Fact], data: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
     record(server_kinds(servers).chain(data_kinds(data, left_out)))
 }
 
@@ -67,7 +67,7 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Everything that is known, as one record.
-pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec<u8> {
+pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembership) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
@@ -85,7 +85,7 @@ pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec
 pub fn restore(
     store: &mut AwareStore,
     data: &mut Accounts,
-    servers: &mut PsMembers,
+    servers: &mut PsMembership,
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
@@ -121,7 +121,7 @@ fn data_kinds(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> impl Iterat
     facts.chain(left_out.map(|counts| wire::fact::Kind::LeftOut(wire::LeftOut { counts: json(counts) })))
 }
 
-fn server_kinds(facts: &[psmembers::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
+fn server_kinds(facts: &[ps_membership::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
     facts.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }))
 }
 

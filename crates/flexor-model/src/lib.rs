@@ -24,7 +24,7 @@ mod size;
 pub mod env;
 pub mod ports;
 
-pub use ids::{Generation, JobUid, NodeId, PsEpoch, Rank, Round};
+pub use ids::{Generation, JobUid, NodeId, MapEpoch, Rank, Round};
 pub use job::{Checkpoints, CleanPods, EndPolicy, Job, Sizing, Strategy};
 pub use name::{DnsLabel, JobName, LABEL_MAX, NameError, ObjectName, PortName, RoleName};
 pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, RoleNaming, Seat, ServiceRule, ServiceScope};

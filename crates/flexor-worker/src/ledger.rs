@@ -79,7 +79,7 @@ impl Ledger {
         worker: WorkerName,
         dialer: &Dialer,
     ) -> Result<Self, LedgerError> {
-        let master = dialer.way_to(master).map_err(|error| LedgerError::Address(error.to_string()))?;
+        let master = dialer.endpoint(master).map_err(|error| LedgerError::Address(error.to_string()))?;
         let (asked, receiver) = mpsc::channel(64);
         let session = Session::new(master, token, worker, receiver);
         Ok(Self { asked, session: tokio::spawn(session.run()) })

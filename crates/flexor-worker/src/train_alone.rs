@@ -7,11 +7,11 @@
 mod tests;
 
 use flexor_ps::buckets::Buckets;
-use flexor_ps::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
+use flexor_ps::hosted::{DenseAnswer, HostedPartitions, PullError, ReadMode, SliceRequest};
 use flexor_ps::layout::{Layout, TableId};
-use flexor_ps::partition::{Terms, Turned};
+use flexor_ps::partition::{PartitionError, PushOptions};
 use flexor_ps::placement::{PartitionId, SLICE_ELEMENTS};
-use flexor_ps::push::{BadRequest, NonFinite, Push, RowGradients, SliceGradient, Wanted};
+use flexor_ps::push::{BadRequest, NonFinite, Push, RowGradients, RowKeys, SliceGradient};
 use flexor_ps::spec::{Optimizer, SpecError};
 use thiserror::Error;
 
@@ -21,7 +21,7 @@ use crate::{Batch, Lookup};
 /// A model and its parameters.
 pub struct TrainAlone {
     model: Box<dyn Model>,
-    hosted: Hosted,
+    hosted: HostedPartitions,
     lookup: Lookup,
     /// Of each table the keys of a step by partition, and the values of their rows.
     buckets: Vec<Buckets>,
@@ -41,7 +41,7 @@ pub enum AloneError {
     Push(#[from] BadRequest),
     /// There is no room for more rows.
     #[error(transparent)]
-    Turned(#[from] Turned),
+    PartitionError(#[from] PartitionError),
 }
 
 impl TrainAlone {
@@ -52,14 +52,14 @@ impl TrainAlone {
         let (rows, buckets) = (vec![Vec::new(); spec.tables.len()], spec.tables.iter().map(|_| Buckets::default()));
         let variables = spec.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
         let (buckets, lookup, gradients) = (buckets.collect(), Lookup::default(), Gradients::default());
-        let hosted = Hosted::new(layout);
+        let hosted = HostedPartitions::new(layout);
         hosted.make(PartitionId::all());
         Ok(Self { model, hosted, lookup, buckets, rows, variables, gradients })
     }
 
     /// Takes one step, and gives what it found out: the loss and the scores before it.
     pub fn train(&mut self, batch: &Batch) -> Result<&Gradients, AloneError> {
-        self.pull(batch, Reading::Train)?;
+        self.pull(batch, ReadMode::Train)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         self.model.gradients(step, &mut self.gradients);
         self.push()?;
@@ -68,7 +68,7 @@ impl TrainAlone {
 
     /// The scores of records. Rows that were never trained have their initial values, and are not kept.
     pub fn scores(&mut self, batch: &Batch) -> Result<&[f32], AloneError> {
-        self.pull(batch, Reading::Peek)?;
+        self.pull(batch, ReadMode::Peek)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         Ok(self.model.scores(step))
     }
@@ -78,7 +78,7 @@ impl TrainAlone {
         self.hosted.load().rows
     }
 
-    fn pull(&mut self, batch: &Batch, reading: Reading) -> Result<(), AloneError> {
+    fn pull(&mut self, batch: &Batch, reading: ReadMode) -> Result<(), AloneError> {
         self.model.look_up(batch, &mut self.lookup);
         let layout = self.hosted.layout();
         let tables = (0..).map(TableId).zip(self.lookup.tables()).zip(&mut self.buckets).zip(&mut self.rows);
@@ -86,12 +86,12 @@ impl TrainAlone {
             if let Some(name) = layout.name_hash(table) {
                 buckets.sort(name, lookup.keys());
             }
-            let wanted = Wanted { table, keys: lookup.keys(), buckets };
+            let wanted = RowKeys { table, keys: lookup.keys(), buckets };
             if let Some(turned) = self.hosted.pull(wanted, reading, rows)?.into_iter().next() {
                 return Err(turned.into());
             }
         }
-        let slices: Vec<KnownSlice> = layout.slices().map(|slice| KnownSlice { slice, known: None }).collect();
+        let slices: Vec<SliceRequest> = layout.slices().map(|slice| SliceRequest { slice, known: None }).collect();
         self.hosted.pull_dense(&slices, reading, |slice, answer| {
             if let (DenseAnswer::Modified { weights, .. }, Some(range)) = (answer, layout.elements(slice)) {
                 let range = range.start as usize..range.end as usize;
@@ -121,7 +121,7 @@ impl TrainAlone {
         let non_finite = NonFinite::Refuse;
         let push = Push { batch: None, learning_rate: 0.0, rows: &rows, slices: &slices, non_finite };
         let checked = self.hosted.check(&push)?;
-        for (_, taken) in self.hosted.push(&checked, |_| Terms::default()) {
+        for (_, taken) in self.hosted.push(&checked, |_| PushOptions::default()) {
             taken?;
         }
         Ok(())

@@ -228,7 +228,7 @@ impl Shards {
         }
         let suspects = dataset.epochs.values().any(|epoch| !epoch.suspects.is_empty()) && self.holds_leases(worker);
         let because = if dataset.spec.steps.is_some() && !suspects {
-            Because::new(Reason::StepNotTaken, "the next step is computed when all of this one is done")
+            Because::new(Reason::StepNotCommitted, "the next step is computed when all of this one is done")
         } else if suspects {
             let detail = "what is left is suspected, and leased to a worker that has acknowledged all it holds";
             Because::new(Reason::SuspectAlone, detail)

@@ -104,7 +104,7 @@ fn news(before: Option<&Standing>, after: &Standing, said: &wire::Standing) -> V
     let has_copies = after.each.iter().any(|server| server.copies > 0);
     if has_copies && after.redundant && !before.redundant && before.epoch > 0 {
         let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
-        news.push(Because::new(Reason::CopiesRestored, detail));
+        news.push(Because::new(Reason::ReplicationRestored, detail));
     }
     if after.restorations > before.restorations {
         news.push(Because::new(Reason::PartitionsRestored, said.last_restoration.as_str()));

@@ -156,7 +156,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             });
             taken.map_err(refusal)?;
             if let Some(updates) = &metrics.updates
-                && let Err(because) = job.servers().updates(&worker(id), updates)
+                && let Err(because) = job.servers().record_updates(&worker(id), updates)
             {
                 // The worker says it again, and is not to blame for a full disk.
                 tracing::warn!(%because, "what came of a worker's pushes cannot be written down");

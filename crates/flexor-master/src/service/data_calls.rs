@@ -42,13 +42,13 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
             let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
             // Looked at behind the lease: what was leased before everything went back is nobody's any more.
-            let rewound = job.servers().rewound();
+            let rewind_epoch = job.servers().rewind_epoch();
             wire::Lease {
                 held: Some(held),
                 epoch: lease.epoch,
                 batches: batches.collect(),
                 dataset,
-                rewound,
+                rewind_epoch,
                 ..wire::Lease::default()
             }
         }

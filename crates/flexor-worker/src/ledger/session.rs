@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use flexor_ps::dial::{Way, is_final};
+use flexor_ps::dial::{DialEndpoint, is_final};
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
@@ -27,7 +27,7 @@ pub(super) struct Asked {
 }
 
 pub(super) struct Session {
-    master: Way,
+    master: DialEndpoint,
     token: Option<Token>,
     worker: WorkerName,
     asked: mpsc::Receiver<Asked>,
@@ -41,7 +41,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(master: Way, token: Option<Token>, worker: WorkerName, asked: mpsc::Receiver<Asked>) -> Self {
+    pub(super) fn new(
+        master: DialEndpoint,
+        token: Option<Token>,
+        worker: WorkerName,
+        asked: mpsc::Receiver<Asked>,
+    ) -> Self {
         let (holds, acknowledged) = (Vec::new(), VecDeque::new());
         Self { master, token, worker, asked, open: BTreeMap::new(), last: COME_BACK, holds, acknowledged }
     }

@@ -57,13 +57,13 @@ impl Learner<'_> {
         if let Some(standing) = self.progress.rest() {
             self.say(&standing, tell).await?;
         }
-        self.ledger.report(telling::done(&self.outcome, self.pusher.answered())).await?;
+        self.ledger.report(telling::done(&self.outcome, self.pusher.acknowledged())).await?;
         Ok(preparing)
     }
 
     async fn say(&self, standing: &Standing, tell: &mut impl FnMut(Told<'_>)) -> Result<(), TrainingError> {
         tell(Told::Standing(standing));
-        self.ledger.report(telling::standing(standing, &self.outcome, self.pusher.answered())).await?;
+        self.ledger.report(telling::standing(standing, &self.outcome, self.pusher.acknowledged())).await?;
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Learner<'_> {
 
     /// How it stands, when that is to be told.
     async fn learn_one(&mut self, next: Prepared) -> Result<Option<Standing>, TrainingError> {
-        let Prepared { id, held, batch, lookup, variables, rows, versions, rewound } = next;
+        let Prepared { id, held, batch, lookup, variables, rows, versions, rewind_epoch } = next;
         if batch.is_empty() {
             // Nothing of it can be learnt, and it is accounted for all the same.
             self.acknowledge(held).await?;
@@ -97,17 +97,17 @@ impl Learner<'_> {
             .collect();
         let variable_gradients: Vec<(u32, &[f32])> =
             (0..).zip(self.gradients.variables.iter().map(Vec::as_slice)).collect();
-        let (in_step, non_finite) = (self.plan.steps.map(|_| rewound), self.plan.non_finite);
+        let (rewind_epoch, non_finite) = (self.plan.steps.map(|_| rewind_epoch), self.plan.non_finite);
         let push = Pushed {
             batch: id,
             learning_rate: 0.0,
-            in_step,
+            rewind_epoch,
             non_finite,
             rows: &row_gradients,
             variables: &variable_gradients,
         };
-        let pushed = self.pusher.push_since(&push, &versions).await?;
-        self.outcome.applied_before += u64::from(pushed.taken_before) + u64::from(pushed.too_late);
+        let pushed = self.pusher.push_based_on(&push, &versions).await?;
+        self.outcome.applied_before += u64::from(pushed.already_applied) + u64::from(pushed.batch_closed);
         self.acknowledge(held).await?;
         self.outcome.steps += 1;
         Ok(self.progress.step(&batch, &self.gradients))

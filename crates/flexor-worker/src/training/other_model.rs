@@ -8,7 +8,7 @@ use flexor_ps::client::ClientError;
 use flexor_ps::spec::ModelSpec;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 
 use super::{Place, TrainingError};
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn explained(declined: ClientError, place: &Place, ours: &ModelSpec) -> TrainingError {
     let theirs = match &declined {
         ClientError::Declined(_) => tokio::time::timeout(PATIENCE, known_model(place)).await.ok().flatten(),
-        ClientError::Address(_) | ClientError::Refused(_) | ClientError::Nonsense(_) => None,
+        ClientError::Address(_) | ClientError::Refused(_) | ClientError::InvalidReply(_) => None,
     };
     match theirs.and_then(|theirs| different(ours, &theirs)) {
         Some(differences) => TrainingError::OtherModel { differences },
@@ -38,8 +38,8 @@ fn different(ours: &ModelSpec, theirs: &ModelSpec) -> Option<String> {
 
 /// What the master says that the job trains.
 async fn known_model(place: &Place) -> Option<ModelSpec> {
-    let channel = place.dialer.way_to(&place.master).ok()?.connect().await.ok()?;
-    let mut client = ServersClient::with_interceptor(channel, Token::carried(place.token.as_ref()));
-    let mut maps = client.follow(wire::FollowServers::default()).await.ok()?.into_inner();
+    let channel = place.dialer.endpoint(&place.master).ok()?.connect().await.ok()?;
+    let mut client = PsMembershipClient::with_interceptor(channel, Token::carried(place.token.as_ref()));
+    let mut maps = client.watch_partition_map(wire::WatchPartitionMapRequest::default()).await.ok()?.into_inner();
     serde_json::from_str(&maps.message().await.ok()??.model).ok()
 }

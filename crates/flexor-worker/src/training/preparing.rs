@@ -34,7 +34,7 @@ pub(super) struct Prepared {
     /// Of which versions the values are, where that matters.
     pub(super) versions: Versions,
     /// The map by which all servers had last gone back when it was leased.
-    pub(super) rewound: u64,
+    pub(super) rewind_epoch: u64,
 }
 
 /// What records are read with.
@@ -113,16 +113,17 @@ impl Reading {
         let wanted: Vec<(TableId, &[u64])> =
             (0..).map(TableId).zip(lookup.tables().iter().map(TableLookup::keys)).collect();
         let why = match (of.step, self.steps) {
-            (Some(step), Some(steps)) => {
-                PullFor::Step { taken: step.saturating_sub(u64::from(steps.tolerance)), rewound: lease.rewound }
-            }
-            _ if self.by_version => PullFor::TrainingByVersion,
+            (Some(step), Some(steps)) => PullFor::Step {
+                committed: step.saturating_sub(u64::from(steps.tolerance)),
+                rewind_epoch: lease.rewind_epoch,
+            },
+            _ if self.by_version => PullFor::TrainingWithVersions,
             _ => PullFor::Training,
         };
         match client.pull(&wanted, why, &mut rows).await? {
-            PullOutcome::Whole => {}
+            PullOutcome::Complete => {}
             // The servers, and the data with them, may have gone back: the batch is not this worker's any more then.
-            PullOutcome::NoSuchStep => {
+            PullOutcome::StepVoid => {
                 tracing::warn!(batch = of.number, step = of.step, "given back: its step is not taken on the servers");
                 return Ok(None);
             }
@@ -141,7 +142,7 @@ impl Reading {
             variables,
             rows,
             versions,
-            rewound: lease.rewound,
+            rewind_epoch: lease.rewind_epoch,
         }))
     }
 }

@@ -1,13 +1,13 @@
 //! What a worker tells its master once a second: how it learns, and what came of its pushes. It is for people and
 //! reports; nothing is decided by it.
 
-use flexor_ps::client::Answered;
+use flexor_ps::client::AcknowledgedVersions;
 use flexor_wire::master::v1 as wire;
 
 use super::{Outcome, Standing, TestResult};
 
 /// How training stands.
-pub(super) fn standing(standing: &Standing, outcome: &Outcome, answered: &Answered) -> wire::Metrics {
+pub(super) fn standing(standing: &Standing, outcome: &Outcome, acknowledged: &AcknowledgedVersions) -> wire::Metrics {
     let some = [("loss", standing.loss), ("auc", standing.auc), ("accuracy", standing.accuracy)];
     let all = [
         ("step", standing.steps as f64),
@@ -15,12 +15,12 @@ pub(super) fn standing(standing: &Standing, outcome: &Outcome, answered: &Answer
         ("measured_records", standing.measured as f64),
     ];
     let values = values(some).chain(named(all)).collect();
-    wire::Metrics { values, updates: Some(updates(outcome, answered)), at_once: false }
+    wire::Metrics { values, updates: Some(updates(outcome, acknowledged)), at_once: false }
 }
 
 /// All is learnt.
-pub(super) fn done(outcome: &Outcome, answered: &Answered) -> wire::Metrics {
-    wire::Metrics { updates: Some(updates(outcome, answered)), at_once: true, ..wire::Metrics::default() }
+pub(super) fn done(outcome: &Outcome, acknowledged: &AcknowledgedVersions) -> wire::Metrics {
+    wire::Metrics { updates: Some(updates(outcome, acknowledged)), at_once: true, ..wire::Metrics::default() }
 }
 
 /// How well the model does on other data.
@@ -29,13 +29,13 @@ pub(super) fn test(test: &TestResult) -> wire::Metrics {
     wire::Metrics { values: values(some).collect(), updates: None, at_once: true }
 }
 
-fn updates(outcome: &Outcome, answered: &Answered) -> wire::WorkerUpdates {
-    let answered = answered.iter().map(|(partition, origin, version)| wire::AnsweredVersion {
+fn updates(outcome: &Outcome, acknowledged: &AcknowledgedVersions) -> wire::WorkerUpdates {
+    let acknowledged = acknowledged.iter().map(|(partition, generation, version)| wire::AcknowledgedVersion {
         partition: partition.number(),
-        origin,
+        generation,
         version,
     });
-    wire::WorkerUpdates { repeats: outcome.applied_before, answered: answered.collect() }
+    wire::WorkerUpdates { repeats: outcome.applied_before, acknowledged: acknowledged.collect() }
 }
 
 /// What is known of these.

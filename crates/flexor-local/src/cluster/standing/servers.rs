@@ -91,7 +91,7 @@ pub struct Updates {
     /// Answered for, and in no model any more.
     pub lost: u64,
     /// Training goes in steps.
-    pub in_steps: bool,
+    pub synchronous: bool,
 }
 
 impl ServersStanding {
@@ -110,7 +110,7 @@ impl ServersStanding {
                 repeats: updates.repeats.max(known.repeats),
                 reapplied: updates.reapplied,
                 lost: updates.lost,
-                in_steps: updates.in_steps,
+                synchronous: updates.synchronous,
             }
         });
         Some(Self {
