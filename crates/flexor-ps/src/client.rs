@@ -49,7 +49,7 @@ const MAX_DOUBLINGS: u32 = 4;
 const WARN_EVERY: u32 = 128;
 
 /// A refusal counts as final after this time. Before, the address may belong to another job by now, and a newer map may be
-/// on its endpoint.
+/// on its way.
 const REFUSAL_GRACE: Duration = Duration::from_secs(10);
 
 /// A failure that no retry can fix.
@@ -103,7 +103,7 @@ impl Client {
         Self::with_dialer(master, token, spec, Dialer::default()).await
     }
 
-    /// The same, with another endpoint to open connections.
+    /// The same, with another way to open connections.
     pub async fn with_dialer(
         master: &str,
         token: Option<Token>,
@@ -159,8 +159,8 @@ impl Client {
 
     /// The current route; waits for the first one.
     async fn route(&self) -> Arc<Route> {
-        let mut map = self.route.clone();
-        match map.wait_for(|route| route.epoch > 0).await {
+        let mut route = self.route.clone();
+        match route.wait_for(|route| route.epoch > 0).await {
             Ok(route) => Arc::clone(&route),
             // The watcher lives as long as the client.
             Err(_) => Arc::default(),
@@ -176,8 +176,8 @@ impl Client {
             tracing::warn!(map = epoch, attempt, cause, "parameter servers still do not serve some partitions");
         }
         let pause = RETRY_PAUSE * (1 << attempt.min(MAX_DOUBLINGS));
-        let mut map = self.route.clone();
-        let _ = tokio::time::timeout(pause, map.wait_for(|route| route.epoch > epoch)).await;
+        let mut route = self.route.clone();
+        let _ = tokio::time::timeout(pause, route.wait_for(|route| route.epoch > epoch)).await;
         Ok(())
     }
 

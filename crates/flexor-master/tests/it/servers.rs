@@ -60,7 +60,8 @@ impl FakeServer {
     /// Carries out the next checkpoint order; returns the number of the checkpoint.
     async fn write_checkpoint(&mut self) -> u64 {
         let number = loop {
-            if let wire::to_server::Message::Plan(wire::ServerPlan { checkpoint: Some(order), .. }) = self.next().await {
+            if let wire::to_server::Message::Plan(wire::ServerPlan { checkpoint: Some(order), .. }) = self.next().await
+            {
                 break order.number;
             }
         };

@@ -126,8 +126,8 @@ impl Client {
             if left.is_empty() {
                 break;
             }
-            for (place, missing) in missing.iter_mut().enumerate() {
-                missing.positions = left.rows.remove(&place).unwrap_or_default();
+            for (table, missing) in missing.iter_mut().enumerate() {
+                missing.positions = left.rows.remove(&table).unwrap_or_default();
             }
             slices = left.slices;
             if count_missing(&missing, &slices) < missing_before {
@@ -200,7 +200,7 @@ impl Client {
         let mut unserved = ServerPull::default();
         let mut servers = [None; PARTITIONS];
         PartitionId::all().for_each(|id| servers[id.index()] = route.server_of(id));
-        for (place, rows) in missing.iter().enumerate() {
+        for (table, rows) in missing.iter().enumerate() {
             // The last list is for partitions without a primary.
             let mut positions = vec![Vec::new(); route.server_count() + 1];
             for position in &rows.positions {
@@ -210,7 +210,7 @@ impl Client {
             let lists = positions.into_iter().enumerate().filter(|(_, positions)| !positions.is_empty());
             for (server, positions) in lists {
                 let of = if server < route.server_count() { asked.entry(server).or_default() } else { &mut unserved };
-                of.rows.insert(place, positions);
+                of.rows.insert(table, positions);
             }
         }
         for slice in slices {
@@ -228,7 +228,7 @@ impl Client {
 
     /// Splits the request to a server so that no reply is too large.
     fn split_request(&self, asked: ServerPull, missing: &[MissingRows<'_>]) -> Vec<ServerPull> {
-        let rows = asked.rows.iter().map(|(place, positions)| positions.len() * missing[*place].dim);
+        let rows = asked.rows.iter().map(|(table, positions)| positions.len() * missing[*table].dim);
         let slices = asked.slices.iter().filter_map(|slice| self.layout.elements(*slice));
         if rows.sum::<usize>() as u64 + slices.map(|range| range.end - range.start).sum::<u64>() <= MAX_REPLY_BYTES / 4
         {
@@ -244,10 +244,10 @@ impl Client {
             room = room.saturating_sub(bytes);
             pieces.len() - 1
         };
-        for (place, positions) in asked.rows {
+        for (table, positions) in asked.rows {
             for position in positions {
-                let piece = next(missing[place].dim as u64 * 4, &mut pieces);
-                pieces[piece].rows.entry(place).or_default().push(position);
+                let piece = next(missing[table].dim as u64 * 4, &mut pieces);
+                pieces[piece].rows.entry(table).or_default().push(position);
             }
         }
         for slice in asked.slices {
@@ -264,8 +264,8 @@ impl Client {
         asked: &ServerPull,
         source: PullSource,
     ) -> wire::request::Op {
-        let rows = asked.rows.iter().map(|(place, positions)| {
-            let of = &missing[*place];
+        let rows = asked.rows.iter().map(|(table, positions)| {
+            let of = &missing[*table];
             wire::Keys { table: of.table.0, keys: keys_at(of.keys, positions) }
         });
         let slices = asked.slices.iter().map(|slice| wire::KnownSlice {
@@ -368,10 +368,10 @@ impl ServerPull {
 
     /// Adds the rows of partitions to retry.
     fn merge(&mut self, asked: &ServerPull, missing: &[MissingRows<'_>], is_left: impl Fn(PartitionId) -> bool) {
-        for (place, positions) in &asked.rows {
-            let partitions = &missing[*place].partitions;
+        for (table, positions) in &asked.rows {
+            let partitions = &missing[*table].partitions;
             let left = positions.iter().filter(|position| is_left(partitions[**position as usize]));
-            self.rows.entry(*place).or_default().extend(left);
+            self.rows.entry(*table).or_default().extend(left);
         }
     }
 }
@@ -383,8 +383,8 @@ fn count_missing(missing: &[MissingRows<'_>], slices: &[SliceId]) -> usize {
 
 pub(super) fn keys_at(keys: &[u64], positions: &[u32]) -> Bytes {
     let mut bytes = vec![0; positions.len() * 8];
-    let partitions = bytes.as_chunks_mut().0;
-    partitions.iter_mut().zip(positions).for_each(|(place, at)| *place = keys[*at as usize].to_le_bytes());
+    let chunks = bytes.as_chunks_mut().0;
+    chunks.iter_mut().zip(positions).for_each(|(chunk, at)| *chunk = keys[*at as usize].to_le_bytes());
     bytes.into()
 }
 
