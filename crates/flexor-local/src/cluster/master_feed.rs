@@ -104,7 +104,7 @@ fn news(before: Option<&TrainingStatus>, after: &TrainingStatus, said: &wire::Tr
     let has_copies = after.each.iter().any(|server| server.copies > 0);
     if has_copies && after.redundant && !before.redundant && before.epoch > 0 {
         let detail = format!("{} servers keep every partition as often as it should be kept", after.each.len());
-        news.push(Cause::new(Reason::CopiesRestored, detail));
+        news.push(Cause::new(Reason::ReplicationRestored, detail));
     }
     if after.restorations > before.restorations {
         news.push(Cause::new(Reason::PartitionsRestored, said.last_restoration.as_str()));

@@ -92,7 +92,7 @@ pub struct Updates {
     /// Answered for, and in no model any more.
     pub lost: u64,
     /// Training goes in steps.
-    pub in_steps: bool,
+    pub synchronous: bool,
 }
 
 impl PsClusterStatus {
@@ -111,7 +111,7 @@ impl PsClusterStatus {
                 repeats: updates.repeats.max(known.repeats),
                 reapplied: updates.reapplied,
                 lost: updates.lost,
-                in_steps: updates.in_steps,
+                synchronous: updates.synchronous,
             }
         });
         Some(Self {
