@@ -198,7 +198,7 @@ impl Server {
             pulled_rows: load.rows_pulled,
             pushed_rows: load.rows_pushed,
             cpu_us: cpu_us(),
-            left_out: load.skipped,
+            skipped: load.skipped,
             longest_freeze_us: self.0.longest_freeze_us.load(Ordering::Relaxed),
         }
     }

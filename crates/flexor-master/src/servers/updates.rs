@@ -103,7 +103,7 @@ mod tests {
             primary: None,
             backup: None,
             generation: PartitionGeneration { number: *number, source: Source::Initial },
-            since: MapEpoch(0),
+            primary_since: MapEpoch(0),
         };
         let changed = (0..).map(Partition).zip(generations.iter().map(replicas)).collect();
         let cause = Cause::new(Reason::PsMembershipFormed, "all servers are connected");
@@ -145,7 +145,7 @@ mod tests {
         let steps = Some(StepSpec { batches: NonZeroU64::new(4).unwrap(), ahead: 0 });
         ledger.register(DatasetSpec::new("clicks", 80, 10).unwrap().with_steps(steps), &mut Vec::new()).unwrap();
         let (worker, now) = (WorkerId::new("a", 1), Duration::from_secs(1));
-        let asked = LeaseRequest { dataset: "clicks".into(), batches: 4, epoch: None, promise: ClientKind::Replays };
+        let asked = LeaseRequest { dataset: "clicks".into(), batches: 4, epoch: None, client: ClientKind::Resuming };
         let LeaseOutcome::Lease(lease) = ledger.lease(&worker, &asked, now, &mut Vec::new()).unwrap() else { panic!() };
         assert_eq!(UpdateLimit::of(&ledger), UpdateLimit::Steps(0));
         ledger.acknowledge(&worker, lease.grant, lease.batches, now, &mut Vec::new()).unwrap();

@@ -154,7 +154,7 @@ fn a_failed_checkpoint_changes_nothing() {
     let cause = Cause::new(Reason::CheckpointFailed, "no space left on device");
     story.members.fail_checkpoint(2, cause, story.now, &mut story.facts);
     assert_eq!(story.completed(), [1]);
-    assert!(story.members.checkpoint_failure().unwrap().detail.contains("no space"));
+    assert!(story.members.checkpoint_failure().unwrap().message.contains("no space"));
 }
 
 #[test]
