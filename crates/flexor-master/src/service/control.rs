@@ -65,8 +65,8 @@ impl Control for ControlService {
     }
 }
 
-/// Takes in what the controller observes until its stream ends, and tells it of verdicts and of how training stands. A
-/// new stream is told first which runs are closed; everything else it learns from what comes.
+/// Takes in what the controller observes until its stream ends, and sends it the training status, closed runs and
+/// released parameter servers. A new stream gets the closed runs first.
 async fn follow(
     job: Job,
     mut observed: Streaming<wire::Observed>,
@@ -173,14 +173,11 @@ fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            What::Lost => {
-                let node = decision.node.clone().unwrap_or_default();
-                wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
-            }
             What::Closed => wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail }),
             What::Joined
             | What::Spared
             | What::Left
+            | What::Lost
             | What::Finished
             | What::Ended
             | What::RoundComplete
