@@ -24,13 +24,13 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 pub use action::{Action, DesiredPod, DesiredService, Event};
 pub use migration::{Migration, MigrationStage, Placed};
 pub use observed::{ObservedJob, ObservedPlan, ObservedPod, PodPhase};
 pub use plans::plan_fits;
 pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, Target};
+
+use flexor_model::UnixTime;
 
 use crate::Cause;
 use places::Places;
@@ -40,12 +40,12 @@ use places::Places;
 pub struct Reconciliation {
     /// In this order; the first that fails ends the turn.
     pub actions: Vec<Action>,
-    /// Since the Unix epoch, as all times here.
-    pub requeue_at: Option<Duration>,
+    /// When to reconcile again if nothing changes before.
+    pub requeue_at: Option<UnixTime>,
 }
 
 /// Decides about a job.
-pub fn reconcile(observed: &ObservedJob<'_>, now: Duration) -> Reconciliation {
+pub fn reconcile(observed: &ObservedJob<'_>, now: UnixTime) -> Reconciliation {
     let mut turn = Reconciler::new(observed, now);
     if observed.deleting {
         turn.remove_everything(&Cause::new(flexor_model::Reason::JobDeleted, "the job was deleted"));
@@ -73,15 +73,15 @@ struct Reconciler<'a> {
     observed: &'a ObservedJob<'a>,
     /// Its pods.
     places: Places<'a>,
-    now: Duration,
+    now: UnixTime,
     /// What the status will be.
     status: JobStatus,
     actions: Vec<Action>,
-    requeue_at: Option<Duration>,
+    requeue_at: Option<UnixTime>,
 }
 
 impl<'a> Reconciler<'a> {
-    fn new(observed: &'a ObservedJob<'a>, now: Duration) -> Self {
+    fn new(observed: &'a ObservedJob<'a>, now: UnixTime) -> Self {
         let status = observed.status.clone();
         let places = Places::of(observed.pods);
         Self { observed, places, now, status, actions: Vec::new(), requeue_at: None }
@@ -108,7 +108,7 @@ impl<'a> Reconciler<'a> {
         self.act(Action::Record(Event { pod: Some(pod.to_owned()), cause }));
     }
 
-    fn wake(&mut self, at: Duration) {
+    fn wake(&mut self, at: UnixTime) {
         self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 

@@ -27,10 +27,10 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use flexor_engine::Cause;
-use flexor_model::Quantity;
+use flexor_model::{Quantity, UnixTime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
@@ -80,8 +80,8 @@ pub struct Options {
 pub struct ClusterEvent {
     /// Counts the events of the cluster, from 1.
     pub number: u64,
-    /// When, since the Unix epoch.
-    pub at: Duration,
+    /// When it happened.
+    pub at: UnixTime,
     /// Of which job.
     pub job: JobKey,
     /// About a pod; else about the job.
@@ -102,7 +102,7 @@ struct Inner {
     /// Rung when there is something to decide.
     notified: Notify,
     /// When this process took it over.
-    since: Duration,
+    since: UnixTime,
     limits: MemoryLimits,
     _lock: StateDirLock,
 }
@@ -187,9 +187,8 @@ impl State {
     }
 }
 
-/// The time, since the Unix epoch.
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+fn now() -> UnixTime {
+    SystemTime::now().into()
 }
 
 /// A name that nothing else ever has.

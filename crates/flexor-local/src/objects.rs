@@ -11,9 +11,8 @@ mod reading;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use flexor_model::{DnsLabel, ObjectName};
+use flexor_model::{DnsLabel, ObjectName, UnixTime};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -61,7 +60,7 @@ pub struct Kept {
     /// Its unique id.
     pub uid: String,
     /// When it came.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
 }
 
 /// All objects of a cluster.

@@ -20,6 +20,7 @@ mod reason;
 mod resources;
 mod role;
 mod size;
+mod unix_time;
 
 pub mod env;
 pub mod ports;
@@ -38,3 +39,4 @@ pub use reason::{Reason, Severity};
 pub use resources::{Resources, is_accelerator};
 pub use role::{CriticalNodes, FailureBudget, Program, Role, RoleKind};
 pub use size::{RoleSize, SizeError};
+pub use unix_time::{TimeOutOfRange, UnixTime};

@@ -3,9 +3,7 @@
 //! It stands with the place, and only there: whoever looks next, in this process or in another, knows which number the
 //! successor has, how far it is, and for which plan. How it goes on is decided in [`super::migrating`].
 
-use std::time::Duration;
-
-use flexor_model::{NodeId, Rank, Resources, RoleName};
+use flexor_model::{NodeId, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 
 use super::status::{JobStatus, Slot};
@@ -28,7 +26,7 @@ pub struct Migration {
     /// What the pods of the place ask for from then on, where it is not what those of the role do.
     pub resources: Resources,
     /// Since when a successor is waited for.
-    pub since: Duration,
+    pub since: UnixTime,
     /// How far it is.
     pub stage: MigrationStage,
 }

@@ -1,9 +1,8 @@
 //! What is there: the job as its user wants it, and everything that exists of it.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, RoleName};
+use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, RoleName, UnixTime};
 
 use super::{JobStatus, PlanStatus};
 use crate::{Cause, nodes};
@@ -57,9 +56,9 @@ pub struct ObservedPod {
     /// How it ended; looked at once it has.
     pub end: nodes::ObservedExit,
     /// When its main program began to run.
-    pub started_at: Option<Duration>,
+    pub started_at: Option<UnixTime>,
     /// When it ended.
-    pub finished_at: Option<Duration>,
+    pub finished_at: Option<UnixTime>,
 }
 
 /// How far a pod is.
@@ -81,7 +80,7 @@ pub struct ObservedPlan {
     /// What it wants.
     pub plan: Plan,
     /// When it was made.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// How far it is.
     pub status: PlanStatus,
 }

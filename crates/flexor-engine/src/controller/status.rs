@@ -1,9 +1,8 @@
 //! What must not be forgotten of a job: written down before it is acted upon.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
+use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 
 use super::migration::Migration;
@@ -19,17 +18,17 @@ pub struct JobStatus {
     /// Why it is so far and not further.
     pub cause: Option<Cause>,
     /// When the controller first saw it.
-    pub created_at: Option<Duration>,
+    pub created_at: Option<UnixTime>,
     /// When its first worker ran.
-    pub started_at: Option<Duration>,
+    pub started_at: Option<UnixTime>,
     /// When it was over.
-    pub finished_at: Option<Duration>,
+    pub finished_at: Option<UnixTime>,
     /// Since when its master has given the program up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub given_up_at: Option<Duration>,
+    pub given_up_at: Option<UnixTime>,
     /// Since when fewer of its nodes run than it needs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_since: Option<Duration>,
+    pub short_since: Option<UnixTime>,
     /// The one place that says how large each role is to be.
     pub targets: BTreeMap<RoleName, Target>,
     /// Who sits where.
@@ -122,7 +121,7 @@ pub struct Slot {
     pub migration: Option<Migration>,
     /// Nobody takes the place before this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Duration>,
+    pub not_before: Option<UnixTime>,
     /// Nobody takes it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<SlotEnd>,
@@ -149,7 +148,7 @@ pub struct PlanStatus {
     /// Why.
     pub cause: Option<Cause>,
     /// When it was over.
-    pub finished_at: Option<Duration>,
+    pub finished_at: Option<UnixTime>,
 }
 
 /// How far a plan is.

@@ -8,8 +8,7 @@ mod pod;
 
 pub use pod::REPLACED;
 
-use std::time::Duration;
-
+use flexor_model::UnixTime;
 use flexor_wire::local::v1::Resource;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -53,9 +52,8 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
 }
 
 /// A time as Kubernetes writes it, to the second.
-pub(super) fn time(since_epoch: Duration) -> Value {
-    let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).map_or(Value::Null, |at| at.to_string().into())
+pub(super) fn time(at: UnixTime) -> Value {
+    at.whole_second().to_string().into()
 }
 
 /// The same of a time that a parent wrote down.

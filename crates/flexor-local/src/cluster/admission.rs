@@ -6,6 +6,8 @@
 //!
 //! Pure: [`decide`] says what to do. It is *not* for jobs as wholes; how many pods a job has is the controller's to say.
 
+use flexor_model::UnixTime;
+
 /// Thousandths of a CPU.
 pub(super) type Millis = u64;
 
@@ -23,7 +25,7 @@ pub(super) struct Ask {
     /// The last to give up its room among equals: others depend on it.
     pub(super) is_server: bool,
     /// When it came, and its name: who is before whom among equals.
-    pub(super) order: (std::time::Duration, String),
+    pub(super) order: (UnixTime, String),
     /// How far it is.
     pub(super) stage: Stage,
 }
@@ -148,13 +150,11 @@ pub(super) fn cpus(millis: Millis) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn pod(uid: &str, cpu: Millis, priority: i32, stage: Stage) -> Ask {
         let (preempts, is_server) = (true, false);
-        let order = (Duration::ZERO, uid.to_owned());
+        let order = (UnixTime::EPOCH, uid.to_owned());
         Ask { uid: uid.to_owned(), cpu, priority, preempts, is_server, order, stage }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_agent::processes::kill_what_they_left;
 use flexor_engine::Cause;
 use flexor_engine::controller::{self, ObservedJob, ObservedPlan, ObservedPod, Reconciliation};
-use flexor_model::Reason;
+use flexor_model::{Reason, UnixTime};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use rustix::io::Errno;
@@ -35,12 +35,12 @@ pub(super) type Started = (String, (i32, u64));
 pub(super) struct Decided {
     /// The pods that have been started, of whose ends is to be heard.
     pub(super) started: Vec<Started>,
-    requeue_at: Option<Duration>,
+    requeue_at: Option<UnixTime>,
 }
 
 impl Decided {
     /// Everything is to be looked at again then, if nothing changes before.
-    pub(super) fn look_again(&mut self, at: Duration) {
+    pub(super) fn look_again(&mut self, at: UnixTime) {
         self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 }
@@ -208,9 +208,9 @@ impl Cluster {
     }
 
     /// Kills the parents of pods that should be gone by now. When the next will be due.
-    fn kill_the_overdue(&self) -> Option<Duration> {
+    fn kill_the_overdue(&self) -> Option<UnixTime> {
         let state = self.lock();
-        let mut next: Option<Duration> = None;
+        let mut next: Option<UnixTime> = None;
         for pod in state.pods.values() {
             let (Some(since), Some(_)) = (pod.meta.deleting_since, pod.supervisor) else { continue };
             let due = since + pod.meta.grace + AFTER_GRACE;

@@ -114,10 +114,8 @@ fn aside(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use flexor_engine::Cause;
-    use flexor_model::Reason;
+    use flexor_model::{Reason, UnixTime};
 
     use super::super::JobKey;
     use super::*;
@@ -126,7 +124,7 @@ mod tests {
         let job = JobKey { namespace: "default".parse().unwrap(), name: "mnist".parse().unwrap() };
         let cause = Cause::new(Reason::JobCreated, detail);
         let number = events.next();
-        events.add(ClusterEvent { number, at: Duration::from_secs(1), job, pod: None, cause });
+        events.add(ClusterEvent { number, at: UnixTime::from_secs(1), job, pod: None, cause });
     }
 
     #[test]

@@ -5,11 +5,10 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{JobStatus, PlanStatus};
-use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName};
+use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName, UnixTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,7 +40,7 @@ pub struct JobRecord {
     /// Counts the changes of the manifest.
     pub generation: u64,
     /// When it came.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// It is to go.
     pub deleting: bool,
     /// What the controller has written down.
@@ -91,7 +90,7 @@ pub struct PlanRecord {
     /// What that wants.
     pub plan: Plan,
     /// When it came.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// How far it is.
     pub status: PlanStatus,
 }

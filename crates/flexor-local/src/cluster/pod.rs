@@ -11,7 +11,7 @@ use flexor_agent::processes::kill_what_they_left;
 use flexor_engine::Cause;
 use flexor_engine::controller::{DesiredPod, ObservedPod, PodPhase};
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
-use flexor_model::{PortName, Reason};
+use flexor_model::{PortName, Reason, UnixTime};
 use jiff::Timestamp;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct PodRecord {
     /// Its parent, while that is alive: the process and when it started.
     pub supervisor: Option<(i32, u64)>,
     /// When its parent was found dead that had not said how the pod ended.
-    pub lost_at: Option<Duration>,
+    pub lost_at: Option<UnixTime>,
     /// Why nothing of it can run.
     pub trouble: Option<String>,
     /// Why it is not started yet.
@@ -85,14 +85,14 @@ pub struct PodMeta {
     /// Where it listens, by the names of the ports.
     pub ports: BTreeMap<PortName, SocketAddr>,
     /// When it was made.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// Its main container.
     pub main: String,
     /// How long it may take to end.
     #[serde(default)]
     pub grace: Duration,
     /// Since when it is to go.
-    pub deleting_since: Option<Duration>,
+    pub deleting_since: Option<UnixTime>,
     /// It goes to make room, for whom and why.
     #[serde(default)]
     pub evicted: Option<String>,
@@ -237,8 +237,8 @@ impl PodRecord {
     }
 }
 
-fn since_epoch(at: Timestamp) -> Duration {
-    Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default()
+fn since_epoch(at: Timestamp) -> UnixTime {
+    at.try_into().unwrap_or_default()
 }
 
 /// All pods of a cluster that ran before. What was not made whole is removed.
@@ -336,7 +336,7 @@ mod tests {
             job: JobKey { namespace: "n".parse().unwrap(), name: "j".parse().unwrap() },
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
-            created_at: Duration::ZERO,
+            created_at: UnixTime::EPOCH,
             main: "main".to_owned(),
             grace: Duration::ZERO,
             deleting_since: None,
@@ -359,9 +359,9 @@ mod tests {
     #[test]
     fn a_pod_that_was_lost_before_it_was_to_go_was_not_taken_away() {
         let mut pod = pod(None, Some(status::PodPhase::Running), None);
-        pod.meta.deleting_since = Some(Duration::from_secs(2));
+        pod.meta.deleting_since = Some(UnixTime::from_secs(2));
         let mut was_taken_away = |lost_at| {
-            pod.lost_at = Some(Duration::from_secs(lost_at));
+            pod.lost_at = Some(UnixTime::from_secs(lost_at));
             pod.pod_run().taken_away
         };
         assert!(!was_taken_away(1) && was_taken_away(3));

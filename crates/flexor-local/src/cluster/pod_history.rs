@@ -3,17 +3,16 @@
 //! A place of a job is filled again under the same name, so that one name may have many lives. It is for people and
 //! reports; nothing is decided by it, and it is not written down: who takes a cluster over knows the lives from then on.
 
-use std::time::Duration;
-
 use flexor_engine::controller::PodPhase;
 use flexor_engine::nodes::ProgramExit;
+use flexor_model::UnixTime;
 
 use super::{Cluster, JobKey, PodRecord, State, now};
 
 /// How many of those that are gone are remembered.
 const MOST_GONE: usize = 10_000;
 
-/// One life of a pod. Times are since the Unix epoch.
+/// One life of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodRun {
     /// Of which job.
@@ -27,11 +26,11 @@ pub struct PodRun {
     /// How far it is, or was.
     pub phase: PodPhase,
     /// When it was made.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// When its program was started.
-    pub started_at: Option<Duration>,
+    pub started_at: Option<UnixTime>,
     /// When it ended, or was gone.
-    pub ended_at: Option<Duration>,
+    pub ended_at: Option<UnixTime>,
     /// It ran, and was to go: somebody or something took it away.
     pub taken_away: bool,
     /// What its program ended with.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use flexor_model::UnixTime;
 use serde::{Deserialize, Serialize};
 
 /// What a job does at a moment.
@@ -21,10 +22,10 @@ pub enum Activity {
 /// A part of a job's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Since the Unix epoch.
-    pub from: Duration,
+    /// Its beginning.
+    pub from: UnixTime,
     /// Its end; it goes on where there is none.
-    pub to: Option<Duration>,
+    pub to: Option<UnixTime>,
     /// What the job did.
     pub activity: Activity,
     /// With how many nodes: of the world, or where there is none, workers that run. None while it waits.
@@ -101,7 +102,7 @@ const MOST_SPANS: usize = 20_000;
 
 impl Timeline {
     /// Takes note of what is seen now.
-    pub(super) fn see(&mut self, moment: Moment, now: Duration) {
+    pub(super) fn see(&mut self, moment: Moment, now: UnixTime) {
         if moment.world != WorldSeen::None && !self.meets {
             self.meets = true;
             // Its programs meet, so that they did not train before they had.
@@ -148,14 +149,14 @@ impl Timeline {
     }
 
     /// The job is over.
-    pub(super) fn end(&mut self, now: Duration) {
+    pub(super) fn end(&mut self, now: UnixTime) {
         if let Some(last) = self.spans.last_mut() {
             last.to.get_or_insert(now);
         }
     }
 
     /// How long the job was at each, until now.
-    pub fn split(&self, now: Duration) -> Split {
+    pub fn split(&self, now: UnixTime) -> Split {
         let mut split = Split::default();
         for span in &self.spans {
             let lasted = span.to.unwrap_or(now).min(now).saturating_sub(span.from);
@@ -186,6 +187,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn second(number: u64) -> UnixTime {
+        UnixTime::from_secs(number)
+    }
+
     fn moment(world: WorldSeen, running: u32) -> Moment {
         let workers = Crowd { running, wanted: 2 };
         let others = Crowd::default();
@@ -204,10 +209,10 @@ mod tests {
             moment(WorldSeen::Stands(2), 2),
         ];
         for (at, moment) in (1..).zip(seen) {
-            timeline.see(moment, SECOND * at);
+            timeline.see(moment, second(at));
         }
-        timeline.end(SECOND * 9);
-        let split = timeline.split(SECOND * 100);
+        timeline.end(second(9));
+        let split = timeline.split(second(100));
         assert_eq!(split, Split { waiting: SECOND * 2, training: SECOND * 5, recovering: SECOND });
         assert!(timeline.spans.windows(2).all(|pair| pair[0].to == Some(pair[1].from)), "{timeline:?}");
     }
@@ -216,9 +221,9 @@ mod tests {
     fn without_a_world_a_job_trains_while_all_its_workers_run() {
         let mut timeline = Timeline::default();
         for (at, running) in [(0, 0), (1, 2), (5, 1), (6, 2)] {
-            timeline.see(moment(WorldSeen::None, running), SECOND * at);
+            timeline.see(moment(WorldSeen::None, running), second(at));
         }
-        let split = timeline.split(SECOND * 10);
+        let split = timeline.split(second(10));
         assert_eq!(split, Split { waiting: SECOND, training: SECOND * 8, recovering: SECOND });
     }
 
@@ -228,14 +233,14 @@ mod tests {
         let of = |running, records| Moment { records, ..moment(WorldSeen::None, running) };
         // It goes on from where it was before.
         for (at, moment) in [(0, of(0, None)), (1, of(0, Some(500))), (2, of(1, Some(500))), (4, of(1, Some(501)))] {
-            timeline.see(moment, SECOND * at);
+            timeline.see(moment, second(at));
         }
         let last = *timeline.spans.last().unwrap();
-        assert_eq!((last.from, last.activity, last.nodes), (SECOND * 4, Activity::Training, 1), "{timeline:?}");
+        assert_eq!((last.from, last.activity, last.nodes), (second(4), Activity::Training, 1), "{timeline:?}");
         assert_eq!(timeline.spans[0].nodes, 0, "{timeline:?}");
         // One of them has to go and waits for room.
-        timeline.see(of(2, Some(600)), SECOND * 5);
-        timeline.see(Moment { waits_for_room: true, ..of(1, Some(700)) }, SECOND * 6);
+        timeline.see(of(2, Some(600)), second(5));
+        timeline.see(Moment { waits_for_room: true, ..of(1, Some(700)) }, second(6));
         let last = *timeline.spans.last().unwrap();
         assert_eq!((last.activity, last.nodes), (Activity::Training, 1), "{timeline:?}");
     }
@@ -266,7 +271,7 @@ mod tests {
             (well(0, 0), Activity::Training),
         ];
         for (at, (moment, activity)) in (0..).zip(seen) {
-            timeline.see(moment, SECOND * at);
+            timeline.see(moment, second(at));
             assert_eq!(timeline.spans.last().unwrap().activity, activity, "{at}: {moment:?}");
         }
     }
@@ -274,9 +279,9 @@ mod tests {
     #[test]
     fn who_waits_for_room_does_not_recover() {
         let mut timeline = Timeline::default();
-        timeline.see(moment(WorldSeen::Stands(2), 2), SECOND);
-        timeline.see(Moment { waits_for_room: true, ..moment(WorldSeen::Meeting, 0) }, SECOND * 2);
-        assert_eq!(timeline.split(SECOND * 5).waiting, SECOND * 3);
+        timeline.see(moment(WorldSeen::Stands(2), 2), second(1));
+        timeline.see(Moment { waits_for_room: true, ..moment(WorldSeen::Meeting, 0) }, second(2));
+        assert_eq!(timeline.split(second(5)).waiting, SECOND * 3);
     }
 
     #[test]
@@ -285,9 +290,9 @@ mod tests {
         let halted = |running| Moment { halted: true, ..moment(WorldSeen::None, running) };
         let seen = [halted(2), moment(WorldSeen::None, 2), halted(2), moment(WorldSeen::None, 2), halted(0)];
         for (at, moment) in (1..).zip(seen) {
-            timeline.see(moment, SECOND * at);
+            timeline.see(moment, second(at));
         }
-        let split = timeline.split(SECOND * 9);
+        let split = timeline.split(second(9));
         assert_eq!(split, Split { waiting: SECOND * 6, training: SECOND * 2, recovering: Duration::ZERO });
     }
 }

@@ -7,6 +7,7 @@ mod servers;
 
 use std::time::Duration;
 
+use flexor_model::UnixTime;
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
@@ -78,7 +79,7 @@ pub struct Records {
 
 impl TrainingStatus {
     /// What a master says now, after what it said before.
-    pub(super) fn after(before: Option<&TrainingStatus>, said: &wire::TrainingStatus, now: Duration) -> Self {
+    pub(super) fn after(before: Option<&TrainingStatus>, said: &wire::TrainingStatus, now: UnixTime) -> Self {
         let records = said.records.map(|records| Records {
             expected: records.expected,
             accounted: records.accounted,
@@ -112,7 +113,7 @@ impl TrainingStatus {
     }
 
     /// The same at a later moment, when nothing more has been heard: what does not move stands still.
-    pub fn as_of(&self, now: Duration) -> Self {
+    pub fn as_of(&self, now: UnixTime) -> Self {
         let mut later = self.clone();
         if let Some(pace) = self.step_pace {
             later.steps_per_second = pace.per_second(now);
@@ -136,35 +137,35 @@ mod tests {
 
     #[test]
     fn the_pace_is_what_lies_between_two_words() {
-        let first = TrainingStatus::after(None, &said(10.0, 0), Duration::from_secs(10));
+        let first = TrainingStatus::after(None, &said(10.0, 0), UnixTime::from_secs(10));
         assert_eq!((first.steps_per_second, first.records_per_second), (None, None));
-        let soon = TrainingStatus::after(Some(&first), &said(11.0, 5), Duration::from_millis(10_400));
+        let soon = TrainingStatus::after(Some(&first), &said(11.0, 5), UnixTime::from_millis(10_400));
         assert_eq!((soon.step, soon.steps_per_second), (Some(11.0), None));
-        let later = TrainingStatus::after(Some(&soon), &said(30.0, 100), Duration::from_secs(14));
+        let later = TrainingStatus::after(Some(&soon), &said(30.0, 100), UnixTime::from_secs(14));
         assert_eq!((later.steps_per_second, later.records_per_second), (Some(5.0), Some(25.0)));
     }
 
     #[test]
     fn a_program_that_tells_of_itself_only_now_and_then_does_not_stand_still_between() {
-        let mut training = TrainingStatus::after(None, &said(0.0, 0), Duration::ZERO);
+        let mut training = TrainingStatus::after(None, &said(0.0, 0), UnixTime::EPOCH);
         for second in 1_u32..30 {
             let told = f64::from(second / 5 * 50);
-            training = TrainingStatus::after(Some(&training), &said(told, 0), Duration::from_secs(second.into()));
+            training = TrainingStatus::after(Some(&training), &said(told, 0), UnixTime::from_secs(second.into()));
             assert!(second < 5 || training.steps_per_second == Some(10.0), "{second}: {training:?}");
         }
-        let still = TrainingStatus::after(Some(&training), &said(250.0, 0), Duration::from_secs(60));
+        let still = TrainingStatus::after(Some(&training), &said(250.0, 0), UnixTime::from_secs(60));
         assert_eq!(still.steps_per_second, Some(0.0));
     }
 
     #[test]
     fn a_job_of_which_nothing_is_heard_stands_still() {
-        let mut training = TrainingStatus::after(None, &said(0.0, 0), Duration::ZERO);
+        let mut training = TrainingStatus::after(None, &said(0.0, 0), UnixTime::EPOCH);
         for second in 1_u32..5 {
             let word = said(f64::from(second), u64::from(second) * 100);
-            training = TrainingStatus::after(Some(&training), &word, Duration::from_secs(second.into()));
+            training = TrainingStatus::after(Some(&training), &word, UnixTime::from_secs(second.into()));
         }
         let paces = |seconds| {
-            let later = training.as_of(Duration::from_secs(seconds));
+            let later = training.as_of(UnixTime::from_secs(seconds));
             (later.steps_per_second, later.records_per_second)
         };
         assert_eq!(paces(5), (Some(1.0), Some(100.0)));
@@ -173,10 +174,10 @@ mod tests {
 
     #[test]
     fn a_rewound_job_has_no_pace_until_it_goes_on() {
-        let first = TrainingStatus::after(None, &said(10.0, 50), Duration::from_secs(10));
-        let rewound = TrainingStatus::after(Some(&first), &said(2.0, 10), Duration::from_secs(13));
+        let first = TrainingStatus::after(None, &said(10.0, 50), UnixTime::from_secs(10));
+        let rewound = TrainingStatus::after(Some(&first), &said(2.0, 10), UnixTime::from_secs(13));
         assert_eq!((rewound.steps_per_second, rewound.records_per_second), (None, None));
-        let on = TrainingStatus::after(Some(&rewound), &said(8.0, 40), Duration::from_secs(16));
+        let on = TrainingStatus::after(Some(&rewound), &said(8.0, 40), UnixTime::from_secs(16));
         assert_eq!((on.steps_per_second, on.records_per_second), (Some(2.0), Some(10.0)));
     }
 }

@@ -1,9 +1,9 @@
 //! What people look at: jobs, pods and events as they are now.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use flexor_engine::controller::{JobStatus, PodPhase};
+use flexor_model::UnixTime;
 use serde_json::Value;
 
 use super::{
@@ -23,7 +23,7 @@ pub struct JobView {
     /// The manifest that it comes from.
     pub manifest: Value,
     /// When it came.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// It is to go.
     pub deleting: bool,
     /// What the controller has written down.
@@ -56,7 +56,7 @@ pub struct PodView {
     /// It is to go.
     pub deleting: bool,
     /// When it was made.
-    pub created_at: Duration,
+    pub created_at: UnixTime,
     /// Its address.
     pub address: std::net::Ipv4Addr,
     /// What its parent says.
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// When this process took it over, since the Unix epoch.
-    pub fn since(&self) -> Duration {
+    pub fn since(&self) -> UnixTime {
         self.0.since
     }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use flexor_model::UnixTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::whole_file;
 #[serde(rename_all = "camelCase")]
 struct Stored {
     uid: String,
-    created_at: Duration,
+    created_at: UnixTime,
     manifest: Value,
 }
 

@@ -30,7 +30,7 @@ fn class(name: &str, value: i64, global_default: bool) -> Value {
 }
 
 fn kept(object: Object) -> Kept {
-    Kept { object, uid: "u".to_owned(), created_at: Duration::ZERO }
+    Kept { object, uid: "u".to_owned(), created_at: UnixTime::EPOCH }
 }
 
 fn objects(manifests: &[Value]) -> Objects {

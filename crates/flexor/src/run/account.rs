@@ -3,12 +3,11 @@
 mod pace;
 mod servers;
 
-use std::time::Duration;
-
 use flexor_engine::Cause;
 use flexor_engine::controller::Phase;
 use flexor_engine::nodes::{Cost, ExitKind};
 use flexor_local::cluster::{ClusterEvent, Evaluations, JobKey, JobView, Learning, Records, Updates};
+use flexor_model::UnixTime;
 use serde::Serialize;
 
 pub use self::servers::ServerAccount;
@@ -119,7 +118,7 @@ pub struct RecordCounts {
 }
 
 /// How a job went until now, given all that has happened.
-pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: Duration) -> Account {
+pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: UnixTime) -> Account {
     let outcome = match job.status.phase {
         Phase::Succeeded => Outcome::Succeeded,
         Phase::Failed => Outcome::Failed,
@@ -204,9 +203,11 @@ mod tests {
     use flexor_model::Reason;
     use serde_json::Value;
 
+    use std::time::Duration;
+
     use super::*;
 
-    pub const BEGAN: Duration = Duration::from_secs(100);
+    pub const BEGAN: UnixTime = UnixTime::from_secs(100);
 
     pub fn job(phase: Phase) -> JobView {
         let at = |seconds| BEGAN + Duration::from_secs(seconds);
@@ -251,7 +252,7 @@ mod tests {
     fn lost(seconds: u64, reason: Reason) -> ClusterEvent {
         let job = job(Phase::Running).key;
         let pod = Some("mnist-worker-0".to_owned());
-        ClusterEvent { number: seconds, at: Duration::from_secs(seconds), job, pod, cause: Cause::new(reason, "") }
+        ClusterEvent { number: seconds, at: UnixTime::from_secs(seconds), job, pod, cause: Cause::new(reason, "") }
     }
 
     #[test]

@@ -36,8 +36,6 @@ fn among(events: &[ClusterEvent]) -> BTreeSet<JobKey> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use flexor_engine::Cause;
 
     use super::*;
@@ -48,7 +46,7 @@ mod tests {
 
     fn event(job: &str, reason: Reason) -> ClusterEvent {
         let cause = Cause::new(reason, "");
-        ClusterEvent { number: 1, at: Duration::ZERO, job: key(job), pod: None, cause }
+        ClusterEvent { number: 1, at: flexor_model::UnixTime::EPOCH, job: key(job), pod: None, cause }
     }
 
     #[test]

@@ -4,9 +4,10 @@
 mod samples;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use flexor_local::cluster::{Cluster, ClusterEvent, Everything, JobKey};
+use flexor_model::UnixTime;
 
 pub use self::samples::Sample;
 use self::samples::Samples;
@@ -17,7 +18,7 @@ const MOST_EVENTS: usize = 100_000;
 /// What has happened.
 pub struct History {
     /// When `flexor run` began, since the Unix epoch.
-    pub began_at: Duration,
+    pub began_at: UnixTime,
     /// The jobs that it was asked to run; others may come and go beside them.
     pub own: Vec<JobKey>,
     events: Vec<ClusterEvent>,
@@ -30,7 +31,7 @@ pub struct History {
 
 impl History {
     /// Begins, with what the cluster remembers of before.
-    pub fn begin(cluster: &Cluster, began_at: Duration) -> Self {
+    pub fn begin(cluster: &Cluster, began_at: UnixTime) -> Self {
         let mut history =
             Self { began_at, own: Vec::new(), events: Vec::new(), last: 0, fresh: 0, samples: BTreeMap::new() };
         history.look(cluster, began_at);
@@ -39,11 +40,11 @@ impl History {
     }
 
     /// Takes note of what is new.
-    pub fn look(&mut self, cluster: &Cluster, now: Duration) {
+    pub fn look(&mut self, cluster: &Cluster, now: UnixTime) {
         cluster.look(|all| self.take(all, now));
     }
 
-    fn take(&mut self, all: &Everything<'_>, now: Duration) {
+    fn take(&mut self, all: &Everything<'_>, now: UnixTime) {
         let is_new = |event: &&ClusterEvent| event.number > self.last;
         let mut new: Vec<ClusterEvent> = all.events.iter().rev().take_while(is_new).cloned().collect();
         new.reverse();
@@ -79,7 +80,7 @@ impl History {
     }
 }
 
-/// The time, since the Unix epoch, as the cluster tells it too.
-pub fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+/// The time, as the cluster tells it too.
+pub fn now() -> UnixTime {
+    SystemTime::now().into()
 }

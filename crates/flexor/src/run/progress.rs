@@ -2,10 +2,10 @@
 //! it began.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{Cluster, Everything};
+use flexor_model::UnixTime;
 
 use super::history::History;
 use crate::output::{self, on_one_line};
@@ -18,7 +18,7 @@ pub struct Progress {
 
 impl Progress {
     /// Tells what was new with the last look.
-    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: Duration) -> anyhow::Result<()> {
+    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         let mut lines = String::new();
         for event in history.fresh() {
             let of = event.pod.clone().unwrap_or_else(|| event.job.to_string());
@@ -54,7 +54,7 @@ impl Progress {
     }
 }
 
-fn line(began_at: Duration, at: Duration, of: &str, what: &str) -> String {
+fn line(began_at: UnixTime, at: UnixTime, of: &str, what: &str) -> String {
     let seconds = at.saturating_sub(began_at).as_secs_f64();
     format!("{seconds:>5.1}s  {of}: {}\n", on_one_line(what))
 }

@@ -18,11 +18,11 @@ mod timeline;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, PodRun};
+use flexor_model::UnixTime;
 
 use super::account::Account;
 use super::history::{History, Sample};
@@ -38,9 +38,9 @@ pub struct Report {
 /// All that is known of a run when it is over.
 pub struct Run {
     /// Since the Unix epoch: when it began, or the oldest of its jobs, where one was there before.
-    pub from: Duration,
+    pub from: UnixTime,
     /// When it was over.
-    pub to: Duration,
+    pub to: UnixTime,
     /// How each job went.
     pub jobs: Vec<JobRun>,
     /// The lives of all pods.
@@ -61,7 +61,7 @@ pub struct JobRun {
 
 impl Run {
     /// What is known now.
-    pub fn of(cluster: &Cluster, accounts: &[Account], history: &History, now: Duration) -> Self {
+    pub fn of(cluster: &Cluster, accounts: &[Account], history: &History, now: UnixTime) -> Self {
         let mut jobs = Vec::new();
         for view in cluster.jobs() {
             let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
@@ -77,8 +77,8 @@ impl Run {
     }
 
     /// A moment of it, in seconds.
-    pub fn at(&self, moment: Duration) -> f64 {
-        moment.as_secs_f64() - self.from.as_secs_f64()
+    pub fn at(&self, moment: UnixTime) -> f64 {
+        moment.since_epoch().as_secs_f64() - self.from.since_epoch().as_secs_f64()
     }
 
     /// The lives of a job's pods.

@@ -3,9 +3,8 @@
 //! Jobs do not end because nobody can be told of them: an output that refuses is told of once, and then they go on in
 //! silence.
 
-use std::time::Duration;
-
 use flexor_local::cluster::Cluster;
+use flexor_model::UnixTime;
 use tokio::time::sleep_until;
 
 use super::history::History;
@@ -50,7 +49,7 @@ impl Teller {
     }
 
     /// Tells what is new.
-    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: Duration, when: When) {
+    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: UnixTime, when: When) {
         let told = match self {
             Self::Lines(progress) => progress.tell(cluster, history, now),
             Self::View(view) if when == When::Last => view.draw_last(cluster, history, now),

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use flexor_local::cluster::Cluster;
+use flexor_model::UnixTime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
@@ -75,14 +76,14 @@ impl LiveView {
     }
 
     /// Draws for the last time: whatever comes now is written below.
-    pub fn draw_last(&mut self, cluster: &Cluster, history: &History, now: Duration) -> anyhow::Result<()> {
+    pub fn draw_last(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         self.draw(cluster, history, now)?;
         self.screen.leave();
         Ok(())
     }
 
     /// Draws.
-    pub fn draw(&mut self, cluster: &Cluster, history: &History, now: Duration) -> anyhow::Result<()> {
+    pub fn draw(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         let size = self.screen.size();
         let lines = picture(&cluster.jobs(), &cluster.pods(), history.events(), size, now);
         self.screen.draw(&lines, size.columns).context("the view cannot be drawn")?;

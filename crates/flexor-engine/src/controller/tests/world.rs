@@ -6,7 +6,7 @@ use std::time::Duration;
 use flexor_model::{
     CleanPods, CriticalNodes, DnsLabel, EndPolicy, FailureBudget, IdRule, Job, JobUid, MigratePod, Pattern, Plan,
     PlanOrigin, PodTemplate, Program, Rank, ReplicaRange, Resources, Role, RoleChange, RoleKind, RoleName, RoleNaming,
-    RolePriority, RoleSize, Sizing, Strategy,
+    RolePriority, RoleSize, Sizing, Strategy, UnixTime,
 };
 use serde_json::json;
 
@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) released: BTreeSet<String>,
     pub(super) closed: Option<Cause>,
     pub(super) events: Vec<Event>,
-    pub(super) now: Duration,
+    pub(super) now: UnixTime,
     pub(super) job_is_gone: bool,
     uids: u64,
     /// Pods begin to run by themselves.
@@ -100,7 +100,7 @@ impl World {
             released: BTreeSet::new(),
             closed: None,
             events: Vec::new(),
-            now: Duration::from_secs(1_000_000),
+            now: UnixTime::from_secs(1_000_000),
             job_is_gone: false,
             uids: 0,
             starts: true,

@@ -1,7 +1,6 @@
 //! ConfigMaps, Secrets and PriorityClasses, as they are kept.
 
-use std::time::Duration;
-
+use flexor_model::UnixTime;
 use serde_json::json;
 
 use super::{Object, time};
@@ -13,7 +12,7 @@ pub(super) fn objects(kind: ObjectKind, all: &Everything<'_>) -> Vec<Object> {
 }
 
 /// The classes that every cluster has, as old as the cluster.
-pub(super) fn built_in(since: Duration) -> impl Iterator<Item = Object> {
+pub(super) fn built_in(since: UnixTime) -> impl Iterator<Item = Object> {
     BUILT_IN.iter().map(move |(name, value)| class(name, *value, since))
 }
 
@@ -24,7 +23,7 @@ fn object(kept: &Kept) -> Object {
     Object { id: kept.uid.clone(), json }
 }
 
-fn class(name: &str, value: i32, since: Duration) -> Object {
+fn class(name: &str, value: i32, since: UnixTime) -> Object {
     let json = json!({
         "apiVersion": ObjectKind::PriorityClass.api_version(),
         "kind": ObjectKind::PriorityClass.as_str(),

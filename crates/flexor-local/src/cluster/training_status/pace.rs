@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use flexor_model::UnixTime;
+
 /// What has not moved for so long stands still, as long as nobody knows how often it moves.
 const STANDS_STILL: Duration = Duration::from_secs(10);
 /// What has not moved for so many of its usual pauses stands still, and never before this.
@@ -35,7 +37,7 @@ pub(super) struct Pace {
     over: Over,
     /// What was heard last that was not heard before.
     value: f64,
-    moved_at: Duration,
+    moved_at: UnixTime,
     /// How long it takes until the count moves, once that is known.
     pause: Option<Duration>,
     /// What the next pace is taken from.
@@ -47,14 +49,14 @@ pub(super) struct Pace {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mark {
     /// The count was so large then.
-    At(Duration, f64),
+    At(UnixTime, f64),
     /// With the first word from then on: what comes at once after a standstill may be late.
-    From(Duration),
+    From(UnixTime),
 }
 
 impl Pace {
     /// After a word about a count, and those before it. A count that is smaller than it was begins anew.
-    pub(super) fn heard(before: Option<Self>, value: f64, over: Over, now: Duration) -> Self {
+    pub(super) fn heard(before: Option<Self>, value: f64, over: Over, now: UnixTime) -> Self {
         match before {
             Some(before) if value > before.value => before.moved(value, now),
             Some(before) if value >= before.value => before,
@@ -63,16 +65,16 @@ impl Pace {
     }
 
     /// How much it grows in a second, as far as is known now.
-    pub(super) fn per_second(&self, now: Duration) -> Option<f64> {
+    pub(super) fn per_second(&self, now: UnixTime) -> Option<f64> {
         if self.is_still(now) { Some(0.0) } else { self.known }
     }
 
-    fn is_still(&self, now: Duration) -> bool {
+    fn is_still(&self, now: UnixTime) -> bool {
         let patience = self.pause.map_or(STANDS_STILL, |pause| (pause * PAUSES).max(LEAST_STILL));
         now.saturating_sub(self.moved_at) >= patience
     }
 
-    fn moved(mut self, value: f64, now: Duration) -> Self {
+    fn moved(mut self, value: f64, now: UnixTime) -> Self {
         let was_still = self.is_still(now);
         if !was_still {
             let pause = now.saturating_sub(self.moved_at);
@@ -83,7 +85,7 @@ impl Pace {
             Mark::At(at, from) if now.saturating_sub(at) >= self.over.next => {
                 self.over = self.over.longer();
                 let next = if was_still { Mark::From(now + LATE) } else { Mark::At(now, value) };
-                (next, Some((value - from) / (now - at).as_secs_f64()))
+                (next, Some((value - from) / now.saturating_sub(at).as_secs_f64()))
             }
             Mark::From(at) if now >= at => (Mark::At(now, value), self.known),
             mark @ (Mark::At(..) | Mark::From(_)) => (mark, self.known),
@@ -100,8 +102,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const EVENLY: Over = Over { next: SECOND, most: SECOND };
 
-    fn seconds(seconds: f64) -> Duration {
-        Duration::from_secs_f64(seconds)
+    fn seconds(seconds: f64) -> UnixTime {
+        UnixTime::EPOCH + Duration::from_secs_f64(seconds)
     }
 
     fn heard(words: &[(f64, f64)]) -> Pace {
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_pace_lies_between_two_words() {
-        assert_eq!(heard(&[(1.0, 5.0)]).per_second(SECOND), None);
+        assert_eq!(heard(&[(1.0, 5.0)]).per_second(seconds(1.0)), None);
         assert_eq!(heard(&[(1.0, 5.0), (1.2, 90.0)]).per_second(seconds(1.3)), None, "too near");
         assert_eq!(heard(&[(1.0, 5.0), (1.2, 90.0), (3.0, 105.0)]).per_second(seconds(3.1)), Some(50.0));
         assert_eq!(heard(&[(1.0, 5.0), (3.0, 105.0), (4.0, 3.0)]).per_second(seconds(4.1)), None, "it went back");
@@ -122,7 +124,7 @@ mod tests {
         let over = Over { next: SECOND / 4, most: SECOND };
         // 10 a second, then 20.
         let count = |at: f64| at * 10.0 + (at - 0.5).max(0.0) * 10.0;
-        let mut pace = Pace::heard(None, 0.0, over, Duration::ZERO);
+        let mut pace = Pace::heard(None, 0.0, over, UnixTime::EPOCH);
         let mut told = Vec::new();
         for tick in 1..=30 {
             let at = f64::from(tick) / 10.0;

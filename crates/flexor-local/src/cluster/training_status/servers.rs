@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use flexor_model::UnixTime;
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
@@ -96,7 +97,7 @@ pub struct Updates {
 
 impl PsClusterStatus {
     /// What a master says now, after what it said before. One that was started again has yet to hear from workers.
-    pub(super) fn after(before: Option<Self>, said: Option<&wire::PsClusterStatus>, now: Duration) -> Option<Self> {
+    pub(super) fn after(before: Option<Self>, said: Option<&wire::PsClusterStatus>, now: UnixTime) -> Option<Self> {
         let known = before.as_ref().and_then(|before| before.updates);
         let Some(said) = said else { return before };
         let (went_on_from, passed_over, each) =
@@ -132,7 +133,7 @@ impl PsServerStatus {
     /// What a master says of a server now, after what it said of all before. How busy the server is follows from what it
     /// has done in all; the master says whether it is still heard.
     #[expect(clippy::cast_precision_loss, reason = "paces for people to read")]
-    fn after(before: &[Self], said: &wire::PsServerStatus, now: Duration) -> Self {
+    fn after(before: &[Self], said: &wire::PsServerStatus, now: UnixTime) -> Self {
         let is_it = |known: &&Self| known.name == said.name && known.incarnation == said.incarnation;
         let known = before.iter().find(is_it).map(|known| known.paces).unwrap_or_default();
         let counts = [said.pulls.map(|pulls| pulls as f64), said.pushes.map(|pushes| pushes as f64), said.cpu_seconds];
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     fn after(before: Option<PsClusterStatus>, said: Option<&wire::PsClusterStatus>) -> Option<PsClusterStatus> {
-        PsClusterStatus::after(before, said, Duration::from_secs(1))
+        PsClusterStatus::after(before, said, UnixTime::from_secs(1))
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
                 ..wire::PsServerStatus::default()
             };
             let said = wire::PsClusterStatus { servers: vec![said], ..wire::PsClusterStatus::default() };
-            servers = PsClusterStatus::after(servers, Some(&said), Duration::from_millis(at));
+            servers = PsClusterStatus::after(servers, Some(&said), UnixTime::from_millis(at));
             let server = &servers.as_ref().unwrap().each[0];
             told.push((server.pulls_per_second, server.cpus));
         }

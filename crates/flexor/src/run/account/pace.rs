@@ -1,21 +1,20 @@
 //! How fast a job went in this run. What a checkpoint or a run before this one had done already was there when records
 //! were counted first, so that it does not count.
 
-use std::time::Duration;
-
 use flexor_local::cluster::{JobView, Records, TrainingStatus};
+use flexor_model::UnixTime;
 
 use super::Pace;
 use crate::run::history::Sample;
 
 /// The pace from when records were first counted until the last of them was, over the time that was trained meanwhile;
 /// none where nothing was done.
-pub fn of(job: &JobView, samples: &[Sample], end: Duration) -> Option<Pace> {
+pub fn of(job: &JobView, samples: &[Sample], end: UnixTime) -> Option<Pace> {
     let counted = samples.iter().position(|sample| sample.training.records.is_some())?;
     let samples = &samples[counted..];
     // Workers that do not meet go on while something that was lost is put right.
     let meets = job.training.as_ref().is_some_and(|training| training.round.is_some());
-    let trained = |until: Duration| {
+    let trained = |until: UnixTime| {
         let split = job.timeline.split(until);
         if meets { split.training } else { split.training + split.recovering }
     };
@@ -56,6 +55,8 @@ fn growth(counts: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use flexor_engine::controller::Phase;
+
+    use std::time::Duration;
 
     use super::super::tests::{BEGAN, job};
     use super::*;

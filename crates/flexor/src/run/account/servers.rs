@@ -106,7 +106,7 @@ mod tests {
     fn sample(seconds: f64, server: PsServerStatus) -> Sample {
         let mut training = TrainingStatus::default();
         training.servers = Some(PsClusterStatus { each: vec![server], ..PsClusterStatus::default() });
-        Sample { at: Duration::from_secs_f64(seconds), training }
+        Sample { at: flexor_model::UnixTime::EPOCH + Duration::from_secs_f64(seconds), training }
     }
 
     fn server(incarnation: u64, pulls: u64, cpu_seconds: f64) -> PsServerStatus {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flexor_local::cluster::TrainingStatus;
+use flexor_model::UnixTime;
 
 /// How often at first.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -13,7 +14,7 @@ const MOST: usize = 2048;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Since the Unix epoch.
-    pub at: Duration,
+    pub at: UnixTime,
     /// How it stood.
     pub training: TrainingStatus,
 }
@@ -33,7 +34,7 @@ impl Default for Samples {
 
 impl Samples {
     /// Takes one, unless the last is from just before.
-    pub fn take(&mut self, training: &TrainingStatus, now: Duration) {
+    pub fn take(&mut self, training: &TrainingStatus, now: UnixTime) {
         if self.all.last().is_some_and(|last| now < last.at + self.pause) {
             return;
         }
@@ -49,7 +50,7 @@ impl Samples {
     }
 
     /// Takes the last one, whenever the one before it was: the job is over. What is heard later is of that moment too.
-    pub fn end(&mut self, training: &TrainingStatus, now: Duration) {
+    pub fn end(&mut self, training: &TrainingStatus, now: UnixTime) {
         match self.all.last_mut() {
             Some(last) if self.has_ended => last.training = training.as_of(last.at),
             Some(_) | None => {
@@ -59,7 +60,7 @@ impl Samples {
         }
     }
 
-    fn add(&mut self, training: &TrainingStatus, now: Duration) {
+    fn add(&mut self, training: &TrainingStatus, now: UnixTime) {
         self.has_ended = false;
         self.all.push(Sample { at: now, training: training.as_of(now) });
     }
@@ -79,11 +80,11 @@ mod tests {
         let mut samples = Samples::default();
         let training = TrainingStatus::default();
         for tick in 0..100_000 {
-            samples.take(&training, Duration::from_millis(100) * tick);
+            samples.take(&training, UnixTime::from_millis(100 * tick));
         }
         assert!((MOST / 2..=MOST).contains(&samples.all().len()), "{}", samples.all().len());
         let first = samples.all()[0].at;
-        assert_eq!(first, Duration::ZERO);
+        assert_eq!(first, UnixTime::EPOCH);
         assert!(samples.all().windows(2).all(|pair| pair[0].at < pair[1].at));
     }
 
@@ -92,15 +93,15 @@ mod tests {
         let mut samples = Samples::default();
         let mut last = TrainingStatus::default();
         last.step = Some(7.0);
-        samples.take(&TrainingStatus::default(), Duration::ZERO);
-        samples.end(&TrainingStatus::default(), Duration::from_millis(10));
+        samples.take(&TrainingStatus::default(), UnixTime::EPOCH);
+        samples.end(&TrainingStatus::default(), UnixTime::from_millis(10));
         for millis in [20, 900] {
-            samples.end(&last, Duration::from_millis(millis));
+            samples.end(&last, UnixTime::from_millis(millis));
         }
-        assert_eq!(samples.all()[1..], [Sample { at: Duration::from_millis(10), training: last.clone() }]);
+        assert_eq!(samples.all()[1..], [Sample { at: UnixTime::from_millis(10), training: last.clone() }]);
         // Another job of the same name.
-        samples.take(&TrainingStatus::default(), Duration::from_secs(1));
-        samples.end(&last, Duration::from_secs(2));
+        samples.take(&TrainingStatus::default(), UnixTime::from_secs(1));
+        samples.end(&last, UnixTime::from_secs(2));
         assert_eq!(samples.all().len(), 4);
     }
 }

@@ -74,7 +74,7 @@ struct EventPart<'a> {
 
 /// Everything about a run.
 pub fn of(run: &Run) -> Document<'_> {
-    let start = Timestamp::try_from(std::time::UNIX_EPOCH + run.from).unwrap_or_default();
+    let start = Timestamp::from(run.from);
     Document {
         started_at: start.to_string(),
         seconds: run.at(run.to),

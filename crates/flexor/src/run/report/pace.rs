@@ -17,7 +17,7 @@ pub fn as_it_went(samples: &mut [Sample]) {
     let counted: Vec<_> = samples.iter().map(|sample| (sample.at, counts(&sample.training))).collect();
     for (place, sample) in samples.iter_mut().enumerate() {
         let before = || counted[..place].iter().rev().take_while(|(_, counts)| counts.is_some());
-        let since = before().find(|(at, _)| at.saturating_add(OVER) <= sample.at).or_else(|| before().last());
+        let since = before().find(|(at, _)| *at + OVER <= sample.at).or_else(|| before().last());
         let pace = since.and_then(|(at, before)| {
             let lasted = sample.at.saturating_sub(*at);
             let (before, now) = ((*before)?, counted[place].1?);
@@ -38,6 +38,7 @@ fn counts(training: &TrainingStatus) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use flexor_local::cluster::Records;
+    use flexor_model::UnixTime;
 
     use super::*;
 
@@ -47,7 +48,7 @@ mod tests {
             let mut training = TrainingStatus::default();
             training.step = count.map(|count| count as f64);
             training.records = count.map(|count| Records { accounted: 10 * count, ..Records::default() });
-            Sample { at: Duration::from_millis(millis), training }
+            Sample { at: UnixTime::from_millis(millis), training }
         };
         let counts =
             [(0, None), (500, Some(0)), (1000, Some(50)), (1500, Some(100)), (2000, Some(100)), (2500, Some(100))];

@@ -1,8 +1,6 @@
 //! The tables of a report, as CSV: a heading, then a line each, quoted where it has to be.
 
-use std::time::Duration;
-
-use flexor_model::Severity;
+use flexor_model::{Severity, UnixTime};
 
 use super::Run;
 
@@ -22,7 +20,7 @@ pub fn pods(run: &Run) -> String {
         "reason",
     ]);
     for pod_run in &run.pod_history {
-        let at = |moment: Option<Duration>| moment.map(|moment| seconds(run.at(moment))).unwrap_or_default();
+        let at = |moment: Option<UnixTime>| moment.map(|moment| seconds(run.at(moment))).unwrap_or_default();
         table.row(&[
             pod_run.job.to_string(),
             pod_run.pod.clone(),

@@ -7,15 +7,15 @@ use flexor_engine::controller::{JobStatus, Phase, PodPhase};
 use flexor_local::cluster::{
     Activity, ClusterEvent, JobKey, JobView, Learning, PodRun, Records, Scores, Span, Timeline, TrainingStatus,
 };
-use flexor_model::Reason;
+use flexor_model::{Reason, UnixTime};
 use serde_json::Value;
 
 use super::super::account::{Outcome, Time};
 use super::*;
 
-const FROM: Duration = Duration::from_secs(1_000);
+const FROM: UnixTime = UnixTime::from_secs(1_000);
 
-fn at(seconds: f64) -> Duration {
+fn at(seconds: f64) -> UnixTime {
     FROM + Duration::from_secs_f64(seconds)
 }
 

@@ -1,10 +1,9 @@
 //! What the picture says about each job: how far it is, how large its world, how fast it goes, how much of its data is
 //! done.
 
-use std::time::Duration;
-
 use flexor_engine::controller::Phase;
 use flexor_local::cluster::{Activity, JobKey, JobView, Records};
+use flexor_model::UnixTime;
 
 use super::line::{Line, Paint};
 use crate::verbs::age;
@@ -15,7 +14,7 @@ const WIDEST_BAR: usize = 40;
 const NARROWEST_BAR: usize = 8;
 
 /// The lines about all jobs, in at most so many; those that are not over come first where not all have room.
-pub fn of(jobs: &[JobView], columns: usize, room: usize, now: Duration) -> Vec<Line> {
+pub fn of(jobs: &[JobView], columns: usize, room: usize, now: UnixTime) -> Vec<Line> {
     let mut order: Vec<&JobView> = jobs.iter().collect();
     let of_each: usize = order.iter().map(|job| head(job, columns, now).len()).sum();
     if of_each <= room {
@@ -44,7 +43,7 @@ pub fn name(key: &JobKey) -> String {
     if key.namespace.as_str() == "default" { key.name.to_string() } else { key.to_string() }
 }
 
-fn head(job: &JobView, columns: usize, now: Duration) -> Vec<Line> {
+fn head(job: &JobView, columns: usize, now: UnixTime) -> Vec<Line> {
     let whole = first_line(job, &job.dialect, now);
     // The dialect can be done without where there is little room.
     let first = if whole.width() <= columns { whole } else { first_line(job, "", now) };
@@ -62,7 +61,7 @@ fn head(job: &JobView, columns: usize, now: Duration) -> Vec<Line> {
     lines
 }
 
-fn first_line(job: &JobView, dialect: &str, now: Duration) -> Line {
+fn first_line(job: &JobView, dialect: &str, now: UnixTime) -> Line {
     let status = &job.status;
     let is_over = status.phase.is_over();
     let ((word, paint), doing) = (state(job), doing(job));

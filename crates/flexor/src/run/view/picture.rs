@@ -3,10 +3,8 @@
 //! Pure: the same cluster at the same moment is the same picture. Where not everything has room, jobs come before events
 //! and events before pods, of which those that need somebody's eye come first.
 
-use std::time::Duration;
-
 use flexor_local::cluster::{ClusterEvent, JobView, PodView};
-use flexor_model::Severity;
+use flexor_model::{Severity, UnixTime};
 
 use super::line::{Line, Paint};
 use super::{heads, pod_rows};
@@ -27,7 +25,7 @@ pub struct Size {
 }
 
 /// The picture, a string a line, none of them wider than the terminal and all together less high.
-pub fn picture(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size, now: Duration) -> Vec<String> {
+pub fn picture(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size, now: UnixTime) -> Vec<String> {
     let room = size.rows.saturating_sub(1);
     let mut lines = heads::of(jobs, size.columns, room, now);
     let rest = room.saturating_sub(lines.len());
@@ -46,7 +44,7 @@ pub fn picture(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size
     lines.iter().map(|line| line.text(size.columns, size.colours)).collect()
 }
 
-fn event_line(event: &ClusterEvent, now: Duration) -> Line {
+fn event_line(event: &ClusterEvent, now: UnixTime) -> Line {
     let age = age::text(now.saturating_sub(event.at));
     let about = event.pod.clone().unwrap_or_else(|| event.job.to_string());
     let paint = match event.cause.reason.severity() {

@@ -1,12 +1,11 @@
 //! The table of pods: those that need somebody's eye first, then those that run, then those that are done; what has no
 //! room is counted.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{PendingReason, PodView};
 use flexor_local::pods::status::{ContainerState, ContainerStatus};
+use flexor_model::UnixTime;
+use std::collections::BTreeMap;
 use unicode_width::UnicodeWidthStr;
 
 use super::line::{Line, Paint, cell};
@@ -34,7 +33,7 @@ struct Row {
 }
 
 /// The table, in at most so many lines. No pods are no lines.
-pub fn of(pods: &[PodView], columns: usize, room: usize, now: Duration) -> Vec<Line> {
+pub fn of(pods: &[PodView], columns: usize, room: usize, now: UnixTime) -> Vec<Line> {
     let mut rows: Vec<Row> = pods.iter().map(|pod| row(pod, now)).collect();
     if rows.is_empty() || room == 0 {
         return Vec::new();
@@ -90,7 +89,7 @@ fn counted(rows: &[Row], is_all: bool) -> String {
     format!("{more}{}", counts.iter().map(each).collect::<Vec<_>>().join(", "))
 }
 
-fn row(pod: &PodView, now: Duration) -> Row {
+fn row(pod: &PodView, now: UnixTime) -> Row {
     let (status, note) = state(pod);
     let urgency = match pod.phase {
         PodPhase::Failed => Urgency::Broken,

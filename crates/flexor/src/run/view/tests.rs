@@ -9,16 +9,16 @@ use flexor_engine::controller::{JobStatus, Phase, PodPhase};
 use flexor_local::cluster::{
     Activity, ClusterEvent, JobKey, JobView, PendingReason, PodView, Records, Span, Timeline, TrainingStatus,
 };
-use flexor_model::Reason;
+use flexor_model::{Reason, UnixTime};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use super::picture::{Size, picture};
 
-const BEGAN: Duration = Duration::from_secs(1_000);
+const BEGAN: UnixTime = UnixTime::from_secs(1_000);
 const WIDE: Size = Size { columns: 100, rows: 30, colours: false };
 
-fn at(seconds: u64) -> Duration {
+fn at(seconds: u64) -> UnixTime {
     BEGAN + Duration::from_secs(seconds)
 }
 

@@ -7,7 +7,7 @@ use flexor_engine::controller::{
     self, Action, JobStatus, ObservedJob, ObservedPlan, ObservedPod, Phase, PlanPhase, PlanStatus, PodPhase, Slot,
 };
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
-use flexor_model::{Job, JobUid, RoleKind};
+use flexor_model::{Job, JobUid, RoleKind, UnixTime};
 
 use super::history::Act;
 use super::real::{migration_of, plan_for};
@@ -69,13 +69,13 @@ pub struct Pure {
     pods: Vec<ObservedPod>,
     services: BTreeSet<String>,
     plans: Vec<ObservedPlan>,
-    now: Duration,
+    now: UnixTime,
     uids: u64,
 }
 
 impl Pure {
     pub fn new(job: Job) -> Self {
-        let (status, now) = (JobStatus::default(), Duration::from_secs(1_000_000));
+        let (status, now) = (JobStatus::default(), UnixTime::from_secs(1_000_000));
         Self { job, status, pods: Vec::new(), services: BTreeSet::new(), plans: Vec::new(), now, uids: 0 }
     }
 
