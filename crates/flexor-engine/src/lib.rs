@@ -6,6 +6,7 @@
 pub mod controller;
 pub mod evaluation;
 pub mod nodes;
+pub mod pod_status;
 pub mod psmembers;
 pub mod rendezvous;
 pub mod shards;

@@ -37,8 +37,13 @@ const LAYERS: &[Layer] = &[
         in_tests: &[],
     },
     Layer {
+        name: "flexor-control",
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store"],
+        in_tests: &["flexor-dialects"],
+    },
+    Layer {
         name: "flexor-local",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent"],
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent", "flexor-control"],
         in_tests: &[],
     },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },
@@ -57,6 +62,7 @@ const LAYERS: &[Layer] = &[
             "flexor-store",
             "flexor-master",
             "flexor-agent",
+            "flexor-control",
             "flexor-local",
         ],
         in_tests: &["flexor-testbed"],

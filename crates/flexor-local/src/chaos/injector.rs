@@ -148,7 +148,7 @@ impl Injector {
 
     /// Whether whoever has a place may be harmed now.
     fn ask_for(&self, slot: &SlotRef) -> Result<(), String> {
-        if !self.spares_servers || !self.cluster.is_kept_twice(slot) {
+        if !self.spares_servers || !self.cluster.is_replicated(slot) {
             return Ok(());
         }
         let is_of_servers = |other: &SlotRef| other.job == slot.job && other.role == slot.role;

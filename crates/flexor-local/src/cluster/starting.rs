@@ -9,7 +9,7 @@ use std::sync::Arc;
 use command_fds::{CommandFdExt, FdMapping};
 use flexor_model::{PortName, Program, Quantity, Role, RoleKind, RolePriority};
 
-use super::admission::{self, Ask, Eviction, Millis, Stage};
+use super::admission::{self, Eviction, Millis, PodRequest, Stage};
 use super::driver::{Decided, TRY_AGAIN};
 use super::job::Place;
 use super::pod::{PendingReason, PodRecord};
@@ -29,7 +29,7 @@ impl Cluster {
         if !state.pods.values().any(|pod| pod.pending.is_some() && !pod.is_deleting()) {
             return;
         }
-        let asks: Vec<Ask> = state.pods.values().filter_map(|pod| state.ask(pod)).collect();
+        let asks: Vec<PodRequest> = state.pods.values().filter_map(|pod| state.ask(pod)).collect();
         let capacity = self.0.options.cpus.map(millis);
         let admission = admission::decide(capacity, &asks);
         for (number, uid) in admission.start.into_iter().enumerate() {
@@ -154,11 +154,11 @@ impl Cluster {
 
 impl State {
     /// What a pod asks for; nothing where it has ended.
-    fn ask(&self, pod: &PodRecord) -> Option<Ask> {
+    fn ask(&self, pod: &PodRecord) -> Option<PodRequest> {
         let stage = match (&pod.pending, pod.supervisor, pod.is_deleting()) {
-            (_, Some(_), true) => Stage::Goes,
-            (Some(_), _, false) => Stage::Waits,
-            (None, Some(_), false) => Stage::Runs,
+            (_, Some(_), true) => Stage::Terminating,
+            (Some(_), _, false) => Stage::Waiting,
+            (None, Some(_), false) => Stage::Running,
             (_, None, _) => return None,
         };
         let desired = &pod.meta.desired;
@@ -171,7 +171,7 @@ impl State {
         };
         let asked = role.template.requests().cpu().map_or(0, millis);
         let of_main = role.template.main().requests().cpu().map_or(0, millis);
-        Some(Ask {
+        Some(PodRequest {
             uid: pod.meta.uid.clone(),
             cpu: desired.resources.cpu().map_or(asked, |wished| asked - of_main + millis(wished)),
             priority: self.objects.priority(class),
@@ -199,7 +199,7 @@ impl State {
         pod.pending = Some(pending);
         let (job, name) = (pod.meta.job.clone(), pod.meta.desired.name.clone());
         if let Some(cause) = cause.filter(|_| is_news) {
-            self.tell(&job, Some(name), cause);
+            self.record_event(&job, Some(name), cause);
         }
         is_news
     }
