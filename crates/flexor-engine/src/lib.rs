@@ -8,6 +8,7 @@ pub mod evaluation;
 pub mod nodes;
 pub mod pod_status;
 pub mod psmembers;
+pub mod render;
 pub mod rendezvous;
 pub mod shards;
 

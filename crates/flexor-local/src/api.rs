@@ -34,7 +34,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 pub use self::client::{Change, Client, ClientError, LogChunk, LogOptions};
 pub use self::cluster_process::ClusterProcess;
 use self::connections::Connections;
-pub use self::objects::REPLACED;
+pub use self::objects::REPLACED_ANNOTATION;
 use self::service::Service;
 use self::socket_path::SocketPath;
 use crate::cluster::Cluster;

@@ -13,9 +13,10 @@ mod master_feed;
 mod objects;
 mod pod;
 mod pod_history;
+mod pod_renderer;
 mod pod_status;
 mod requests;
-mod starting;
+mod scheduler;
 mod status_watch;
 mod view;
 
@@ -44,7 +45,7 @@ pub use self::requests::{ApiError, ApplyOutcome};
 pub use self::view::{Everything, JobView, PodView};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
-use crate::pods::addresses::Addresses;
+use crate::pods::address_pool::AddressPool;
 use crate::state_dir::{StateDir, StateDirError, StateDirLock};
 
 #[derive(Debug, Clone)]
@@ -65,7 +66,7 @@ pub struct Options {
     /// The cluster has no terminal, and goes on when no job is left.
     pub background: bool,
     /// The way to limit the memory of containers.
-    pub limits: limits::Wanted,
+    pub limits: limits::LimitsMode,
     /// Masters read a file of faults, which the injector of [`crate::chaos`] writes.
     pub chaos: bool,
 }
@@ -108,7 +109,7 @@ struct State {
     pods: BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
     objects: Objects,
-    addresses: Addresses,
+    addresses: AddressPool,
     events: Events,
     /// The runs of pods that were removed, oldest first.
     removed: VecDeque<PodRun>,
@@ -133,13 +134,13 @@ impl Cluster {
         state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
         state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
-            state.addresses.is_taken(place.address);
+            state.addresses.mark_taken(place.address);
         }
         for pod in pod::read_all(&options.state_dir).map_err(refused)? {
-            state.addresses.is_taken(pod.meta.address);
+            state.addresses.mark_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
-        let limits = limits::find(options.limits, options.state_dir.path());
+        let limits = limits::detect(options.limits, options.state_dir.path());
         limits::begin(&options.state_dir, &limits).map_err(refused)?;
         let state = Mutex::new(state);
         let (changed, notified) = (watch::Sender::new(0), Notify::new());

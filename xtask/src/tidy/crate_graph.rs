@@ -21,7 +21,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-model", uses: &[], in_tests: &[] },
     Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
-    Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &["flexor-engine"] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
     Layer { name: "flexor-data", uses: &[], in_tests: &[] },
     Layer { name: "flexor-ps", uses: &["flexor-model", "flexor-wire"], in_tests: &["flexor-engine", "flexor-master"] },

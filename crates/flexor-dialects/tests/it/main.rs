@@ -10,5 +10,6 @@ mod listings;
 mod manifest_files;
 mod random_bytes;
 mod random_specs;
+mod rendered_pods;
 mod round_trip;
 mod warned_manifests;

@@ -15,6 +15,7 @@ use flexor_engine::controller::{DesiredPod, PodPhase};
 use flexor_model::{PortName, Reason, UnixTime};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{JobKey, now};
 use crate::pods::status::{self, ContainerState, PodStatus};
@@ -76,6 +77,8 @@ pub struct PodMeta {
     /// The addresses that it listens on, by port name.
     pub ports: BTreeMap<PortName, SocketAddr>,
     pub created_at: UnixTime,
+    /// The Pod as the renderer made it.
+    pub rendered: Value,
     /// The name of its main container.
     pub main: String,
     /// The termination grace period.
@@ -241,6 +244,7 @@ mod tests {
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
             created_at: UnixTime::EPOCH,
+            rendered: Value::Null,
             main: "main".to_owned(),
             grace: Duration::ZERO,
             deleting_since: None,

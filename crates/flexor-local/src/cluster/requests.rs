@@ -70,8 +70,8 @@ impl Cluster {
         let key = JobKey::of(&job);
         // A manifest that names the default namespace is the same as one that names none.
         job.namespace = Some(key.namespace.clone());
-        let mut preflight = preflight::to(&job);
-        preflight.extend(preflight::here(&job, &self.0.options.folder));
+        let mut preflight = preflight::of_manifest(&job);
+        preflight.extend(preflight::of_machine(&job, &self.0.options.folder));
         let mut state = self.lock();
         let (outcome, record) = match state.jobs.get(&key) {
             Some(known) if known.deleting => return Err(ApiError::BeingDeleted(key)),

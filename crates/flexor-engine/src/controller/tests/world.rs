@@ -51,7 +51,7 @@ fn role(kind: RoleKind, role: &str, size: RoleSize, ids: IdRule) -> Role {
         name: name(role),
         kind,
         size,
-        program: if kind == RoleKind::Master { Program::FlexorMaster } else { Program::Template },
+        program: if kind == RoleKind::Master { Program::FlexorMaster } else { Program::Foreign },
         template: PodTemplate::new(template, "main").unwrap(),
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerNode(2),

@@ -1,4 +1,7 @@
-//! From a pod that is wanted to one that runs: as soon as there is room for it, it gets sockets, a plan and a parent.
+//! The scheduler of the one node: it starts created pods as soon as there is room, and evicts pods that must make room.
+//!
+//! [`admission`] decides who runs; this module reads what each pod asks for from its rendered Pod, opens its sockets,
+//! and starts its supervisor.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeWriter};
@@ -7,23 +10,24 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use command_fds::{CommandFdExt, FdMapping};
-use flexor_model::{PortName, Program, Quantity, Role, RoleKind, RolePriority};
+use flexor_engine::render::SIDECAR;
+use flexor_model::{PortName, Program, Quantity, Role, RoleKind, requests_of};
 
 use super::admission::{self, Eviction, Millis, PodRequest, Stage};
 use super::driver::{Decided, TRY_AGAIN};
 use super::job::Place;
-use super::pod::{PendingReason, PodRecord};
+use super::pod::{PendingReason, PodMeta, PodRecord};
 use super::{Cluster, JobKey, JobRecord, State, now};
 use crate::objects::ObjectKind;
-use crate::pods::making::{self, Setting};
+use crate::pods::interpreter::{self, NodeContext};
 
 /// The ports of a job's master, in the order in which it takes them.
 const MASTER_PORTS: [&str; 3] = ["grpc", "store", "http"];
-/// So many are started before anything else is looked at.
+/// So many pods are started before the loop looks at anything else.
 const AT_A_TIME: usize = 20;
 
 impl Cluster {
-    /// Starts those that have room, and has those go that have to make it.
+    /// Starts the pods that have room, and evicts those that must make room.
     pub(super) fn start_what_may_run(&self, decided: &mut Decided, acts_left: &mut usize) {
         let mut state = self.lock();
         if !state.pods.values().any(|pod| pod.pending.is_some() && !pod.is_deleting()) {
@@ -51,7 +55,7 @@ impl Cluster {
         }
         for (uid, why) in admission.wait {
             if state.hold(&uid, PendingReason::Unschedulable(why)) {
-                // A plan may wait for it, and is to say why.
+                // A plan that waits for this pod shows the reason.
                 self.notify();
             }
         }
@@ -65,43 +69,36 @@ impl Cluster {
         self.publish();
     }
 
-    /// Starts a pod. Its parent; none where nothing of it can run, which its record says then.
+    /// Starts a pod and returns its supervisor. Returns none where the pod cannot run; its record then says why.
     fn start_pod(&self, state: &mut State, uid: &str) -> io::Result<Option<(i32, u64)>> {
         let options = &self.0.options;
         let Some(pod) = state.pods.get(uid) else { return Ok(None) };
-        let (key, desired, address) = (pod.meta.job.clone(), pod.meta.desired.clone(), pod.meta.address);
-        state.give_master_a_place(&key, self)?;
-        let slot = format!("{}-{}", desired.role, desired.rank);
-        let (ports, sockets) = state.sockets_for(&key, &slot, &desired.role, address)?;
+        let mut meta = pod.meta.clone();
+        state.open_master_sockets(&meta.job, self)?;
+        let Listeners { ports, sockets, container } = state.listeners_of(&meta)?;
+        meta.ports = ports;
+        meta.rendered = self.render_pod(state, &meta)?;
+        let key = meta.job.clone();
         let record = state.jobs.get(&key).ok_or_else(|| io::Error::other("the job is gone"))?;
-        let Some(role) = record.job.roles.iter().find(|role| role.name == desired.role) else {
-            return Err(io::Error::other(format!("the job has no role {}", desired.role)));
-        };
-        let folder = options.state_dir.pod(uid);
-        let sidecar = making::wants_sidecar(role).then(|| ports.values().next().copied()).flatten();
-        let error_file = |container: &str| folder.error_file(container);
+        let is_master = record.job.roles.iter().any(|role| is_master(role) && role.name == meta.desired.role);
         let objects = |kind: ObjectKind, name: &str| state.objects.data(kind, &key.namespace, name).cloned();
         let claim = |name: &str| options.state_dir.claim(key.namespace.as_str(), name);
-        let flexor = options.flexor.display().to_string();
-        let setting = Setting {
-            job: &record.job,
-            uid: &record.uid,
-            namespace: &key.namespace,
-            flexor: &flexor,
+        let node = NodeContext {
+            uid,
+            address: meta.address,
+            flexor: &options.flexor.display().to_string(),
             base: &options.base,
             folder: options.folder.clone(),
-            master_state: options.state_dir.master(&record.uid.to_string()),
-            master: &state.master_ports(&key),
-            error_file: &error_file,
             objects: &objects,
             claim: &claim,
+            sockets: container.as_deref().map(|container| (container, sockets.len())),
         };
-        let mut made = making::make(&setting, role, &desired, (uid, address), sidecar, sockets.len());
-        if let (Ok(plan), Program::FlexorMaster, true) = (&mut made, role.program, options.chaos) {
+        let mut interpreted = interpreter::interpret(&node, &meta.rendered);
+        if let (Ok(plan), true, true) = (&mut interpreted, is_master, options.chaos) {
             super::chaos::let_follow(plan, &options.state_dir.faults(&record.uid.to_string()));
         }
         let Some(pod) = state.pods.get_mut(uid) else { return Ok(None) };
-        let plan = match made {
+        let plan = match interpreted {
             Ok(plan) => plan,
             Err(error) if error.may_pass() => {
                 state.await_objects(uid, &error);
@@ -112,12 +109,14 @@ impl Cluster {
                 return Ok(None);
             }
         };
-        (pod.meta.ports, pod.meta.grace) = (ports, plan.grace);
+        meta.grace = plan.grace;
+        pod.meta = meta;
         pod.save(&options.state_dir)?;
+        let folder = options.state_dir.pod(uid);
         folder.create(&plan)?;
         let started = self.start_supervisor(uid, sockets);
         if started.is_err() {
-            // Whoever takes over has to see that nothing of it runs.
+            // A cluster that takes over must see that nothing of this pod runs.
             folder.take_back_plan()?;
         }
         let (supervisor, owner) = started?;
@@ -153,7 +152,7 @@ impl Cluster {
 }
 
 impl State {
-    /// What a pod asks for; nothing where it has ended.
+    /// What a pod asks of the node; nothing once it has ended.
     fn ask(&self, pod: &PodRecord) -> Option<PodRequest> {
         let stage = match (&pod.pending, pod.supervisor, pod.is_deleting()) {
             (_, Some(_), true) => Stage::Terminating,
@@ -161,23 +160,16 @@ impl State {
             (None, Some(_), false) => Stage::Running,
             (_, None, _) => return None,
         };
-        let desired = &pod.meta.desired;
+        let spec = &pod.meta.rendered["spec"];
+        let class = spec["priorityClassName"].as_str();
         let role = self.role_of(pod)?;
-        let replicas = desired.replicas.get(&desired.role).copied().unwrap_or(1);
-        let class = match &role.priority {
-            RolePriority::FromTemplate => role.template.json()["spec"]["priorityClassName"].as_str(),
-            RolePriority::Class(class) => Some(class.as_str()),
-            RolePriority::Split(split) => Some(if split.is_high(desired.rank, replicas) { "high" } else { "low" }),
-        };
-        let asked = role.template.requests().cpu().map_or(0, millis);
-        let of_main = role.template.main().requests().cpu().map_or(0, millis);
         Some(PodRequest {
             uid: pod.meta.uid.clone(),
-            cpu: desired.resources.cpu().map_or(asked, |wished| asked - of_main + millis(wished)),
+            cpu: requests_of(spec).cpu().map_or(0, millis),
             priority: self.objects.priority(class),
             preempts: self.objects.preempts(class),
             is_server: matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer),
-            order: (pod.meta.created_at, desired.name.clone()),
+            order: (pod.meta.created_at, pod.meta.desired.name.clone()),
             stage,
         })
     }
@@ -187,11 +179,11 @@ impl State {
         record.job.roles.iter().find(|role| role.name == pod.meta.desired.role)
     }
 
-    /// A pod has to wait; people are told once of each reason. Whether it is another than before.
+    /// Has a pod wait, and records an event for each new reason. Returns whether the reason is new.
     pub(super) fn hold(&mut self, uid: &str, pending: PendingReason) -> bool {
         let Some(pod) = self.pods.get_mut(uid) else { return false };
         let is_news = match (&pod.pending, &pending) {
-            // How much room there is changes all the time.
+            // The amount of room in the message changes all the time.
             (Some(PendingReason::Unschedulable(_)), PendingReason::Unschedulable(_)) => false,
             (before, now) => before.as_ref() != Some(now),
         };
@@ -204,7 +196,7 @@ impl State {
         is_news
     }
 
-    /// A pod has to make room for another, which the controller is to see.
+    /// Notes on a pod that it is evicted, for the controller to see.
     fn note_eviction(&mut self, uid: &str, by: &str) {
         let by = self.pods.get(by).map(|pod| pod.meta.desired.name.clone()).unwrap_or_default();
         if let Some(pod) = self.pods.get_mut(uid) {
@@ -212,22 +204,23 @@ impl State {
         }
     }
 
-    /// Where the job's master is, by the names of its ports.
-    fn master_ports(&self, key: &JobKey) -> BTreeMap<PortName, SocketAddr> {
+    /// The addresses of the job's master, by the names of its ports.
+    pub(super) fn master_ports(&self, key: &JobKey) -> BTreeMap<PortName, SocketAddr> {
         let place = self.jobs.get(key).and_then(|job| job.places.values().find(|place| place.is_master));
         place.map(|place| place.ports.clone()).unwrap_or_default()
     }
 
-    /// Where the job's master serves.
+    /// The address at which the job's master serves gRPC.
     pub(super) fn master_of(&self, key: &JobKey) -> Option<SocketAddr> {
         self.master_ports(key).into_iter().find(|(name, _)| name.as_str() == "grpc").map(|(_, at)| at)
     }
 
-    /// Has the sockets of the job's master open before anybody is told where they are: it may start later than others.
-    fn give_master_a_place(&mut self, key: &JobKey, cluster: &Cluster) -> io::Result<()> {
+    /// Opens the sockets of the job's master before any pod learns their addresses: the master may start later than
+    /// the others.
+    fn open_master_sockets(&mut self, key: &JobKey, cluster: &Cluster) -> io::Result<()> {
         let Some(record) = self.jobs.get(key) else { return Ok(()) };
-        let master = record.job.roles.iter().find(|role| role.program == Program::FlexorMaster);
-        let Some(role) = master.map(|role| role.name.clone()) else { return Ok(()) };
+        let Some(role) = record.job.roles.iter().find(|role| is_master(role)) else { return Ok(()) };
+        let (role, names) = (role.name.clone(), port_names(&MASTER_PORTS));
         let slot = format!("{role}-0");
         if record.places.contains_key(&slot) {
             return Ok(());
@@ -237,58 +230,65 @@ impl State {
             Some(pod) => pod.meta.address,
             None => self.addresses.take().ok_or_else(|| io::Error::other("all addresses are in use"))?,
         };
-        let names = ports_of(Program::FlexorMaster, false);
         let (at, sockets) = open_all(address, names.iter().map(|_| 0))?;
         self.sockets.insert((key.clone(), slot.clone()), sockets);
         let place = Place { address, ports: names.into_iter().zip(at).collect(), is_master: true };
         let record = self.jobs.get_mut(key).ok_or_else(|| io::Error::other("the job is gone"))?;
-        // Whoever takes over has to know where the others are to meet.
+        // A cluster that takes over must open the same ports.
         record.change(cluster.state_dir(), |record| {
             record.places.insert(slot, place);
         })
     }
 
-    /// The sockets of a pod, and where they are. Those of a master are held, so that a restart frees no port.
-    fn sockets_for(
-        &mut self,
-        key: &JobKey,
-        slot: &str,
-        role: &flexor_model::RoleName,
-        address: Ipv4Addr,
-    ) -> io::Result<(BTreeMap<PortName, SocketAddr>, Vec<TcpListener>)> {
+    /// The listening sockets of a pod. Those of a master stay open in the cluster, so that a restart frees no port.
+    fn listeners_of(&mut self, meta: &PodMeta) -> io::Result<Listeners> {
+        let key = &meta.job;
+        let slot = format!("{}-{}", meta.desired.role, meta.desired.rank);
         let record = self.jobs.get(key).ok_or_else(|| io::Error::other("the job is gone"))?;
-        let Some(role) = record.job.roles.iter().find(|known| known.name == *role) else {
-            return Ok((BTreeMap::new(), Vec::new()));
+        let Some(role) = record.job.roles.iter().find(|known| known.name == meta.desired.role) else {
+            return Ok(Listeners { ports: BTreeMap::new(), sockets: Vec::new(), container: None });
         };
-        let names = ports_of(role.program, making::wants_sidecar(role));
-        let Some(place) = record.places.get(slot).cloned() else {
-            let (at, sockets) = open_all(address, names.iter().map(|_| 0))?;
-            return Ok((names.into_iter().zip(at).collect(), sockets));
+        let (names, container) = if is_master(role) {
+            (port_names(&MASTER_PORTS), Some(role.template.main().name().to_owned()))
+        } else if role.has_sidecar() {
+            (port_names(&["store"]), Some(SIDECAR.to_owned()))
+        } else {
+            (Vec::new(), None)
         };
-        if let Some(kept) = self.sockets.get(&(key.clone(), slot.to_owned())) {
-            return Ok((place.ports, clone_all(kept)?));
+        let Some(place) = record.places.get(&slot).cloned() else {
+            let (at, sockets) = open_all(meta.address, names.iter().map(|_| 0))?;
+            return Ok(Listeners { ports: names.into_iter().zip(at).collect(), sockets, container });
+        };
+        if let Some(open) = self.sockets.get(&(key.clone(), slot.clone())) {
+            return Ok(Listeners { ports: place.ports, sockets: clone_all(open)?, container });
         }
-        // Another process held them before; the ports are the same.
+        // Another process had them open before. The ports stay the same.
         let ports = names.iter().filter_map(|name| place.ports.get(name)).map(SocketAddr::port);
         let (_, sockets) = open_all(place.address, ports)?;
-        self.sockets.insert((key.clone(), slot.to_owned()), clone_all(&sockets)?);
-        Ok((place.ports, sockets))
+        self.sockets.insert((key.clone(), slot), clone_all(&sockets)?);
+        Ok(Listeners { ports: place.ports, sockets, container })
     }
 }
 
 impl JobRecord {
-    /// The address that a seat keeps, where it does.
+    /// The address that a slot keeps across replacements, if it keeps one.
     pub(super) fn fixed_address(&self, role: &flexor_model::RoleName, rank: flexor_model::Rank) -> Option<Ipv4Addr> {
         self.places.get(&format!("{role}-{rank}")).map(|place| place.address)
     }
 }
 
-fn ports_of(program: Program, has_sidecar: bool) -> Vec<PortName> {
-    let names: &[&str] = match program {
-        Program::FlexorMaster => &MASTER_PORTS,
-        Program::Template | Program::FlexorPs if has_sidecar => &["store"],
-        Program::Template | Program::FlexorPs => &[],
-    };
+/// Listening sockets that a pod's supervisor inherits, for one of the pod's containers.
+struct Listeners {
+    ports: BTreeMap<PortName, SocketAddr>,
+    sockets: Vec<TcpListener>,
+    container: Option<String>,
+}
+
+fn is_master(role: &Role) -> bool {
+    role.program == Program::FlexorMaster
+}
+
+fn port_names(names: &[&str]) -> Vec<PortName> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 

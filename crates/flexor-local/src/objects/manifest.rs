@@ -1,4 +1,4 @@
-//! From a manifest to an object, or to what is wrong with it, field by field, as the API server would judge.
+//! From a manifest to an object, or to all that is wrong with it, field by field, as the API server would judge.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use thiserror::Error;
 use super::content::{Content, PriorityClass};
 use super::{Object, ObjectKey, ObjectKind};
 
-/// What a ConfigMap or Secret may hold, keys not counted.
+/// The most bytes of a ConfigMap or Secret, keys not counted.
 const MOST_DATA: usize = 1 << 20;
 const LONGEST_KEY: usize = 253;
-/// Above this are the classes of the cluster itself.
+/// Higher values are reserved for the cluster's own classes.
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
-/// What users write of `metadata`; the rest is the API server's.
+/// The fields of `metadata` that users write. The API server owns the rest.
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {problem}")]
 pub struct FieldError {
-    /// Which: `data.x`.
+    /// Such as `data.x`.
     pub field: String,
-    /// What, and what to write instead.
+    /// Says what to write instead.
     pub problem: String,
 }
 
 impl Object {
-    /// What a manifest means, or all that is wrong with it; nothing where it is of no kind that is kept here.
+    /// Reads a manifest, or returns all that is wrong with it. Returns nothing for other kinds.
     pub fn read(manifest: &Value) -> Option<Result<Self, Vec<FieldError>>> {
         let kind = ObjectKind::ALL.into_iter().find(|kind| manifest["kind"] == kind.as_str())?;
-        // Others may have kinds of these names in groups of their own.
+        // Other API groups may have kinds of the same names.
         let group = |version: &str| version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
         let version = manifest["apiVersion"].as_str()?;
         if group(version) != group(kind.api_version()) {
             return None;
         }
-        let mut reader = Reader { errors: Vec::new() };
+        let mut reader = ManifestReader { errors: Vec::new() };
         if version != kind.api_version() {
             reader.error("apiVersion", format!("{} is served as {}; write that", kind.as_str(), kind.api_version()));
         }
@@ -48,11 +48,11 @@ impl Object {
     }
 }
 
-struct Reader {
+struct ManifestReader {
     errors: Vec<FieldError>,
 }
 
-impl Reader {
+impl ManifestReader {
     fn object(&mut self, kind: ObjectKind, manifest: &Value) -> Option<Object> {
         let known: &[&str] = match kind {
             ObjectKind::ConfigMap => &["data", "binaryData", "immutable"],
@@ -126,7 +126,7 @@ impl Reader {
     fn secret(&mut self, manifest: &Value, kept: &mut Value) -> Option<Content> {
         let mut data = self.base64("data", &manifest["data"])?;
         let texts = self.strings("stringData", &manifest["stringData"])?;
-        // Plain texts are for writing; they are kept, and win, as the others are.
+        // As on the API server, `stringData` is stored as `data` and wins over it.
         data.extend(texts.into_iter().map(|(key, text)| (key, text.into_bytes())));
         let encoded: Map<String, Value> =
             data.iter().map(|(key, bytes)| (key.clone(), BASE64_STANDARD.encode(bytes).into())).collect();
@@ -194,7 +194,7 @@ impl Reader {
         }
     }
 
-    /// A mapping to strings; nothing where it is none.
+    /// A mapping to strings; nothing for another type.
     fn strings(&mut self, field: &str, value: &Value) -> Option<BTreeMap<String, String>> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.mapping(field, value)? {
@@ -203,7 +203,7 @@ impl Reader {
             }
             match value.as_str() {
                 Some(text) => _ = texts.insert(key.clone(), text.to_owned()),
-                // What is wrong with a Secret is told without what is in it.
+                // The message must not contain a Secret's value.
                 None => {
                     self.error(
                         &format!("{field}.{key}"),
@@ -245,7 +245,7 @@ impl Reader {
         }
     }
 
-    /// Keys become names of files.
+    /// Checks a key, which becomes the name of a file.
     fn data_key(&mut self, field: &str, key: &str) {
         let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let problem = if key.is_empty() || !key.chars().all(may) {
@@ -288,7 +288,7 @@ fn keep(field: &str, manifest: &Value, kept: &mut Value) {
     }
 }
 
-/// A value of the wrong type, without what it says.
+/// The type of a value, without its content.
 fn described(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

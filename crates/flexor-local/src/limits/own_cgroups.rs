@@ -1,20 +1,19 @@
-//! In which control groups this process is, as folders of the file system.
+//! The cgroups of this process, as folders of the file system.
 
 use std::path::{Path, PathBuf};
 
-/// The folders of the groups that this process is in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Own {
+pub(super) struct OwnCgroups {
     /// Version 1, memory.
     pub(super) memory: Option<PathBuf>,
-    /// Version 1, processor time.
+    /// Version 1, CPU time.
     pub(super) cpu: Option<PathBuf>,
     /// Version 2.
     pub(super) unified: Option<PathBuf>,
 }
 
-impl Own {
-    /// Those of a process whose `/proc/PID/cgroup` and `/proc/PID/mountinfo` read like this.
+impl OwnCgroups {
+    /// Parses `/proc/PID/cgroup` and `/proc/PID/mountinfo`.
     pub(super) fn read(cgroup: &str, mounts: &str) -> Self {
         let mut own = Self::default();
         for line in cgroup.lines() {
@@ -38,7 +37,7 @@ impl Own {
     }
 }
 
-/// Where a group is that has this path in its hierarchy.
+/// The folder of the cgroup with this path in its hierarchy.
 fn folder(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         // Ids, device, root, mount point and options; after a dash the kind, the source and options of the hierarchy.
@@ -59,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_both_versions_at_once_each_is_found() {
+    fn both_versions_are_found_side_by_side() {
         let cgroup = "5:memory:/user/me\n4:cpu,cpuacct:/\n1:name=systemd:/\n0::/user.slice\n";
         let mounts = "30 1 0:1 / / rw - ext4 /dev/vda rw\n\
             31 30 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
             32 31 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
             33 31 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
             34 31 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let own = Own::read(cgroup, mounts);
+        let own = OwnCgroups::read(cgroup, mounts);
         assert_eq!(own.memory.as_deref(), Some(Path::new("/sys/fs/cgroup/memory/user/me")));
         assert_eq!(own.cpu.as_deref(), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct/")));
         assert_eq!(own.unified.as_deref(), Some(Path::new("/sys/fs/cgroup/unified/user.slice")));
@@ -75,9 +74,9 @@ mod tests {
     #[test]
     fn a_part_of_a_hierarchy_may_be_mounted_and_another_part_is_out_of_reach() {
         let mounts = "9 8 0:2 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
-        let of = |path: &str| Own::read(&format!("0::{path}\n"), mounts).unified;
+        let of = |path: &str| OwnCgroups::read(&format!("0::{path}\n"), mounts).unified;
         assert_eq!(of("/docker/abc/job"), Some("/sys/fs/cgroup/job".into()));
         assert_eq!(of("/docker/xyz"), None);
-        assert_eq!(Own::read("0::/\nnonsense\n", ""), Own::default());
+        assert_eq!(OwnCgroups::read("0::/\nnonsense\n", ""), OwnCgroups::default());
     }
 }

@@ -1,4 +1,4 @@
-//! The containers of a pod: which run, which have ended and how, which are to be started again.
+//! The containers of a pod: which run, which have ended and how, and which restart when.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -16,39 +16,38 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 
-use super::memory::{self, Keeping};
-use super::{last_words, mounts, now, starts_again};
+use super::memory::{self, MemoryGuard};
+use super::{failure_message, mounts, now, restarts};
 use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use crate::pods::status::{ContainerState, ContainerStatus};
 
-/// A log is put aside at this size, and so many of those are kept.
+/// A log is rotated at this size, and so many rotated logs are kept.
 const LOG: Rotation = Rotation { limit: NonZero::new(10 << 20).expect("more than nothing"), keep: 2 };
-/// Before a container is started again, as the kubelet waits; one that ran for ten minutes begins anew. One that was killed
-/// comes back at once, unless it is killed as soon as it starts.
-const PAUSES: BackOff = BackOff {
+/// The back-off before a container restarts, as the kubelet's: ten minutes of running reset it. A killed container
+/// restarts at once, unless it is killed as soon as it starts.
+const BACK_OFF: BackOff = BackOff {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(300),
     good_run: Duration::from_secs(600),
     lost_soon: Duration::from_secs(2),
     longest_of_lost: Duration::from_secs(10),
 };
-/// Nobody is asked.
+/// SIGKILL without a grace period.
 const AT_ONCE: Ladder = Ladder { signal: Signal::SIGTERM, grace: Duration::ZERO };
 
 /// How a container has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// By itself, with code 0.
-    Well,
-    /// By itself, otherwise; or it could not be started.
+enum ContainerEnd {
+    Succeeded,
+    /// With another exit code than 0, or it could not be started.
     Failed,
-    /// Somebody killed it.
+    /// By a SIGKILL from outside.
     Killed,
 }
 
-pub(super) struct Containers {
+pub(super) struct ContainerSet {
     all: Vec<Container>,
     first_main: usize,
     policy: RestartPolicy,
@@ -56,15 +55,13 @@ pub(super) struct Containers {
     folder: PodFolder,
     processes: Processes,
     limits: MemoryLimits,
-    /// Where logs that cannot be written any more are told of.
+    /// Reports of logs that could not be written to their end.
     cut: (mpsc::UnboundedSender<LogCut>, mpsc::UnboundedReceiver<LogCut>),
 }
 
-/// Something that has become of a container.
-pub(super) enum News {
-    /// It has ended.
+pub(super) enum ContainerEvent {
     Exit(ProcessExit),
-    /// Its log cannot be written any more.
+    /// The container's log cannot be written any more.
     LogCut(LogCut),
 }
 
@@ -73,16 +70,16 @@ struct Container {
     sockets: Vec<OwnedFd>,
     status: ContainerStatus,
     restart_at: Option<Instant>,
-    /// How often it has ended too soon, in a row.
+    /// How many short runs it has had in a row.
     short_runs: u32,
-    keeping: Keeping,
-    /// How long its log was when it was started.
-    log_began: u64,
-    /// It was killed for its memory.
+    memory_guard: MemoryGuard,
+    /// The length of its log when it was started.
+    log_start: u64,
+    /// The supervisor killed it for its memory.
     out_of_memory: bool,
 }
 
-impl Containers {
+impl ContainerSet {
     pub(super) fn new(
         plan: &PodPlan,
         folder: &PodFolder,
@@ -110,8 +107,8 @@ impl Containers {
                 plan: plan.clone(),
                 restart_at: None,
                 short_runs: 0,
-                keeping: Keeping::Nothing,
-                log_began: 0,
+                memory_guard: MemoryGuard::Unlimited,
+                log_start: 0,
                 out_of_memory: false,
             }
         });
@@ -127,17 +124,17 @@ impl Containers {
         }
     }
 
-    /// Starts a container, or notes why it cannot be started.
+    /// Starts a container, or records why it cannot be started.
     pub(super) fn start(&mut self, index: usize) {
         let state = match self.try_start(index) {
             Ok(pid) => ContainerState::Running { pid, started_at: now() },
-            Err(error) => terminated(not_started(&error), "StartError", Some(error.to_string()), None, now()),
+            Err(error) => terminated(start_error_code(&error), "StartError", Some(error.to_string()), None, now()),
         };
         let container = &mut self.all[index];
         container.restart_at = None;
         container.status.state = state;
         if matches!(container.status.state, ContainerState::Terminated { .. }) {
-            self.decide_restart(index, End::Failed, Duration::ZERO);
+            self.decide_restart(index, ContainerEnd::Failed, Duration::ZERO);
         }
     }
 
@@ -146,11 +143,11 @@ impl Containers {
         let plan = &container.plan;
         let (program, args) = plan.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let path = self.folder.log(&plan.name);
-        container.log_began = fs::metadata(&path).map_or(0, |file| file.len());
+        container.log_start = fs::metadata(&path).map_or(0, |file| file.len());
         let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?.telling(self.cut.0.clone());
         container.status.log_cut = None;
         let descriptors: Result<Vec<OwnedFd>, _> = container.sockets.iter().map(OwnedFd::try_clone).collect();
-        // What an earlier life left is not this one's.
+        // An error file of an earlier run says nothing about this one.
         let error_file = self.folder.error_file(&plan.name);
         let _ = fs::remove_file(&error_file);
         let mut env: BTreeMap<OsString, OsString> =
@@ -158,8 +155,8 @@ impl Containers {
         if !container.sockets.is_empty() {
             env.insert("LISTEN_FDS".into(), container.sockets.len().to_string().into());
         }
-        container.keeping = Keeping::begin(plan.memory, &self.limits, &self.uid, &plan.name);
-        container.status.limited = container.keeping.told();
+        container.memory_guard = MemoryGuard::begin(plan.memory, &self.limits, &self.uid, &plan.name);
+        container.status.limited = container.memory_guard.limit();
         self.processes.start(
             key(index),
             Program {
@@ -169,37 +166,37 @@ impl Containers {
                 stdout: Output::Pumped { file: Some(log), prefix: None },
                 stderr: Output::WithStdout,
                 descriptors: descriptors.map_err(StartError::Spawn)?,
-                groups: container.keeping.groups(),
+                groups: container.memory_guard.groups(),
                 mounts: mounts::prepare(&plan.mounts, &self.folder)?,
                 ..Program::new(program, args)
             },
         )
     }
 
-    /// What becomes of the next one. Giving up this wait loses nothing.
-    pub(super) async fn next_news(&mut self) -> News {
+    /// Waits for the next event of any container. Cancelling the wait loses nothing.
+    pub(super) async fn next_event(&mut self) -> ContainerEvent {
         let (exit, cut) = (self.processes.next_exit(), self.cut.1.recv());
         tokio::select! {
-            Some(exit) = exit => News::Exit(exit),
-            Some(cut) = cut => News::LogCut(cut),
-            // None runs: only time can change that.
+            Some(exit) = exit => ContainerEvent::Exit(exit),
+            Some(cut) = cut => ContainerEvent::LogCut(cut),
+            // No container runs: only a timer can change that.
             else => std::future::pending().await,
         }
     }
 
-    /// Takes in what has become of one. When it has ended, so does all that it started, and why it failed is looked for.
-    pub(super) async fn settle(&mut self, news: News) {
-        match news {
-            News::Exit(exit) => {
-                self.note(&exit);
+    /// Handles an event. When a container has ended, its descendants are killed and its failure message is read.
+    pub(super) async fn handle(&mut self, event: ContainerEvent) {
+        match event {
+            ContainerEvent::Exit(exit) => {
+                self.record_exit(&exit);
                 self.processes.end(exit.key, AT_ONCE).await;
-                self.note_why(exit.key.0 as usize);
+                self.record_message(exit.key.0 as usize);
             }
-            News::LogCut(cut) => self.note_cut(&cut),
+            ContainerEvent::LogCut(cut) => self.record_cut(&cut),
         }
     }
 
-    fn note_cut(&mut self, cut: &LogCut) {
+    fn record_cut(&mut self, cut: &LogCut) {
         let folder = &self.folder;
         let whose = self.all.iter_mut().find(|container| folder.log(&container.plan.name) == cut.path);
         if let Some(container) = whose {
@@ -207,13 +204,13 @@ impl Containers {
         }
     }
 
-    fn note(&mut self, exit: &ProcessExit) {
+    fn record_exit(&mut self, exit: &ProcessExit) {
         let index = exit.key.0 as usize;
         let Some(container) = self.all.get_mut(index) else { return };
         let (code, reason) = match exit.outcome {
             Outcome::Signal(9) if container.out_of_memory => (137, "OOMKilled"),
-            // It may have made anything of the child that it lost; without that it is not what it was.
-            _ if container.keeping.has_killed() => (137, "OOMKilled"),
+            // The program lost a child to the OOM killer, whatever it then exited with.
+            _ if container.memory_guard.has_killed() => (137, "OOMKilled"),
             Outcome::Code(0) => (0, "Completed"),
             Outcome::Code(code) => (code, "Error"),
             Outcome::Signal(signal) => (128 + signal, "Error"),
@@ -226,37 +223,37 @@ impl Containers {
         container.status.state = terminated(code, reason, None, started_at, exit.at);
         let ran = started_at.map_or(Duration::ZERO, |at| exit.at.duration_since(at).unsigned_abs());
         let end = match (code, reason) {
-            (0, _) => End::Well,
-            (137, "Error") => End::Killed,
-            _ => End::Failed,
+            (0, _) => ContainerEnd::Succeeded,
+            (137, "Error") => ContainerEnd::Killed,
+            _ => ContainerEnd::Failed,
         };
-        if end == End::Killed {
+        if end == ContainerEnd::Killed {
             container.status.killed_at = Some(exit.at);
         }
         self.decide_restart(index, end, ran);
     }
 
-    /// Notes why a container failed, of which all was read: what it left to be read, else the last line that it printed.
-    fn note_why(&mut self, index: usize) {
+    /// Records why a container failed: its error file, else its last line. All its output has been read by then.
+    fn record_message(&mut self, index: usize) {
         while let Ok(cut) = self.cut.1.try_recv() {
-            self.note_cut(&cut);
+            self.record_cut(&cut);
         }
         let Some(container) = self.all.get_mut(index) else { return };
         if let ContainerState::Terminated { exit_code: 1.., message, .. } = &mut container.status.state {
             let name = &container.plan.name;
-            let left = last_words::of_error_file(&self.folder.error_file(name));
-            *message = left.or_else(|| last_words::of_log(&self.folder.log(name), container.log_began));
+            let left = failure_message::of_error_file(&self.folder.error_file(name));
+            *message = left.or_else(|| failure_message::of_log(&self.folder.log(name), container.log_start));
         }
     }
 
-    fn decide_restart(&mut self, index: usize, end: End, ran: Duration) {
+    fn decide_restart(&mut self, index: usize, end: ContainerEnd, ran: Duration) {
         let container = &mut self.all[index];
-        let well = end == End::Well;
-        if starts_again(self.policy, container.plan.sidecar, well)
-            && (!well || container.plan.sidecar || index >= self.first_main)
+        let succeeded = end == ContainerEnd::Succeeded;
+        if restarts(self.policy, container.plan.sidecar, succeeded)
+            && (!succeeded || container.plan.sidecar || index >= self.first_main)
         {
             let pause;
-            (container.short_runs, pause) = pause_after(container.short_runs, ran, end);
+            (container.short_runs, pause) = back_off_after(container.short_runs, ran, end);
             container.restart_at = Some(Instant::now() + pause);
         }
     }
@@ -265,8 +262,8 @@ impl Containers {
         self.all.iter().filter_map(|container| container.restart_at).min()
     }
 
-    /// Starts those whose time has come. Whether there were any.
-    pub(super) fn start_what_is_due(&mut self) -> bool {
+    /// Restarts the containers whose back-off is over. Returns whether there were any.
+    pub(super) fn restart_due(&mut self) -> bool {
         let now = Instant::now();
         let due = |container: &Container| container.restart_at.is_some_and(|at| at <= now);
         let due: Vec<usize> = (0..self.all.len()).filter(|index| due(&self.all[*index])).collect();
@@ -277,34 +274,34 @@ impl Containers {
         !due.is_empty()
     }
 
-    /// How often their memory has to be looked at.
-    pub(super) fn look_every(&self) -> Option<Duration> {
+    /// How often the memory of running containers has to be polled.
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
         let runs = |container: &&Container| matches!(container.status.state, ContainerState::Running { .. });
-        self.all.iter().filter(runs).filter_map(|container| container.keeping.look_every()).min()
+        self.all.iter().filter(runs).filter_map(|container| container.memory_guard.poll_interval()).min()
     }
 
-    /// Kills those that want more memory than they may have.
-    pub(super) fn look_at_memory(&mut self) {
+    /// Kills the containers that exceed their memory limit.
+    pub(super) fn check_memory(&mut self) {
         for container in &mut self.all {
             let ContainerState::Running { pid, .. } = container.status.state else { continue };
-            if container.keeping.is_exceeded(pid) {
+            if container.memory_guard.is_exceeded(pid) {
                 container.out_of_memory = true;
                 memory::kill(pid);
             }
         }
     }
 
-    /// Whether a container has ended for good.
+    /// Whether a container has ended and will not restart.
     pub(super) fn has_ended(&self, index: usize) -> bool {
         let container = &self.all[index];
         matches!(container.status.state, ContainerState::Terminated { .. }) && container.restart_at.is_none()
     }
 
-    pub(super) fn has_ended_well(&self, index: usize) -> bool {
+    pub(super) fn has_succeeded(&self, index: usize) -> bool {
         matches!(self.all[index].status.state, ContainerState::Terminated { exit_code: 0, .. })
     }
 
-    /// Ends the containers together, then what stands beside them, the last that was started first.
+    /// Ends the containers together, then the sidecars in the reverse order of their start.
     pub(super) async fn end_in_order(&mut self, grace: Duration) {
         let until = Instant::now() + grace;
         let mains: Vec<ProcessKey> = (self.first_main..self.all.len()).map(key).collect();
@@ -317,13 +314,13 @@ impl Containers {
     async fn end(&mut self, keys: &[ProcessKey], until: Instant) {
         let grace = until.saturating_duration_since(Instant::now());
         self.processes.end_some(keys, Ladder { grace, ..AT_ONCE }).await;
-        self.note_all();
+        self.record_exits();
     }
 
-    /// Kills everything that is left, and removes the groups that it was in.
+    /// Kills everything that is left, and removes its cgroups.
     pub(super) async fn kill_all(&mut self) {
         self.processes.end_all(AT_ONCE).await;
-        self.note_all();
+        self.record_exits();
         if let Some(groups) = self.limits.groups()
             && let Err(error) = groups.remove_pod(&self.uid)
         {
@@ -331,10 +328,10 @@ impl Containers {
         }
     }
 
-    fn note_all(&mut self) {
+    fn record_exits(&mut self) {
         while let Some(exit) = self.processes.take_exit() {
-            self.note(&exit);
-            self.note_why(exit.key.0 as usize);
+            self.record_exit(&exit);
+            self.record_message(exit.key.0 as usize);
         }
     }
 
@@ -343,8 +340,8 @@ impl Containers {
     }
 }
 
-/// What a shell answers for a program that it cannot start; a container runtime for all else.
-fn not_started(error: &StartError) -> i32 {
+/// The exit code of a program that could not be started: a shell's, else a container runtime's.
+fn start_error_code(error: &StartError) -> i32 {
     match error {
         StartError::Program(ProgramError::NotExecutable { .. } | ProgramError::Folder { .. }) => 126,
         StartError::Program(_) => 127,
@@ -356,12 +353,12 @@ fn not_started(error: &StartError) -> i32 {
     }
 }
 
-/// How many short runs in a row there are once one of this length has ended, and how long to wait then.
-fn pause_after(short_runs: u32, ran: Duration, end: End) -> (u32, Duration) {
-    let short_runs = PAUSES.short_runs(short_runs, ran);
+/// The short runs in a row after a run of this length, and the back-off that follows.
+fn back_off_after(short_runs: u32, ran: Duration, end: ContainerEnd) -> (u32, Duration) {
+    let short_runs = BACK_OFF.short_runs(short_runs, ran);
     let pause = match end {
-        End::Killed => PAUSES.wait_of_lost(short_runs, ran),
-        End::Well | End::Failed => PAUSES.wait(short_runs.max(1)),
+        ContainerEnd::Killed => BACK_OFF.wait_of_lost(short_runs, ran),
+        ContainerEnd::Succeeded | ContainerEnd::Failed => BACK_OFF.wait(short_runs.max(1)),
     };
     (short_runs, pause)
 }
@@ -385,11 +382,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_ran_well_is_not_held_back_by_what_was_before() {
+    fn a_long_run_resets_the_back_off() {
         let (mut short_runs, mut waited) = (0, Vec::new());
         for minutes in [0, 1, 9, 10, 0, 0] {
             let pause;
-            (short_runs, pause) = pause_after(short_runs, Duration::from_secs(60 * minutes), End::Failed);
+            (short_runs, pause) = back_off_after(short_runs, Duration::from_secs(60 * minutes), ContainerEnd::Failed);
             waited.push(pause.as_secs());
         }
         assert_eq!(waited, [1, 2, 4, 1, 1, 2]);

@@ -1,71 +1,70 @@
-//! Finds out by which means memory can be limited here, by trying.
+//! Detects by trying whether cgroups can limit memory on this machine.
 //!
-//! Groups are made only below the one that the cluster was started in. Version 2 wants a group that passes a controller
-//! on to have no processes of its own, so the cluster moves into a leaf; if others are in its group too, it leaves
-//! everything as it is.
+//! The cluster creates cgroups only below its own. In version 2 a cgroup that delegates a controller must have no
+//! processes, so the cluster moves into a leaf. Where its cgroup has processes of others, it changes nothing.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::MemoryLimits;
-use super::group::Version;
-use super::groups::Groups;
-use super::own::Own;
+use super::cgroup::CgroupVersion;
+use super::cgroup_tree::CgroupTree;
+use super::own_cgroups::OwnCgroups;
 
-/// Where the cluster itself is, with version 2; in it are the parents of its pods too.
+/// Version 2: the leaf of the cluster's own process and of its pods' supervisors.
 pub(super) const LEAF: &str = "cluster";
-/// What is made to see whether it can be, and removed at once.
+/// The cgroup that is created as a trial and removed at once.
 const TRIAL: &str = "trial";
 
-/// How memory is to be limited.
+/// How a cluster should limit memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
-    /// By the best means there is.
+pub enum LimitsMode {
+    /// By cgroups where possible, else by polling.
     #[default]
     Best,
-    /// By looking at processes.
+    /// By polling processes.
     Watched,
 }
 
-/// By which means memory is limited in the cluster of this home, whose process this is.
-pub fn find(wanted: Wanted, state_dir: &Path) -> MemoryLimits {
+/// The means of the cluster with this state directory. Must be called by the cluster's own process.
+pub fn detect(mode: LimitsMode, state_dir: &Path) -> MemoryLimits {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    match wanted {
-        Wanted::Best => {
-            let own = Own::read(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
-            best(&own, state_dir).map_or_else(MemoryLimits::Watched, MemoryLimits::Groups)
+    match mode {
+        LimitsMode::Best => {
+            let own = OwnCgroups::read(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
+            best(&own, state_dir).map_or_else(MemoryLimits::Watched, MemoryLimits::Cgroups)
         }
-        Wanted::Watched => MemoryLimits::Watched("that was asked for".to_owned()),
+        LimitsMode::Watched => MemoryLimits::Watched("that was asked for".to_owned()),
     }
 }
 
-/// The groups of this home, or why there can be none.
-fn best(own: &Own, state_dir: &Path) -> Result<Groups, String> {
+/// The cgroups of this state directory, or why there can be none.
+fn best(own: &OwnCgroups, state_dir: &Path) -> Result<CgroupTree, String> {
     let refused = |folder: &Path, error: &io::Error| format!("no cgroup can be made in {}: {error}", folder.display());
     if let Some(unified) =
         own.unified.as_deref().filter(|folder| has_word(&folder.join("cgroup.controllers"), "memory"))
     {
-        let groups = Groups::of(state_dir, Version::V2, unified, None);
-        make_room(unified, &groups)?;
+        let groups = CgroupTree::of(state_dir, CgroupVersion::V2, unified, None);
+        delegate_memory(unified, &groups)?;
         try_out(&groups).map_err(|error| refused(unified, &error))?;
         return Ok(groups);
     }
     let Some(memory) = &own.memory else { return Err("this machine offers no cgroup that limits memory".to_owned()) };
-    let groups = Groups::of(state_dir, Version::V1, memory, None);
+    let groups = CgroupTree::of(state_dir, CgroupVersion::V1, memory, None);
     try_out(&groups).map_err(|error| refused(memory, &error))?;
-    let with_cpu = Groups::of(state_dir, Version::V1, memory, own.cpu.as_deref());
+    let with_cpu = CgroupTree::of(state_dir, CgroupVersion::V1, memory, own.cpu.as_deref());
     Ok(if try_out(&with_cpu).is_ok() { with_cpu } else { groups })
 }
 
-/// Makes a group and removes it.
-fn try_out(groups: &Groups) -> io::Result<()> {
+/// Creates a cgroup and removes it.
+fn try_out(groups: &CgroupTree) -> io::Result<()> {
     groups.make(TRIAL, TRIAL, 1 << 30)?;
     groups.remove_pod(TRIAL)
 }
 
-/// Lets a group of version 2 pass memory on to those below it.
-fn make_room(unified: &Path, groups: &Groups) -> Result<(), String> {
+/// Has a cgroup of version 2 delegate its memory controller.
+fn delegate_memory(unified: &Path, groups: &CgroupTree) -> Result<(), String> {
     let passed_on = unified.join("cgroup.subtree_control");
     if has_word(&passed_on, "memory") {
         return Ok(());
@@ -81,7 +80,7 @@ fn make_room(unified: &Path, groups: &Groups) -> Result<(), String> {
     let leaf = groups.memory.join(LEAF);
     let moved = fs::create_dir_all(&leaf).and_then(|()| fs::write(leaf.join("cgroup.procs"), "0"));
     moved.and_then(|()| fs::write(&passed_on, "+memory")).map_err(|error| {
-        // As it was before. Where even that fails, the cluster has only gone into a group without limits.
+        // Undoes everything. Where even that fails, the cluster is in a cgroup without limits, which does no harm.
         _ = fs::write(&list, "0");
         _ = fs::remove_dir(&leaf).and_then(|()| fs::remove_dir(&groups.memory));
         refused(error)
@@ -98,14 +97,14 @@ fn has_word(file: &Path, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A group of version 2 with these processes in it.
-    fn unified(at: &Path, controllers: &str, processes: &str) -> Own {
+    /// A cgroup of version 2 with these processes in it.
+    fn unified(at: &Path, controllers: &str, processes: &str) -> OwnCgroups {
         for (file, text) in
             [("cgroup.controllers", controllers), ("cgroup.procs", processes), ("cgroup.subtree_control", "")]
         {
             fs::write(at.join(file), text).unwrap();
         }
-        Own { unified: Some(at.to_owned()), ..Own::default() }
+        OwnCgroups { unified: Some(at.to_owned()), ..OwnCgroups::default() }
     }
 
     fn read(path: &Path, file: &str) -> String {
@@ -113,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn alone_in_its_group_the_cluster_moves_into_a_leaf_and_divides_it() {
+    fn alone_in_its_cgroup_the_cluster_moves_into_a_leaf_and_delegates() {
         let folder = tempfile::tempdir().unwrap();
         unified(folder.path(), "cpu memory pids\n", &format!("{}\n", std::process::id()));
-        let groups = Groups::of(Path::new("/home"), Version::V2, folder.path(), None);
-        make_room(folder.path(), &groups).unwrap();
+        let groups = CgroupTree::of(Path::new("/home"), CgroupVersion::V2, folder.path(), None);
+        delegate_memory(folder.path(), &groups).unwrap();
         assert_eq!(read(&groups.memory.join(LEAF), "cgroup.procs"), "0");
         assert_eq!(read(folder.path(), "cgroup.subtree_control"), "+memory");
     }
@@ -135,16 +134,17 @@ mod tests {
     #[test]
     fn version_1_is_taken_where_version_2_has_no_memory() {
         let folder = tempfile::tempdir().unwrap();
-        let hybrid = Own { memory: Some("/no/such/folder".into()), ..unified(folder.path(), "hugetlb\n", "1\n") };
+        let hybrid =
+            OwnCgroups { memory: Some("/no/such/folder".into()), ..unified(folder.path(), "hugetlb\n", "1\n") };
         let why = best(&hybrid, Path::new("/home")).unwrap_err();
         assert_eq!(why, "no cgroup can be made in /no/such/folder: No such file or directory (os error 2)");
-        let nothing = best(&Own::default(), Path::new("/home")).unwrap_err();
+        let nothing = best(&OwnCgroups::default(), Path::new("/home")).unwrap_err();
         assert_eq!(nothing, "this machine offers no cgroup that limits memory");
     }
 
     #[test]
-    fn what_was_asked_for_is_told() {
-        let limits = find(Wanted::Watched, Path::new("/home"));
+    fn the_mode_that_was_asked_for_is_shown() {
+        let limits = detect(LimitsMode::Watched, Path::new("/home"));
         assert_eq!(limits.to_string(), "best effort: looked at ten times a second, because that was asked for");
     }
 }

@@ -1,7 +1,7 @@
-//! The control group of one container: made with its limit, read, and removed.
+//! The cgroup of one container: created with its limit, read, and removed.
 //!
-//! The two versions of the kernel's interface have other files and the same meaning: so much memory, none of it in swap,
-//! and a count of those that were killed for wanting more. Version 1 has processor time in a hierarchy of its own.
+//! The two versions of the kernel's interface differ in their files, not in their meaning: a limit without swap, and a
+//! count of OOM kills. Version 1 counts CPU time in a hierarchy of its own.
 
 use std::fmt;
 use std::fs;
@@ -13,51 +13,48 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-/// Processes that were killed take a moment to be gone.
+/// Killed processes take a moment to be gone.
 const TRIES: u32 = 40;
 const TRY_AGAIN: Duration = Duration::from_millis(5);
 
-/// A version of the kernel's interface.
+/// A version of the kernel's cgroup interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
+pub enum CgroupVersion {
     /// A hierarchy for each controller.
     V1,
     /// One hierarchy.
     V2,
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for CgroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Version::V1 => "by cgroup v1",
-            Version::V2 => "by cgroup v2",
+            CgroupVersion::V1 => "by cgroup v1",
+            CgroupVersion::V2 => "by cgroup v2",
         })
     }
 }
 
-/// The control group of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
-    /// Of this version.
-    pub version: Version,
-    /// Its folder.
+pub struct Cgroup {
+    pub version: CgroupVersion,
+    /// Its folder; in version 1 that of the memory controller.
     pub memory: PathBuf,
-    /// Version 1: its folder in the hierarchy that counts processor time, where there is one.
+    /// Version 1: its folder in the hierarchy that counts CPU time, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<PathBuf>,
 }
 
-/// What a group uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupUsage {
-    /// Bytes of memory, without files that could be read again.
+pub struct CgroupUsage {
+    /// In bytes, without inactive file cache.
     pub memory: u64,
-    /// Processor time since the group was made; nothing where nobody counts it.
+    /// CPU time since the cgroup was created; nothing where no hierarchy counts it.
     pub cpu: Option<Duration>,
 }
 
-impl Group {
-    /// Makes the group with so many bytes of memory and no swap. One that is there already gets the limit.
+impl Cgroup {
+    /// Creates the cgroup with a limit in bytes and no swap. An existing one gets the limit.
     ///
     /// # Errors
     ///
@@ -66,11 +63,11 @@ impl Group {
         let limit = limit.to_string();
         self.folders().try_for_each(|folder| make_folders(folder, self.version))?;
         match self.version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 fs::write(self.memory.join("memory.limit_in_bytes"), &limit)?;
                 write_if_there(&self.memory.join("memory.memsw.limit_in_bytes"), &limit)
             }
-            Version::V2 => {
+            CgroupVersion::V2 => {
                 fs::write(self.memory.join("memory.max"), &limit)?;
                 write_if_there(&self.memory.join("memory.swap.max"), "0")?;
                 write_if_there(&self.memory.join("memory.oom.group"), "1")
@@ -78,39 +75,39 @@ impl Group {
         }
     }
 
-    /// The folders whose lists a process has to be in.
+    /// The folders whose `cgroup.procs` must list a member.
     pub fn folders(&self) -> impl Iterator<Item = &PathBuf> {
         std::iter::once(&self.memory).chain(&self.cpu)
     }
 
-    /// How many of its processes were killed because there was no memory for them.
+    /// How many of its processes the kernel's OOM killer has killed.
     pub fn kills(&self) -> u64 {
         let file = match self.version {
-            Version::V1 => "memory.oom_control",
-            Version::V2 => "memory.events",
+            CgroupVersion::V1 => "memory.oom_control",
+            CgroupVersion::V2 => "memory.events",
         };
-        fields(&self.memory.join(file), "oom_kill").unwrap_or(0)
+        field(&self.memory.join(file), "oom_kill").unwrap_or(0)
     }
 
-    /// What it uses; nothing where it is gone.
-    pub fn usage(&self) -> Option<GroupUsage> {
+    /// Its usage; nothing once it is removed.
+    pub fn usage(&self) -> Option<CgroupUsage> {
         let (used, cached) = match self.version {
-            Version::V1 => ("memory.usage_in_bytes", "total_inactive_file"),
-            Version::V2 => ("memory.current", "inactive_file"),
+            CgroupVersion::V1 => ("memory.usage_in_bytes", "total_inactive_file"),
+            CgroupVersion::V2 => ("memory.current", "inactive_file"),
         };
         let used = number(&self.memory.join(used))?;
-        let cached = fields(&self.memory.join("memory.stat"), cached).unwrap_or(0);
+        let cached = field(&self.memory.join("memory.stat"), cached).unwrap_or(0);
         let cpu = match self.version {
-            Version::V1 => {
+            CgroupVersion::V1 => {
                 self.cpu.as_ref().and_then(|cpu| number(&cpu.join("cpuacct.usage"))).map(Duration::from_nanos)
             }
-            Version::V2 => fields(&self.memory.join("cpu.stat"), "usage_usec").map(Duration::from_micros),
+            CgroupVersion::V2 => field(&self.memory.join("cpu.stat"), "usage_usec").map(Duration::from_micros),
         };
-        Some(GroupUsage { memory: used.saturating_sub(cached), cpu })
+        Some(CgroupUsage { memory: used.saturating_sub(cached), cpu })
     }
 }
 
-/// Removes a folder of groups with all in it, after killing whoever is still there.
+/// Removes a cgroup with all below it, and kills the processes that are still there.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     let mut last = Ok(());
     for _ in 0..TRIES {
@@ -136,7 +133,7 @@ fn remove_once(folder: &Path) -> io::Result<()> {
     }
     let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     for pid in list.lines().filter_map(|pid| pid.parse().ok()) {
-        // It may have ended meanwhile, which is what is wanted.
+        // The process may have ended meanwhile.
         _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
     match fs::remove_dir(folder) {
@@ -145,15 +142,15 @@ fn remove_once(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the folder of a group, and those of its pod and its cluster, in the group that the cluster was started in.
-fn make_folders(folder: &Path, version: Version) -> io::Result<()> {
+/// Creates the folder of a cgroup, and those of its pod and its cluster, in the cluster's own cgroup.
+fn make_folders(folder: &Path, version: CgroupVersion) -> io::Result<()> {
     let above: Vec<&Path> = folder.ancestors().skip(1).take(2).collect();
     for folder in above.into_iter().rev() {
         make_folder(folder)?;
         match version {
-            Version::V1 => {}
-            // It has to pass the controller on.
-            Version::V2 => fs::write(folder.join("cgroup.subtree_control"), "+memory")?,
+            CgroupVersion::V1 => {}
+            // It must delegate the controller to those below.
+            CgroupVersion::V2 => fs::write(folder.join("cgroup.subtree_control"), "+memory")?,
         }
     }
     make_folder(folder)
@@ -166,7 +163,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Not every kernel has every file: those without swap have none about it.
+/// Not every kernel has every file: one without swap has no files for swap.
 fn write_if_there(file: &Path, text: &str) -> io::Result<()> {
     if file.try_exists()? { fs::write(file, text) } else { Ok(()) }
 }
@@ -175,8 +172,8 @@ fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// The number that follows a word at the start of a line.
-fn fields(file: &Path, word: &str) -> Option<u64> {
+/// The number behind a field's name.
+fn field(file: &Path, word: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok())
 }
@@ -185,8 +182,8 @@ fn fields(file: &Path, word: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn group(version: Version, at: &Path) -> Group {
-        Group { version, memory: at.join("own/cluster/pod/main"), cpu: None }
+    fn group(version: CgroupVersion, at: &Path) -> Cgroup {
+        Cgroup { version, memory: at.join("own/cluster/pod/main"), cpu: None }
     }
 
     fn read(at: &Path, file: &str) -> String {
@@ -194,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn in_version_2_those_above_pass_the_controller_on_and_swap_does_not_help() {
+    fn in_version_2_the_ancestors_delegate_the_controller_and_there_is_no_swap() {
         let folder = tempfile::tempdir().unwrap();
-        let (at, group) = (folder.path(), group(Version::V2, folder.path()));
+        let (at, group) = (folder.path(), group(CgroupVersion::V2, folder.path()));
         fs::create_dir_all(&group.memory).unwrap();
         fs::write(group.memory.join("memory.swap.max"), "max").unwrap();
         fs::write(group.memory.join("memory.oom.group"), "0").unwrap();
@@ -205,7 +202,7 @@ mod tests {
         assert_eq!(written.map(|file| read(at, file)), ["67108864", "0", "1"]);
         assert_eq!(read(at, "cgroup.subtree_control"), "+memory");
         assert_eq!(read(at, "pod/cgroup.subtree_control"), "+memory");
-        assert!(!at.join("own/cgroup.subtree_control").exists(), "whoever starts the cluster has done that");
+        assert!(!at.join("own/cgroup.subtree_control").exists(), "detection has done that");
     }
 
     #[test]
@@ -213,7 +210,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cpu = folder.path().join("cpuacct/cluster/pod/main");
         fs::create_dir(folder.path().join("cpuacct")).unwrap();
-        let group = Group { cpu: Some(cpu.clone()), ..group(Version::V1, folder.path()) };
+        let group = Cgroup { cpu: Some(cpu.clone()), ..group(CgroupVersion::V1, folder.path()) };
         fs::create_dir_all(&group.memory).unwrap();
         fs::write(group.memory.join("memory.memsw.limit_in_bytes"), "").unwrap();
         group.make(4096).unwrap();
@@ -223,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_is_read() {
+    fn kills_and_usage_are_read_from_both_versions() {
         let folder = tempfile::tempdir().unwrap();
         let cpu = folder.path().join("cpu/cluster/pod/main");
         fs::create_dir(folder.path().join("cpu")).unwrap();
         for (version, files) in [
             (
-                Version::V1,
+                CgroupVersion::V1,
                 [
                     ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
                     ("memory.usage_in_bytes", "1000\n"),
@@ -238,7 +235,7 @@ mod tests {
                 ],
             ),
             (
-                Version::V2,
+                CgroupVersion::V2,
                 [
                     ("memory.events", "low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 1\n"),
                     ("memory.current", "1000\n"),
@@ -247,7 +244,7 @@ mod tests {
                 ],
             ),
         ] {
-            let group = Group { cpu: Some(cpu.clone()), ..group(version, folder.path()) };
+            let group = Cgroup { cpu: Some(cpu.clone()), ..group(version, folder.path()) };
             assert_eq!((group.kills(), group.usage()), (0, None), "there is none yet");
             fs::create_dir(folder.path().join("own")).unwrap();
             group.make(1).unwrap();
@@ -255,7 +252,7 @@ mod tests {
                 let folder = if file.starts_with("cpuacct") { &cpu } else { &group.memory };
                 fs::write(folder.join(file), text).unwrap();
             }
-            let usage = GroupUsage { memory: 800, cpu: Some(Duration::from_millis(2)) };
+            let usage = CgroupUsage { memory: 800, cpu: Some(Duration::from_millis(2)) };
             assert_eq!((group.kills(), group.usage()), (3, Some(usage)), "{version}");
             fs::remove_dir_all(folder.path().join("own")).unwrap();
         }

@@ -1,6 +1,7 @@
-//! An address of this machine for every pod: 127.x.y.z, each part from 100 to 254, so that their texts sort as they do.
+//! The loopback addresses of pods: 127.x.y.z, each part from 100 to 254, so that texts sort as addresses do.
 //!
-//! Addresses tell pods apart; they do not keep them apart. Whoever listens on all addresses is in everybody's way.
+//! Addresses tell pods apart; they do not isolate them. A program that listens on all addresses takes its port from all
+//! pods.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -9,16 +10,16 @@ const LEAST: u32 = 100;
 const MOST: u32 = 254;
 const PARTS: u32 = MOST - LEAST + 1;
 
-/// Which addresses are somebody's.
+/// Which addresses are in use.
 #[derive(Debug, Default)]
-pub struct Addresses {
+pub struct AddressPool {
     used: BTreeSet<Ipv4Addr>,
-    /// Where to look next: an address is not used again soon, so that nobody meets what its last owner left behind.
+    /// The next address to try. A freed address is not reused soon: connections to its last pod may linger.
     next: u32,
 }
 
-impl Addresses {
-    /// An address that nobody has; none when all are somebody's.
+impl AddressPool {
+    /// Takes a free address; none when all are in use.
     pub fn take(&mut self) -> Option<Ipv4Addr> {
         let all = PARTS * PARTS * PARTS;
         for _ in 0..all {
@@ -31,12 +32,11 @@ impl Addresses {
         None
     }
 
-    /// Somebody has this one already.
-    pub fn is_taken(&mut self, address: Ipv4Addr) {
+    /// Marks an address as in use.
+    pub fn mark_taken(&mut self, address: Ipv4Addr) {
         self.used.insert(address);
     }
 
-    /// Nobody has it any more.
     pub fn free(&mut self, address: Ipv4Addr) {
         self.used.remove(&address);
     }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn addresses_are_loopback_distinct_and_sort_as_texts() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressPool::default();
         let some: Vec<Ipv4Addr> = (0..40_000).filter_map(|_| addresses.take()).collect();
         assert_eq!(some.len(), 40_000);
         assert!(some.iter().all(Ipv4Addr::is_loopback));
