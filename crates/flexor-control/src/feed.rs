@@ -4,17 +4,12 @@
 //! it breaks; a new stream begins with everything that is observed. What the messages mean is decided elsewhere
 //! ([`observed_by_master`](crate::observed_by_master), [`read_proposal`](crate::read_proposal)).
 
-use std::time::Duration;
-
-use flexor_store::sidecar::Upstream;
+use flexor_client::{Reconnect, Upstream};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
-
-/// A master that cannot be reached is dialled again after this.
-const REDIAL_AFTER: Duration = Duration::from_millis(100);
 
 /// A feed to one master. Dropping it ends the stream.
 pub struct MasterFeed {
@@ -50,26 +45,30 @@ async fn keep_open(
     mut observed: watch::Receiver<wire::Observed>,
     on_proposal: impl Fn(wire::Proposal) + Send + Sync,
 ) {
+    let mut reconnect = Reconnect::default();
     loop {
-        if let Err(error) = run_stream(&upstream, &mut observed, &on_proposal).await {
+        reconnect.next_attempt().await;
+        if let Err(error) = run_stream(&upstream, &mut reconnect, &mut observed, &on_proposal).await {
             tracing::debug!("the feed to the master broke: {error}");
         }
-        tokio::time::sleep(REDIAL_AFTER).await;
     }
 }
 
 async fn run_stream(
     upstream: &Upstream,
+    reconnect: &mut Reconnect,
     observed: &mut watch::Receiver<wire::Observed>,
     on_proposal: &(impl Fn(wire::Proposal) + Send + Sync),
 ) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel(4);
-    let (channel, request) = upstream.open(ReceiverStream::new(receiver)).await?;
+    let (channel, request) =
+        upstream.connect(ReceiverStream::new(receiver)).await.map_err(|error| error.to_string())?;
     // A new stream begins with everything.
     observed.mark_changed();
     let first = observed.borrow_and_update().clone();
     sender.send(first).await.map_err(|error| error.to_string())?;
     let proposals = ControlClient::new(channel).feed(request).await.map_err(|status| status.to_string())?;
+    reconnect.established();
     let mut proposals = proposals.into_inner();
     loop {
         tokio::select! {

@@ -22,7 +22,7 @@ pub fn own() -> (i32, u64) {
 
 /// Whether the process with this id and start time is alive. A zombie is not.
 pub fn is_alive((pid, start): (i32, u64)) -> bool {
-    Process::read(pid).is_some_and(|process| process.started == start && process.lives())
+    Process::read(pid).is_some_and(|process| process.started == start && process.is_alive())
 }
 
 /// A process of a pod, held by a pidfd.

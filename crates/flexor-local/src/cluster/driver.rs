@@ -8,7 +8,7 @@ use std::io;
 use std::num::NonZero;
 use std::time::Duration;
 
-use flexor_agent::processes::kill_what_they_left;
+use flexor_agent::processes::kill_orphans_of;
 use flexor_control::{JobDriver, Pacing};
 use flexor_model::UnixTime;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -177,7 +177,7 @@ impl Cluster {
             }
         }
         if !killed.is_empty() {
-            kill_what_they_left(&killed);
+            kill_orphans_of(&killed);
         }
         for (uid, (pid, _)) in ended {
             // A child of ours has to be waited for; until then no other process gets its id.

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use flexor_client::{TokenSource, Upstream};
 use flexor_control::{MasterFeed, MasterUpdate, Moment, observed_by_master, read_proposal};
 use flexor_engine::controller::ObservedPod;
 use flexor_model::RoleKind;
-use flexor_store::sidecar::Upstream;
 use flexor_wire::master::v1 as wire;
 
 use super::{Cluster, JobKey, State, now};
@@ -30,7 +30,7 @@ impl Cluster {
         let observed = observed_by_master(&record.job, &record.status, &pods);
         if let Some(master) = state.master_of(key)
             && !state.feeds.contains_key(key)
-            && let Ok(upstream) = Upstream::new(&master.to_string(), None)
+            && let Ok(upstream) = Upstream::new(&master.to_string(), TokenSource::Absent)
         {
             state.feeds.insert(key.clone(), MasterFeed::open(upstream, self.on_proposal(key)));
         }

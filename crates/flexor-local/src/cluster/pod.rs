@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_agent::processes::kill_what_they_left;
+use flexor_agent::processes::kill_orphans_of;
 use flexor_engine::Cause;
 use flexor_engine::controller::{DesiredPod, PodPhase};
 use flexor_model::{PortName, Reason, UnixTime};
@@ -200,7 +200,7 @@ pub(super) fn read_all(state_dir: &StateDir) -> io::Result<Vec<PodRecord>> {
     // id of that supervisor.
     lost.retain(|(pid, started)| crate::proc::started(*pid).is_none_or(|now| now == *started));
     if !lost.is_empty() {
-        kill_what_they_left(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
+        kill_orphans_of(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
     }
     // Pods that were being deleted and have ended.
     let gone = |pod: &PodRecord| pod.is_deleting() && pod.supervisor.is_none();

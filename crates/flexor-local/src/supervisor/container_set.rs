@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::os::fd::OwnedFd;
 
 use flexor_agent::processes::{
-    Environment, Input, Ladder, LogCut, LogFile, Outcome, Output, ProcessExit, ProcessKey, Processes, Program,
+    Environment, ExitOutcome, Input, Ladder, LogCut, LogFile, Output, ProcessExit, ProcessKey, Processes, Program,
     ProgramError, Rotation, StartError,
 };
 use flexor_engine::nodes::BackOff;
@@ -144,7 +144,7 @@ impl ContainerSet {
         let (program, args) = plan.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let path = self.folder.log(&plan.name);
         container.log_start = fs::metadata(&path).map_or(0, |file| file.len());
-        let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?.telling(self.cut.0.clone());
+        let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?.with_cut_listener(self.cut.0.clone());
         container.status.log_cut = None;
         let descriptors: Result<Vec<OwnedFd>, _> = container.sockets.iter().map(OwnedFd::try_clone).collect();
         // An error file of an earlier run says nothing about this one.
@@ -208,12 +208,12 @@ impl ContainerSet {
         let index = exit.key.0 as usize;
         let Some(container) = self.all.get_mut(index) else { return };
         let (code, reason) = match exit.outcome {
-            Outcome::Signal(9) if container.out_of_memory => (137, "OOMKilled"),
+            ExitOutcome::Signal(9) if container.out_of_memory => (137, "OOMKilled"),
             // The program lost a child to the OOM killer, whatever it then exited with.
             _ if container.memory_guard.has_killed() => (137, "OOMKilled"),
-            Outcome::Code(0) => (0, "Completed"),
-            Outcome::Code(code) => (code, "Error"),
-            Outcome::Signal(signal) => (128 + signal, "Error"),
+            ExitOutcome::Code(0) => (0, "Completed"),
+            ExitOutcome::Code(code) => (code, "Error"),
+            ExitOutcome::Signal(signal) => (128 + signal, "Error"),
         };
         let started_at = match container.status.state {
             ContainerState::Running { started_at, .. } => Some(started_at),

@@ -1,4 +1,4 @@
-//! What a controller says, and what it is told.
+//! The service for the controller: the master feed and single calls.
 
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
@@ -48,22 +48,22 @@ async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_of_
         node.complete().await;
     }
     feed.send(pods(&["b"], Some(2))).await.unwrap();
-    let told = nodes[1].world(|world| !world.restart.is_empty()).await;
-    assert!(told.restart.contains("PodGone"), "{}", told.restart);
+    let world = nodes[1].world(|world| !world.restart.is_empty()).await;
+    assert!(world.restart.contains("PodGone"), "{}", world.restart);
     let mut was_complete = false;
     loop {
-        let Some(Kind::Training(training)) = proposals.message().await.unwrap().unwrap().kind else {
+        let Some(Kind::Training(status)) = proposals.message().await.unwrap().unwrap().kind else {
             panic!("nothing else is proposed")
         };
-        was_complete |= (training.round, training.nodes, training.meeting) == (Some(0), 2, false);
-        if was_complete && training.meeting {
+        was_complete |= (status.round, status.nodes, status.meeting) == (Some(0), 2, false);
+        if was_complete && status.meeting {
             break;
         }
     }
 }
 
 #[tokio::test]
-async fn the_controller_hears_how_training_stands() {
+async fn the_controller_gets_the_training_status() {
     let serving = Serving::start(1, 1).await;
     let mut control = ControlClient::new(serving.channel().await);
     let (_feed, receiver) = mpsc::channel(4);
@@ -76,19 +76,19 @@ async fn the_controller_hears_how_training_stands() {
     let values = [("step".to_owned(), 12.0)].into();
     node.say(wire::request::Op::Metrics(wire::Metrics { values, ..wire::Metrics::default() })).await;
     loop {
-        let Some(Kind::Training(standing)) = proposals.message().await.unwrap().unwrap().kind else { continue };
-        if standing.step.is_some() {
-            assert_eq!((standing.step, standing.nodes, standing.records), (Some(12.0), 1, None));
+        let Some(Kind::Training(status)) = proposals.message().await.unwrap().unwrap().kind else { continue };
+        if status.step.is_some() {
+            assert_eq!((status.step, status.nodes, status.records), (Some(12.0), 1, None));
             return;
         }
     }
 }
 
 #[tokio::test]
-async fn somebody_unknown_cannot_be_gone() {
+async fn an_unknown_node_cannot_be_reported_gone() {
     let serving = Serving::start(1, 1).await;
     let mut control = ControlClient::new(serving.channel().await);
-    let gone = wire::NodeGoneRequest { name: "nobody".to_owned(), detail: String::new() };
+    let gone = wire::NodeGoneRequest { name: "unknown".to_owned(), detail: String::new() };
     let status = control.node_gone(gone).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::NotFound);
 }
@@ -100,8 +100,8 @@ async fn a_retry_opens_a_closed_run() {
     for _ in 0..5 {
         node.join().await;
     }
-    let told = node.world(|world| !world.closed.is_empty()).await;
-    assert!(told.closed.starts_with("RestartsExhausted"), "{}", told.closed);
+    let world = node.world(|world| !world.closed.is_empty()).await;
+    assert!(world.closed.starts_with("RestartsExhausted"), "{}", world.closed);
     let mut control = ControlClient::new(serving.channel().await);
     control.retry(wire::RetryRequest {}).await.unwrap();
     assert_eq!(node.world(|world| world.closed.is_empty() && world.size == 1).await.round, 4);

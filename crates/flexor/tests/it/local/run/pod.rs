@@ -232,7 +232,7 @@ impl Drop for Pod {
         // The parent goes first, then what it can no longer end.
         let _ = self.parent.kill();
         let _ = self.parent.wait();
-        flexor_agent::processes::kill_what_they_left(&[self.parent.id()]);
+        flexor_agent::processes::kill_orphans_of(&[self.parent.id()]);
         limits::forget_pod(&state_dir(&self.work), UID);
     }
 }
