@@ -8,6 +8,7 @@ pub mod controller;
 pub mod evaluation;
 pub mod ledger;
 pub mod nodes;
+pub mod pod_status;
 pub mod ps_membership;
 pub mod render;
 pub mod rendezvous;

@@ -65,8 +65,8 @@ impl Control for ControlService {
     }
 }
 
-/// Serves one feed stream: takes over what the controller observes, and sends verdicts and the training status. A new
-/// stream first gets the runs that are closed. All other decisions are sent as they are made.
+/// Serves one feed stream: takes over what the controller observes, and sends the training status, closed runs and
+/// released parameter servers. A new stream first gets the runs that are closed.
 async fn follow(
     job: Job,
     mut observed: Streaming<wire::Observed>,
@@ -176,16 +176,13 @@ fn new_proposals(job: &Job, last: &mut u64) -> Vec<wire::Proposal> {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            DecisionKind::Lost => {
-                let node = decision.node.clone().unwrap_or_default();
-                wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
-            }
             DecisionKind::Closed => {
                 wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail })
             }
             DecisionKind::Joined
             | DecisionKind::Spared
             | DecisionKind::Left
+            | DecisionKind::Lost
             | DecisionKind::Finished
             | DecisionKind::Ended
             | DecisionKind::RoundComplete

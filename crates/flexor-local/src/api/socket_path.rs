@@ -1,7 +1,7 @@
-//! The way to a socket, also where its path is longer than the system takes.
+//! A path to a Unix socket that the system accepts, however deep its folder is.
 //!
-//! The address of a Unix socket has room for 107 bytes. A folder that is open has a short name of its own, below
-//! `/proc/self/fd`, by which what is in it can be reached from this process.
+//! The address of a Unix socket has room for 107 bytes. An open folder has a short name below `/proc/self/fd`, which this
+//! process can use in its place.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// The longest path of a socket.
+/// The longest path of a socket, in bytes.
 const LONGEST: usize = 107;
 
-/// A path by which a socket can be bound or dialled for as long as this lives.
+/// A path by which a socket can be bound or dialled while this value lives.
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct SocketPath {
     path: PathBuf,
     _folder: Option<OwnedFd>,
 }
 
-impl Reach {
-    /// The way to `socket`, whose folder is there.
+impl SocketPath {
+    /// The path to use for `socket`, whose folder exists.
     pub(super) fn of(socket: &Path) -> io::Result<Self> {
         let fits = socket.as_os_str().len() <= LONGEST && socket.to_str().is_some();
         let (false, Some(folder), Some(name)) = (fits, socket.parent(), socket.file_name()) else {
@@ -31,7 +31,6 @@ impl Reach {
         Ok(Self { path, _folder: Some(folder) })
     }
 
-    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -50,13 +49,13 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("socket");
         assert!(UnixListener::bind(&socket).is_err(), "the path is too long by itself");
-        let _listener = UnixListener::bind(Reach::of(&socket).unwrap().path()).unwrap();
+        let _listener = UnixListener::bind(SocketPath::of(&socket).unwrap().path()).unwrap();
         assert!(socket.exists());
-        UnixStream::connect(Reach::of(&socket).unwrap().path()).unwrap();
+        UnixStream::connect(SocketPath::of(&socket).unwrap().path()).unwrap();
     }
 
     #[test]
-    fn a_short_path_is_its_own_way() {
-        assert_eq!(Reach::of(Path::new("/a/socket")).unwrap().path(), Path::new("/a/socket"));
+    fn a_short_path_is_used_as_it_is() {
+        assert_eq!(SocketPath::of(Path::new("/a/socket")).unwrap().path(), Path::new("/a/socket"));
     }
 }

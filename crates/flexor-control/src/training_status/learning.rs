@@ -1,43 +1,42 @@
-//! How well a job's model does, as its workers have said last.
+//! The scores of a job's model that its workers reported last.
 
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
-/// How well the model does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Learning {
-    /// On what it is trained on, over the last seconds in which workers spoke.
+    /// On training data, over the last seconds in which workers reported.
     #[serde(flatten)]
     pub training: Scores,
-    /// On other data.
+    /// On test data.
     pub test: Scores,
 }
 
-/// Measures of a model; what nobody has said is not known.
+/// Scores of a model; none where no worker has reported one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Scores {
-    /// The mean loss.
+    /// The mean.
     pub loss: Option<f64>,
     /// The area under the ROC curve.
     pub auc: Option<f64>,
-    /// The share that was right.
+    /// The share of right predictions.
     pub accuracy: Option<f64>,
 }
 
 impl Learning {
-    /// What a master says now, after what it said before: one that was started again has yet to hear of it.
-    pub(super) fn after(before: Option<Self>, said: Option<wire::Learning>) -> Option<Self> {
-        let Some(said) = said else { return before };
+    /// The scores after a report of the master. A restarted master reports none until workers have.
+    pub(super) fn after(before: Option<Self>, reported: Option<wire::Learning>) -> Option<Self> {
+        let Some(reported) = reported else { return before };
         let before = before.unwrap_or_default();
-        let training = Scores { loss: said.loss, auc: said.auc, accuracy: said.accuracy };
-        let test = Scores { loss: said.test_loss, auc: said.test_auc, accuracy: said.test_accuracy };
+        let training = Scores { loss: reported.loss, auc: reported.auc, accuracy: reported.accuracy };
+        let test = Scores { loss: reported.test_loss, auc: reported.test_auc, accuracy: reported.test_accuracy };
         Some(Self { training: training.or(before.training), test: test.or(before.test) })
     }
 }
 
 impl Scores {
-    /// These, or others where nothing is known.
+    /// These, or `others` if none of these is known.
     fn or(self, others: Self) -> Self {
         if self == Self::default() { others } else { self }
     }
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_master_that_hears_of_one_thing_again_makes_nobody_forget_the_other() {
+    fn a_report_of_one_kind_of_scores_keeps_the_other_kind() {
         let first = wire::Learning { loss: Some(0.5), auc: Some(0.7), ..wire::Learning::default() };
         let before = Learning::after(None, Some(first));
         let test = wire::Learning { test_auc: Some(0.8), ..wire::Learning::default() };

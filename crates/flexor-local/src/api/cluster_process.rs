@@ -1,7 +1,7 @@
-//! The process that runs the cluster of a folder, found through its socket.
+//! The process that runs the cluster of a state directory, found through its socket.
 //!
-//! The kernel tells whoever connects who listens, also when that process answers nothing. It is held by a descriptor of
-//! its own, so that a signal never reaches another process that was given its number.
+//! The kernel names the listening process to each client, even if that process answers nothing. A pidfd holds the process,
+//! so a signal never reaches another one that got the same process id.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,25 +10,26 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 
-use super::socket::Reach;
+use super::socket_path::SocketPath;
 use crate::readiness::readable;
 use crate::state_dir::StateDir;
 
 /// A process that runs a cluster.
 #[derive(Debug)]
-pub struct Holder {
+pub struct ClusterProcess {
     pid: i32,
     descriptor: AsyncFd<OwnedFd>,
 }
 
-impl Holder {
-    /// Who runs the cluster in a folder; nobody, where no one listens there. To be called inside a runtime.
+impl ClusterProcess {
+    /// The process that runs the cluster of a state directory; none if no process listens there. Has to be called inside
+    /// a runtime.
     ///
     /// # Errors
     ///
-    /// The folder is somebody else's, or the system refuses.
+    /// The directory belongs to another user, or the system refuses.
     pub async fn of(state_dir: &StateDir) -> io::Result<Option<Self>> {
-        // Where it was replaced between the two looks the number might be another process's by now.
+        // If the process was replaced between the two lookups, another one may have its id.
         for _ in 0..3 {
             let Some(pid) = listener(state_dir).await? else { return Ok(None) };
             let Some(raw) = Pid::from_raw(pid) else { return Ok(None) };
@@ -40,19 +41,18 @@ impl Holder {
         Ok(None)
     }
 
-    /// Its process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Asks it to end; a second time asks it to hurry. One that is stopped goes on, to hear of it.
-    pub fn ask_to_end(&self) {
-        // It may have ended meanwhile, which is what is wanted.
+    /// Sends SIGTERM; a second one makes it hurry. SIGCONT lets a stopped process receive it.
+    pub fn terminate(&self) {
+        // It may have ended meanwhile, which is just as good.
         let _ = pidfd_send_signal(self.descriptor.as_fd(), Signal::TERM);
         let _ = pidfd_send_signal(self.descriptor.as_fd(), Signal::CONT);
     }
 
-    /// Kills it. Its pods live on.
+    /// Kills it. Its pods go on.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(self.descriptor.as_fd(), Signal::KILL);
     }
@@ -63,11 +63,11 @@ impl Holder {
     }
 }
 
-/// The process that listens on the socket of a folder.
+/// The process that listens on the socket of a state directory.
 async fn listener(state_dir: &StateDir) -> io::Result<Option<i32>> {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
-    let connected = match Reach::of(&state_dir.socket()) {
-        Ok(reach) => UnixStream::connect(reach.path()).await,
+    let connected = match SocketPath::of(&state_dir.socket()) {
+        Ok(socket) => UnixStream::connect(socket.path()).await,
         Err(error) => Err(error),
     };
     match connected {

@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and PriorityClasses, as they are kept.
+//! ConfigMaps, Secrets and PriorityClasses, as they are stored.
 
 use flexor_model::UnixTime;
 use serde_json::json;
@@ -11,7 +11,7 @@ pub(super) fn objects(kind: ObjectKind, all: &Everything<'_>) -> Vec<Object> {
     all.objects.iter().filter(|kept| kept.object.key.kind == kind).map(object).collect()
 }
 
-/// The classes that every cluster has, as old as the cluster.
+/// The priority classes that every cluster has, as old as the cluster.
 pub(super) fn built_in(since: UnixTime) -> impl Iterator<Item = Object> {
     BUILT_IN.iter().map(move |(name, value)| class(name, *value, since))
 }

@@ -1,7 +1,7 @@
-//! A connection that is counted while it is open.
+//! Connections that are counted while they are open.
 //!
-//! A peer that is still reading when its connection is closed loses what it has not read yet, so whoever ends the service
-//! waits until its peers have hung up.
+//! A client that is still reading when its connection is closed loses what it has not read yet. So the server waits until
+//! its clients have hung up before it ends.
 
 use std::io;
 use std::pin::Pin;
@@ -13,54 +13,52 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tonic::transport::server::Connected;
 
-/// How many connections are open.
+/// The number of open connections.
 #[derive(Debug, Clone)]
-pub(super) struct Conversations(Arc<watch::Sender<usize>>);
+pub(super) struct Connections(Arc<watch::Sender<usize>>);
 
-/// A connection.
-pub(super) struct Conversation {
+pub(super) struct Connection {
     stream: UnixStream,
-    count: Conversations,
+    count: Connections,
 }
 
-impl Conversations {
-    /// None yet.
+impl Connections {
     pub(super) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
 
-    /// One more, until it is dropped.
-    pub(super) fn begin(&self, stream: UnixStream) -> Conversation {
+    /// Counts a connection until it is dropped.
+    pub(super) fn add(&self, stream: UnixStream) -> Connection {
         self.0.send_modify(|open| *open += 1);
-        Conversation { stream, count: self.clone() }
+        Connection { stream, count: self.clone() }
     }
 
     /// Waits until none is open.
-    pub(super) async fn end(&self) {
-        // The sender is ours, so that this cannot fail.
+    pub(super) async fn all_closed(&self) {
+        // `self` holds the sender, so this cannot fail.
         let _ = self.0.subscribe().wait_for(|open| *open == 0).await;
     }
 }
 
-impl Drop for Conversation {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.count.0.send_modify(|open| *open -= 1);
     }
 }
 
-impl Connected for Conversation {
+impl Connected for Connection {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}
 }
 
-impl AsyncRead for Conversation {
+impl AsyncRead for Connection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Conversation {
+impl AsyncWrite for Connection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
     }

@@ -1,4 +1,4 @@
-//! The cluster itself as an object: who runs it, since when, and how much is in it.
+//! The cluster itself as an object: which process runs it, since when, and its counts of jobs and pods.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::objects::{Object, time};
 use crate::cluster::Cluster;
 
-/// The one object that tells of the cluster.
+/// The one object of the resource `Cluster`.
 pub(super) fn object(cluster: &Cluster) -> Object {
-    let (jobs, pods) = cluster.look(|all| {
+    let (jobs, pods) = cluster.read(|all| {
         let jobs = counts(all.jobs.values().map(|job| format!("{:?}", job.status.phase)));
         (jobs, counts(all.pods.values().map(|pod| format!("{:?}", pod.phase()))))
     });
@@ -37,7 +37,7 @@ pub(super) fn object(cluster: &Cluster) -> Object {
     Object { id: String::new(), json }
 }
 
-/// How many are how far.
+/// The number of phases of each kind.
 fn counts(phases: impl Iterator<Item = String>) -> Value {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for phase in phases {
