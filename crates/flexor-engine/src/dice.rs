@@ -1,6 +1,7 @@
 //! Chance for simulations: one seed, one history (SplitMix64).
 
 /// Dice that fall the same way for the same seed.
+#[derive(Debug, Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

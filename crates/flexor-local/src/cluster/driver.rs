@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flexor_agent::processes::kill_what_they_left;
 use flexor_engine::Cause;
-use flexor_engine::controller::{self, ObservedJob, ObservedPlan, ObservedPod, Reconciliation};
+use flexor_engine::controller::{self, ExecutorState, ObservedJob, ObservedPlan, ObservedPod, Reconciliation};
 use flexor_model::{Reason, UnixTime};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -288,6 +288,8 @@ impl State {
             plans: &plans,
             released: &record.released,
             closed: record.closed.as_ref(),
+            // What this cluster creates is there at once.
+            executor: &ExecutorState::default(),
         };
         Some(controller::reconcile(&observed, now()))
     }

@@ -30,7 +30,7 @@ impl Cluster {
             // Written down with whatever is next: one that is forgotten is made again.
             Action::CreateService(desired) => _ = record.services.insert(desired.name),
             Action::DeleteService { name } => _ = record.services.remove(&name),
-            Action::DeletePod { name, uid, cause } => {
+            Action::DeletePod { name, uid, cause, .. } => {
                 state.tell(key, Some(name), cause);
                 self.delete_pod(&mut state, &uid)?;
             }

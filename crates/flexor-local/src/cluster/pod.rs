@@ -211,6 +211,8 @@ impl PodRecord {
             rank: self.meta.desired.rank,
             phase: self.phase(),
             deleting: self.is_deleting(),
+            // This machine kills what does not end in time by itself.
+            overdue: false,
             pending: self.pending.as_ref().and_then(PendingReason::cause),
             end,
             started_at,
