@@ -21,7 +21,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-model", uses: &[], in_tests: &[] },
     Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
-    Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-dialects", uses: &["flexor-model", "flexor-engine"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
     Layer { name: "flexor-data", uses: &[], in_tests: &[] },
     Layer { name: "flexor-ps", uses: &["flexor-model", "flexor-wire"], in_tests: &["flexor-engine", "flexor-master"] },
@@ -38,7 +38,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-local",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store", "flexor-agent"],
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-store", "flexor-agent"],
         in_tests: &[],
     },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },

@@ -11,4 +11,5 @@ mod manifest_files;
 mod random_bytes;
 mod random_specs;
 mod round_trip;
+mod statuses;
 mod warned_manifests;
