@@ -15,7 +15,7 @@ class Session:
         channel = grpc.insecure_channel(os.getenv("FLEXOR_MASTER", "127.0.0.1:50001"), [("grpc.enable_http_proxy", 0)])
         stub, headers = services.MasterStub(channel), [("authorization", f"Bearer {token}")]
         self.replies = stub.Session(iter(self.requests.get, None), metadata=headers)
-        back = self.say(come_back=wire.ComeBack(holds=holds, acknowledged=[held for held, _ in unsafe]))
+        back = self.say(resume=wire.Resume(holds=holds, acknowledged=[held for held, _ in unsafe]))
         if back.refusal.reason == "JournalFull":  # it cannot write at present
             raise ConnectionError(back.refusal.detail)
         holds[:] = [held for held in holds if held not in back.void.held]
@@ -56,7 +56,7 @@ dataset = wire.Dataset(name="numbers", records=int(records or 1000), batch=int(b
 reply = ask(register=dataset)
 while not (reply.refusal.reason or reply.lease.finished):
     reply = ask(lease=wire.LeaseBatches(dataset="numbers", batches=3, wait_ms=5000))
-    leased = [(one, wire.Held(lease=reply.lease.held.lease, first=one.number, count=1)) for one in reply.lease.batches]
+    leased = [(one, wire.LeasedBatches(lease=reply.lease.held.lease, first=one.number, count=1)) for one in reply.lease.batches]
     holds.extend(held for _, held in leased)  # none while others hold the rest
     for one, held in leased:
         if held in holds:  # or others have it, while the master was away

@@ -2,17 +2,17 @@
 //! was read before nor on where it begins.
 #![no_main]
 
-use flexor_data::recordio::{Chunks, FileKey, Index};
+use flexor_data::recordio::{ChunkCache, FileKey, Index};
 use libfuzzer_sys::fuzz_target;
 
 const FILE: FileKey = FileKey(0);
-/// Chunks of records without bytes can promise far more records than an input has bytes.
+/// ChunkCache of records without bytes can promise far more records than an input has bytes.
 const MOST: u64 = 2_000;
 
 fuzz_target!(|bytes: &[u8]| {
     let index = Index::of(&bytes).expect("memory can be read");
     let records = index.records().min(MOST);
-    let kept = Chunks::new(1 << 20);
+    let kept = ChunkCache::new(1 << 20);
     // Backwards one by one, from a memory that knows more and more.
     let alone: Vec<Option<Vec<u8>>> = (0..records)
         .rev()
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         })
         .collect();
     // Forwards in one go, from what is lost to the next chunk.
-    let fresh = Chunks::new(0);
+    let fresh = ChunkCache::new(0);
     let mut next = 0;
     while next < records {
         let read = index.read(&bytes, (&fresh, FILE), next..records, &mut |number, record| {

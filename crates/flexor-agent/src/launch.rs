@@ -1,89 +1,85 @@
-//! A node of a job: joins the world, starts its workers, watches them, and meets again whenever the world changes.
+//! A node of a job: it joins the world, starts its workers, watches them, and joins again whenever the world changes.
 //!
 //! ```text
-//! Membership ──world──▶ Launcher ──specs──▶ WorkerGroup
+//! Membership ──world──▶ Launcher ──specs──▶ LocalGroup
 //!     ▲                    │ exits
 //!   master ◀── finished, ended, failed ──┘
 //! ```
 //!
-//! One task owns the truth ([`Launcher`]): it is joining, working, finished, or over. The master says who is in the
-//! world and when to meet again; whether a failure of the program is forgiven is the master's to count, because a
-//! failure restarts everybody.
+//! One task ([`Launcher`]) owns the state of the node; [`NextStep`] lists what it can do next. The master decides who is
+//! in the world and when the nodes hold a rendezvous again. The master also counts failures of the program, because a
+//! failure restarts the workers of all nodes. Command lines are parsed by the binary.
 
-mod belonging;
-mod crew;
-mod dialogue;
-mod errands;
-mod failing;
-mod joining;
-mod known;
+mod finished_node;
+mod group_failure;
+mod incarnations;
+mod job_identity;
+mod launch_end;
 mod limits;
-mod lives;
+mod local_group;
+mod master_status;
 mod membership;
-mod outcome;
-mod outside;
-mod place;
+mod node_state;
+mod outbox;
+mod outside_start;
+mod rendezvous;
 mod reports;
 mod restarts;
-mod resting;
+mod round_store;
 mod session;
+mod session_protocol;
 mod signals;
-mod store;
-mod supervise;
-mod words;
+mod wait_log;
 mod world_socket;
+mod world_watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_store::sidecar::Upstream;
+use flexor_client::Upstream;
 
-use self::crew::Crew;
-pub use self::limits::{Asked, Limits};
-use self::lives::Lives;
+use self::incarnations::Incarnations;
+pub use self::launch_end::{LaunchEnd, LaunchError};
+pub use self::limits::{Limits, RequestedLimits};
+use self::local_group::LocalGroup;
 use self::membership::Membership;
-pub use self::outcome::{LaunchError, Over};
-use self::place::World;
+use self::node_state::World;
 use self::restarts::Restarts;
 pub use self::signals::{SignalSender, Signals, signals};
-use self::supervise::Event;
+use self::world_watch::WorldEvent;
 use crate::workers::{Ladder, RunLogs, Shim};
 
-/// What a node launches, and where it belongs.
+/// What a node launches, and the job that it takes part in.
 pub struct Launch {
-    /// The job's master.
     pub master: Upstream,
-    /// Where the master is, for the workers: `HOST:PORT`.
+    /// `HOST:PORT` of the master, as the workers find it in their environment.
     pub master_address: String,
-    /// The file with the token that they show it, if it wants one.
+    /// The file with the job's token, if the master requires one.
     pub token_file: Option<PathBuf>,
-    /// The name of the run: the job's.
+    /// The name of the run, which is the name of the job.
     pub run: String,
-    /// The name of this node, and which life of it this is.
+    /// The node's name and incarnation.
     pub node: (Arc<str>, u64),
-    /// How many workers it starts.
+    /// Workers per node.
     pub processes: u32,
-    /// What each of them runs.
     pub program: OsString,
-    /// With which arguments.
     pub args: Vec<OsString>,
-    /// What they are called.
+    /// The role of the workers.
     pub role: String,
-    /// What was asked for on this node; what counts is the master's.
-    pub asked: Asked,
+    /// What this node's command line requests. The master decides.
+    pub requested: RequestedLimits,
     /// How long workers have to end by themselves.
     pub grace: Duration,
-    /// How long the node waits for a world; for ever where nothing is said.
-    pub join_within: Option<Duration>,
-    /// How long workers that outlive a change have to leave their world, and thrice as long to be in the next.
-    pub change_within: Duration,
-    /// Whether every worker sees one GPU, its own, and local rank 0.
+    /// How long the node waits for a world; without a limit, for ever.
+    pub join_timeout: Option<Duration>,
+    /// How long workers that survive a change have to leave their world. They have three times as long to join the next.
+    pub change_timeout: Duration,
+    /// Whether every worker sees only its own GPU, and local rank 0.
     pub virtual_local_rank: bool,
     /// How a worker is started.
     pub shim: Shim,
-    /// Where their output goes.
     pub logs: RunLogs,
 }
 
@@ -92,26 +88,25 @@ struct Launcher<'a> {
     launch: &'a mut Launch,
     membership: Membership,
     signals: Signals,
-    lives: Lives,
+    incarnations: Incarnations,
     restarts: Restarts,
     /// The node has been in a world.
     has_worked: bool,
 }
 
 /// What a node does next.
-enum Then {
-    /// Waits for a master.
-    Arrive,
-    /// Waits for a world, with these workers if they outlived the last.
-    Join(Option<Box<Crew>>),
-    /// Works in this one, with these workers or new ones.
-    Work(World, Option<Box<Crew>>),
-    /// Starts workers outside every world, after others that lived so long.
+enum NextStep {
+    AwaitMaster,
+    /// Waits for a world, with these workers if they survived the last one.
+    AwaitWorld(Option<Box<LocalGroup>>),
+    /// Works in this world, with these workers or new ones.
+    Work(World, Option<Box<LocalGroup>>),
+    /// Starts workers outside every world. Their predecessors lived for this long.
     StartOutside(Duration),
-    /// Is done, and here if needed.
-    Rest,
+    /// Has finished, and waits for the run to close or for others to need it.
+    AwaitClose,
     /// Ends. Its workers are gone.
-    End(Over),
+    End(LaunchEnd),
 }
 
 impl Launch {
@@ -120,141 +115,141 @@ impl Launch {
     /// # Errors
     ///
     /// The workers cannot be started, or their output has nowhere to go.
-    pub async fn run(&mut self, signals: Signals) -> Result<Over, LaunchError> {
+    pub async fn run(&mut self, signals: Signals) -> Result<LaunchEnd, LaunchError> {
         if let Some(folder) = self.logs.folder_of_files() {
             tracing::info!("writes the output of its workers to files in {}", folder.display());
         }
-        let membership = Membership::begin(self);
-        let (lives, restarts) = (Lives::begin(), Restarts::begin());
-        Launcher { launch: self, membership, signals, lives, restarts, has_worked: false }.run().await
+        let membership = Membership::start(self);
+        let (incarnations, restarts) = (Incarnations::start(), Restarts::new());
+        Launcher { launch: self, membership, signals, incarnations, restarts, has_worked: false }.run().await
     }
 }
 
 impl Launcher<'_> {
-    async fn run(mut self) -> Result<Over, LaunchError> {
-        let mut then = Ok(Then::Arrive);
+    async fn run(mut self) -> Result<LaunchEnd, LaunchError> {
+        let mut next = Ok(NextStep::AwaitMaster);
         loop {
-            then = match then {
-                Ok(next) if self.signals.first().is_some() && !matches!(next, Then::End(_)) => {
-                    // Also one that came while something else was waited for.
-                    Ok(self.end_instead(next).await)
+            next = match next {
+                Ok(step) if self.signals.first().is_some() && !matches!(step, NextStep::End(_)) => {
+                    // The signal may have come during the step before.
+                    Ok(self.end_instead_of(step).await)
                 }
-                Ok(Then::Arrive) => Ok(self.arrive().await),
-                Ok(Then::Join(kept)) => Ok(self.join(kept).await),
-                Ok(Then::Work(world, kept)) => self.work(world, kept).await,
-                Ok(Then::StartOutside(lived)) => self.start_outside(lived).await,
-                Ok(Then::Rest) => Ok(self.rest().await),
-                Ok(Then::End(mut over)) => {
-                    if let Some(failure) = self.membership.end(Some(&over)).await {
-                        failure.explain(&mut over);
+                Ok(NextStep::AwaitMaster) => Ok(self.await_master().await),
+                Ok(NextStep::AwaitWorld(survivors)) => Ok(self.await_world(survivors).await),
+                Ok(NextStep::Work(world, survivors)) => self.work(world, survivors).await,
+                Ok(NextStep::StartOutside(lived)) => self.start_outside(lived).await,
+                Ok(NextStep::AwaitClose) => Ok(self.await_close().await),
+                Ok(NextStep::End(mut end)) => {
+                    if let Some(failure) = self.membership.leave(Some(&end)).await {
+                        failure.attach_to(&mut end);
                     }
-                    return Ok(over);
+                    return Ok(end);
                 }
                 Err(error) => {
-                    self.membership.end(None).await;
+                    self.membership.leave(None).await;
                     return Err(error);
                 }
             }
         }
     }
 
-    /// Works in a world until it ends for this node, with the workers it has or with new ones.
-    async fn work(&mut self, world: World, kept: Option<Box<Crew>>) -> Result<Then, LaunchError> {
+    /// Works in a world until it ends for this node, with surviving workers or with new ones.
+    async fn work(&mut self, world: World, survivors: Option<Box<LocalGroup>>) -> Result<NextStep, LaunchError> {
         self.membership.stay();
-        self.membership.outlives(kept.is_some());
-        let joins = kept.is_some().then_some(world.round);
-        let mut crew = match kept {
-            Some(mut crew) => {
-                if let Err(error) = crew.go_on(self.launch, &world).await {
-                    self.end(&mut crew).await;
-                    self.membership.report(reports::all_ended(self.launch, &crew));
+        self.membership.set_survives_changes(survivors.is_some());
+        let joining = survivors.is_some().then_some(world.round);
+        let mut group = match survivors {
+            Some(mut group) => {
+                if let Err(error) = group.move_to(self.launch, &world).await {
+                    self.end_group(&mut group).await;
+                    self.membership.report(reports::all_ended(self.launch, &group));
                     return Err(error);
                 }
-                *crew
+                *group
             }
-            None => Crew::begin(self.launch, &world, self.lives.next()).await?,
+            None => LocalGroup::start_in(self.launch, &world, self.incarnations.next()).await?,
         };
         if !std::mem::replace(&mut self.has_worked, true) {
-            self.compare(&world);
+            self.warn_of_overrides(&world);
         }
         let round = world.round;
         let (membership, signals) = (&mut self.membership, &mut self.signals);
-        let event = supervise::until_something_happens(&mut crew, self.launch, joins, membership, signals).await;
-        if crew.has_worked {
-            self.restarts.have_worked();
+        let event = world_watch::next_event(&mut group, self.launch, joining, membership, signals).await;
+        if group.has_worked {
+            self.restarts.note_work();
         }
         Ok(match event {
-            Event::Finished => {
-                self.end(&mut crew).await;
-                self.membership.report(reports::all_ended(self.launch, &crew));
-                Then::Rest
+            WorldEvent::Finished => {
+                self.end_group(&mut group).await;
+                self.membership.report(reports::all_ended(self.launch, &group));
+                NextStep::AwaitClose
             }
-            Event::Failed => self.lose(crew).await,
-            Event::MeetAgain(cause) => {
-                tracing::info!(round, %cause, "meets again");
-                self.meet_again(crew, &cause).await
+            WorldEvent::Failed => self.handle_failure(group).await,
+            WorldEvent::Rendezvous(cause) => {
+                tracing::info!(round, %cause, "joins the next rendezvous");
+                self.rejoin(group, &cause).await
             }
-            Event::PeersGone => {
-                tracing::info!(round, "its workers have lost their peers; meets again");
-                Then::Join(Some(Box::new(crew)))
+            WorldEvent::PeersGone => {
+                tracing::info!(round, "its workers have lost their peers; joins the next rendezvous");
+                NextStep::AwaitWorld(Some(Box::new(group)))
             }
-            Event::NotTaken => {
-                tracing::warn!(round, "its workers did not take up the world that they were told; starts them again");
-                self.lose(crew).await
+            WorldEvent::NotJoined => {
+                tracing::warn!(round, "its workers did not join the world in time; restarts them");
+                self.handle_failure(group).await
             }
-            Event::Over(over) => {
-                self.give_up(Some(Box::new(crew)), &over).await;
-                Then::End(over)
+            WorldEvent::End(end) => {
+                self.give_up(Some(Box::new(group)), &end).await;
+                NextStep::End(end)
             }
         })
     }
 
-    /// The world changes: workers that can go on in the next one are kept, others are ended.
-    async fn meet_again(&mut self, mut crew: Crew, cause: &str) -> Then {
-        if supervise::all_leave(&mut crew, self.launch, cause, &mut self.signals).await {
-            return Then::Join(Some(Box::new(crew)));
+    /// The world changes: workers that can go on in the next world are kept, others are ended.
+    async fn rejoin(&mut self, mut group: LocalGroup, cause: &str) -> NextStep {
+        if world_watch::leave_world(&mut group, self.launch, cause, &mut self.signals).await {
+            return NextStep::AwaitWorld(Some(Box::new(group)));
         }
-        if crew.opted_in && crew.group.first_failure().is_some() {
-            // Its peers had noticed before its end was seen here.
-            return self.lose(crew).await;
+        if group.opted_in && group.workers.first_failure().is_some() {
+            // A worker of this node failed, and the peers noticed before this launcher did.
+            return self.handle_failure(group).await;
         }
-        self.end(&mut crew).await;
-        self.membership.report(reports::all_ended(self.launch, &crew));
-        Then::Join(None)
+        self.end_group(&mut group).await;
+        self.membership.report(reports::all_ended(self.launch, &group));
+        NextStep::AwaitWorld(None)
     }
 
-    /// Says what the master has another mind about than this node's command line.
-    fn compare(&self, world: &World) {
-        for unheeded in self.launch.asked.unheeded(&world.limits) {
-            tracing::warn!("not heeded, because the master decides: {unheeded}");
+    /// Warns where the master's limits differ from this node's command line.
+    fn warn_of_overrides(&self, world: &World) {
+        for overridden in self.launch.requested.overridden_by(&world.limits) {
+            tracing::warn!("overridden by the master: {overridden}");
         }
     }
 
-    /// What was to be next is not.
-    async fn end_instead(&mut self, next: Then) -> Then {
-        let over = Over::Signal(self.signals.until_first().await);
-        let crew = match next {
-            Then::Join(kept) | Then::Work(_, kept) => kept,
-            Then::Arrive | Then::StartOutside(_) | Then::Rest | Then::End(_) => None,
+    /// A signal ends the launcher in place of its next step.
+    async fn end_instead_of(&mut self, step: NextStep) -> NextStep {
+        let end = LaunchEnd::Signal(self.signals.until_first().await);
+        let group = match step {
+            NextStep::AwaitWorld(group) | NextStep::Work(_, group) => group,
+            NextStep::AwaitMaster | NextStep::StartOutside(_) | NextStep::AwaitClose | NextStep::End(_) => None,
         };
-        self.give_up(crew, &over).await;
-        Then::End(over)
+        self.give_up(group, &end).await;
+        NextStep::End(end)
     }
 
-    async fn give_up(&mut self, crew: Option<Box<Crew>>, over: &Over) {
-        self.membership.begin_to_end();
-        let Some(mut crew) = crew else { return };
-        if let Over::Signal(signal) = over {
+    async fn give_up(&mut self, group: Option<Box<LocalGroup>>, end: &LaunchEnd) {
+        self.membership.stop_joining();
+        let Some(mut group) = group else { return };
+        if let LaunchEnd::Signal(signal) = end {
             tracing::info!("{signal}: ends its workers; another signal kills them");
         }
-        self.end(&mut crew).await;
-        self.membership.report(reports::all_ended(self.launch, &crew));
+        self.end_group(&mut group).await;
+        self.membership.report(reports::all_ended(self.launch, &group));
     }
 
-    /// Ends workers: with the signal that ends the launcher, if that is why, or came before they were asked.
-    async fn end(&mut self, crew: &mut Crew) {
-        let asked = Ladder::default();
-        let ladder = Ladder { grace: self.launch.grace, signal: self.signals.first().unwrap_or(asked.signal) };
-        crew.end(ladder, &mut self.signals).await;
+    /// Ends workers: with the signal that the launcher has received, if any, else with the default one.
+    async fn end_group(&mut self, group: &mut LocalGroup) {
+        let default = Ladder::default();
+        let ladder = Ladder { grace: self.launch.grace, signal: self.signals.first().unwrap_or(default.signal) };
+        group.end(ladder, &mut self.signals).await;
     }
 }

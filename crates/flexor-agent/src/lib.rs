@@ -1,7 +1,7 @@
-//! What runs on a node beside the user's program: its processes are started, watched, logged and ended here.
+//! What runs on a node beside the user's program: it starts, watches, logs and ends the program's processes.
 //!
-//! [`processes`] supervises programs of any kind; [`workers`] makes those of one round of them, as torchrun does, and
-//! knows no master; [`launch`] takes part in a job and has workers. Command lines are the binary's.
+//! [`processes`] supervises programs of any kind. [`workers`] makes a round's worker group of them, as torchrun does, and
+//! knows no master. [`launch`] takes part in a job and has workers. Command lines are parsed by the binary.
 
 pub mod launch;
 pub mod processes;

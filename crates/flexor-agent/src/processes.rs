@@ -1,34 +1,34 @@
-//! Supervision: programs started, watched, logged and ended, one by one or all together.
+//! Supervision: starts programs, watches them, logs their output and ends them, one by one or all together.
 //!
-//! The flow: [`Processes::start`] starts a [`Program`] through the [`Shim`] under a key of the caller's, exits come out
-//! of [`Processes::next_exit`], and [`Processes::end`] or [`Processes::end_all`] walks down the signal ladder until no
-//! descendant is left, daemons included. Any number of [`Processes`] may live in one process of ours.
+//! [`Processes::start`] starts a [`Program`] through the [`Shim`] under a key that the caller chooses. Exits come out of
+//! [`Processes::next_exit`]. [`Processes::end`] and [`Processes::end_all`] send signals until no descendant is left,
+//! daemons included. One process of ours may hold any number of [`Processes`].
 //!
-//! Whether to start something again is the caller's to decide; ranks and error files are [`crate::workers`]' concern.
+//! Callers decide whether to start a program again. Ranks and error files belong to [`crate::workers`].
 
-mod ending;
 mod environment;
 mod exit;
 mod keeper;
-mod lineage;
-mod look;
-mod lookup;
 mod output;
+mod process_tag;
 mod program;
+mod program_lookup;
 mod reaper;
 mod shim;
-mod supervised;
+mod snapshot;
+mod supervisor;
+mod termination;
 mod tree;
 mod view;
 
-pub use ending::{Ending, Ladder};
 pub use environment::{Environment, EnvironmentChanges};
-pub use exit::{Outcome, ProcessExit};
-pub use keeper::{Keeper, keep, kill_what_they_left};
-pub use lookup::{ProgramError, find_program};
+pub use exit::{ExitOutcome, ProcessExit};
+pub use keeper::{Keeper, kill_orphans_of, run_keeper};
 pub use output::{LogCut, LogFile, Output, Rotation};
 pub use program::{Input, Program};
-pub use shim::{NotStarted, Shim, exec_shim};
-pub use supervised::{ProcessKey, Processes, StartError};
+pub use program_lookup::{ProgramError, find_program};
+pub use shim::{Shim, ShimError, exec_shim};
+pub use supervisor::{ProcessKey, Processes, StartError};
+pub use termination::{Ladder, Termination};
 pub use tree::Process;
 pub use view::Mount;

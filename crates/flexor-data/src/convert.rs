@@ -1,4 +1,4 @@
-//! Turns data of one format into another.
+//! Converts data from one format to another.
 //!
 //! | from | to | a record becomes |
 //! |---|---|---|
@@ -9,8 +9,7 @@
 //! | RecordIO | text | a line |
 //! | RecordIO | RecordIO | itself, in other chunks, with another compressor or in other files |
 //!
-//! Anything else makes no sense and is refused. Damaged records are left out and counted, where they are to be skipped
-//! and others are left.
+//! Every other pair is refused. Damaged records are skipped and counted, if that is allowed and intact ones are left.
 
 mod columns;
 mod files;
@@ -28,133 +27,113 @@ use crate::example::ExampleWriter;
 use crate::format::Format;
 use crate::generate::digits;
 use crate::output::{Existing, OutputError};
-use crate::place::Place;
+use crate::record_location::RecordLocation;
 use crate::recordio::{WriteError, WriterOptions};
-use columns::{ExampleOfLine, LineOfExample};
+use columns::{ExampleToLine, LineToExample};
 use files::Files;
 
-/// How many records are read at once.
-const AT_ONCE: u64 = 1024;
+/// Records per read.
+const READ_BATCH: u64 = 1024;
 
-/// What data is turned into.
+/// The target format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// RecordIO.
     RecordIo(WriterOptions),
-    /// A table with the names of its columns.
+    /// CSV with a header.
     Csv,
-    /// Lines.
+    /// One line per record.
     Text,
 }
 
-/// What is to be written.
+/// A conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversion {
-    /// The format.
     pub target: Target,
-    /// Where: a file, or a folder if there is a number of records for each file.
+    /// A file, or a folder if `records_per_file` is set.
     pub to: PathBuf,
-    /// How many records each file has, in a folder of files called data-00000 and so on.
+    /// Records per file, in a folder of files `data-00000` and so on.
     pub records_per_file: Option<u64>,
-    /// What becomes of files that are there already.
+    /// Whether existing files are kept or replaced.
     pub existing: Existing,
 }
 
-/// How many records that do not fit are named: to know a record's line is to read the file up to there.
+/// How many unfit records are listed. Finding a record's line reads the file up to there.
 const NAMED: usize = 10;
 
-/// What was written.
+/// The result of a conversion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Converted {
-    /// How many records.
     pub records: u64,
-    /// How many were left out because they are damaged, or do not fit.
+    /// Skipped records: damaged, or unfit for the target format.
     pub damaged: u64,
-    /// Where the first of those lie that do not fit, and why not.
-    pub unfit: Vec<(Place, String)>,
-    /// How many more do not fit.
+    /// The first unfit records, and why they are unfit.
+    pub unfit: Vec<(RecordLocation, String)>,
+    /// How many further records are unfit.
     pub unfit_more: u64,
-    /// The files.
     pub files: Vec<PathBuf>,
 }
 
-/// Why data was not turned into something else.
+/// Why a conversion failed.
 #[derive(Debug, Error)]
 pub enum ConvertError {
-    /// The data cannot be had.
+    /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A file cannot be begun or put in place.
+    /// A file cannot be created or renamed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: WriteError,
-    },
-    /// There is no such conversion.
-    #[error("{from} cannot be turned into {to}; see `flexor data convert --help` for what can")]
-    NoWay {
-        /// What there is.
-        from: Format,
-        /// What is wanted.
-        to: Format,
-    },
-    /// A table whose columns have no names.
-    #[error("the columns need names, which become those of the features: put a first line with them into the file")]
+    Write { path: PathBuf, source: WriteError },
+    /// The conversion is not supported.
+    #[error("{from} cannot be converted to {to}; `flexor data convert --help` lists the supported conversions")]
+    NoWay { from: Format, to: Format },
+    /// The table has no header.
+    #[error("the features need names: add a header line with the names of the columns")]
     NoColumns,
-    /// A record does not fit into the other format.
-    #[error("{place}: {why}")]
-    Record {
-        /// Where it stands.
-        place: Place,
-        /// What is in the way.
-        why: String,
-    },
+    /// A record does not fit the target format.
+    #[error("{location}: {why}")]
+    Record { location: RecordLocation, why: String },
 }
 
-/// Turns a dataset into other files. `told` hears how many records are done.
+/// Converts a dataset. `on_progress` receives the number of converted records.
 ///
 /// # Errors
 ///
-/// It makes no sense, something cannot be read or written, or all records are damaged. Files that were whole by then
-/// stay.
+/// The conversion is not supported, a file cannot be read or written, or all records are damaged. Files that were
+/// complete by then stay.
 pub fn convert(
     dataset: &Dataset,
     conversion: &Conversion,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<Converted, ConvertError> {
-    let mut way = Way::find(dataset, conversion.target)?;
+    let mut way = RecordConverter::find(dataset, conversion.target)?;
     let mut files = Files::new(conversion);
     files.set_header(way.header());
     let mut converted = Converted::default();
     let skips = dataset.on_damage() == OnDamage::Skip;
     let mut next = 0;
     while next < dataset.len() {
-        let end = dataset.len().min(next + AT_ONCE);
+        let end = dataset.len().min(next + READ_BATCH);
         let (mut failed, mut unfit) = (None, Vec::new());
         let progress = dataset.read(next..end, &mut |record| {
             let Content::Whole(bytes) = record.content else { return };
             if failed.is_none() {
-                let written = match way.go(bytes) {
-                    Ok(bytes) => files.write(bytes).map_err(Stopped::Files),
+                let written = match way.convert(bytes) {
+                    Ok(bytes) => files.write(bytes).map_err(ConvertStop::Files),
                     Err(why) if skips => {
                         unfit.push((record.number, why));
                         Ok(())
                     }
-                    Err(why) => Err(Stopped::Record { number: record.number, why }),
+                    Err(why) => Err(ConvertStop::Record { number: record.number, why }),
                 };
                 failed = written.err();
             }
         })?;
         match failed {
             None => {}
-            Some(Stopped::Files(error)) => return Err(error),
-            Some(Stopped::Record { number, why }) => {
-                return Err(ConvertError::Record { place: dataset.place_with_line(number)?, why });
+            Some(ConvertStop::Files(error)) => return Err(error),
+            Some(ConvertStop::Record { number, why }) => {
+                return Err(ConvertError::Record { location: dataset.location_with_line(number)?, why });
             }
         }
         converted.records += progress.records - unfit.len() as u64;
@@ -162,9 +141,9 @@ pub fn convert(
         let named = unfit.len().min(NAMED.saturating_sub(converted.unfit.len()));
         converted.unfit_more += (unfit.len() - named) as u64;
         for (number, why) in unfit.into_iter().take(named) {
-            converted.unfit.push((dataset.place_with_line(number)?, why));
+            converted.unfit.push((dataset.location_with_line(number)?, why));
         }
-        told(end);
+        on_progress(end);
         next = end;
     }
     if converted.records == 0
@@ -173,9 +152,9 @@ pub fn convert(
         return Err(DataError::NothingLeft(damage).into());
     }
     if converted.records == 0
-        && let Some((place, why)) = converted.unfit.pop()
+        && let Some((location, why)) = converted.unfit.pop()
     {
-        return Err(ConvertError::Record { place, why });
+        return Err(ConvertError::Record { location, why });
     }
     converted.files = files.finish()?;
     Ok(converted)
@@ -191,36 +170,38 @@ impl Target {
     }
 }
 
-/// Why it does not go on.
-enum Stopped {
+/// Why the conversion stopped.
+enum ConvertStop {
     /// The record with this number does not fit.
-    Record { number: u64, why: String },
-    /// A file cannot be written.
+    Record {
+        number: u64,
+        why: String,
+    },
     Files(ConvertError),
 }
 
-/// How one record becomes another.
-enum Way {
+/// Converts one record.
+enum RecordConverter {
     AsItIs,
     AsLine,
     Digit(ExampleWriter),
-    Example(ExampleOfLine),
-    Table(LineOfExample),
+    Example(LineToExample),
+    Table(ExampleToLine),
 }
 
-impl Way {
+impl RecordConverter {
     fn find(dataset: &Dataset, target: Target) -> Result<Self, ConvertError> {
         match (dataset.format(), target) {
             (Format::RecordIo | Format::Text, Target::RecordIo(_)) => Ok(Self::AsItIs),
             (Format::RecordIo, Target::Text) => Ok(Self::AsLine),
             (Format::Idx, Target::RecordIo(_)) => Ok(Self::Digit(ExampleWriter::new())),
-            (Format::Csv, Target::RecordIo(_)) => Ok(Self::Example(ExampleOfLine::of(dataset)?)),
-            (Format::RecordIo, Target::Csv) => Ok(Self::Table(LineOfExample::of(dataset)?)),
+            (Format::Csv, Target::RecordIo(_)) => Ok(Self::Example(LineToExample::of(dataset)?)),
+            (Format::RecordIo, Target::Csv) => Ok(Self::Table(ExampleToLine::of(dataset)?)),
             (from, target @ (Target::Csv | Target::Text)) => Err(ConvertError::NoWay { from, to: target.format() }),
         }
     }
 
-    /// What each file begins with.
+    /// The first bytes of each file.
     fn header(&self) -> Vec<u8> {
         match self {
             Self::AsItIs | Self::AsLine | Self::Digit(_) | Self::Example(_) => Vec::new(),
@@ -228,18 +209,18 @@ impl Way {
         }
     }
 
-    /// The other record, or what is in its way.
-    fn go<'a>(&'a mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
+    /// The converted record, or why it is unfit.
+    fn convert<'a>(&'a mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         match self {
             Self::AsItIs => Ok(bytes),
-            Self::AsLine if bytes.contains(&b'\n') => Err("it has a line break in it and cannot be a line".to_owned()),
+            Self::AsLine if bytes.contains(&b'\n') => Err("it contains a line break".to_owned()),
             Self::AsLine => Ok(bytes),
             Self::Digit(writer) => {
                 let (label, pixels) = bytes.split_first().ok_or_else(|| "it is empty".to_owned())?;
                 Ok(digits::example(writer, *label, pixels))
             }
-            Self::Example(example) => example.go(bytes),
-            Self::Table(table) => table.go(bytes),
+            Self::Example(example) => example.convert(bytes),
+            Self::Table(table) => table.convert(bytes),
         }
     }
 }

@@ -1,22 +1,21 @@
-//! The fields of one line of a table.
+//! Splits one CSV record into fields, and quotes fields.
 //!
-//! As spreadsheets and Python write them: separated by commas; a field that begins with a quote goes on to the next
-//! single quote, and two quotes in it stand for one. Where lines end is known to [`crate::Dataset`].
+//! The dialect is that of spreadsheets and Python: fields are separated by commas. A field that begins with a quote
+//! ends at the next single quote, and two quotes in it stand for one. [`crate::Dataset`] finds the ends of records.
 
 use std::borrow::Cow;
 
-/// The fields of a record, in order.
 pub fn fields(record: &[u8]) -> Fields<'_> {
     Fields { left: Some(record) }
 }
 
-/// What is wrong with a row that has not as many fields as its table has columns.
+/// Describes a row without exactly one field per column.
 pub(crate) fn uneven(row: &str, fields: usize, columns: usize) -> String {
     let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!("{row} has {}, and the table {}", counted(fields, "field"), counted(columns, "column"))
 }
 
-/// A field as it has to be written, in quotes where it needs them.
+/// A field as CSV text, quoted where needed.
 pub fn field(value: &[u8]) -> Cow<'_, [u8]> {
     if value.iter().all(|byte| !matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         return Cow::Borrowed(value);
@@ -25,7 +24,7 @@ pub fn field(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(std::iter::once(b'"').chain(doubled).chain(std::iter::once(b'"')).collect())
 }
 
-/// Goes through the fields of a record.
+/// An iterator over the fields of a record.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     left: Option<&'a [u8]>,

@@ -1,4 +1,4 @@
-//! What is wrong with a file, and what is to be done about it.
+//! Damaged parts of files, and the policy for them.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,29 +6,27 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What happens when a part of a file is damaged.
+/// What happens to damaged records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDamage {
-    /// Reading fails.
+    /// Reading fails at the first one.
     #[default]
     Fail,
-    /// The records of that part are handed on as damaged, and counted. All others keep their numbers.
+    /// They are passed on as damaged, and counted. All other records keep their numbers.
     Skip,
 }
 
-/// A part of a file that cannot be read.
+/// A damaged part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// The file.
     pub file: PathBuf,
-    /// Where the part begins.
+    /// The part's first byte.
     pub offset: u64,
-    /// The line that begins there, from 1, of a file of lines.
+    /// The line at `offset`, from 1, in a file of lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// Which records of the file cannot be had, counted from its beginning; nothing where nobody knows.
+    /// The damaged records, numbered within the file; `None` if unknown.
     pub records: Option<Range<u64>>,
-    /// What is wrong.
     pub flaw: String,
 }
 

@@ -1,7 +1,7 @@
-//! A file as it was when it was opened.
+//! A file, checked for changes whenever it is opened again.
 //!
-//! Files are opened anew for each range, so that a dataset may have more of them than a process may hold open. Each time
-//! it is checked that the file is what it was: what is known about its inside would be wrong otherwise.
+//! Files are opened anew for each range, so a dataset may have more files than a process may hold open. Each time the
+//! size and modification time are compared, because an index of a changed file would be wrong.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::error::DataError;
 
-/// A file, its size and its last change.
+/// A file's path, size and modification time.
 #[derive(Debug)]
 pub(crate) struct DataFile {
     path: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct DataFile {
 }
 
 impl DataFile {
-    /// Takes note of a file.
+    /// Opens a file and remembers its size and modification time.
     pub(crate) fn open(path: &Path) -> Result<(Self, File), DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let metadata = file.metadata().map_err(DataError::io(path))?;
@@ -26,24 +26,22 @@ impl DataFile {
         Ok((noted, file))
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes it has.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Opens it once more.
+    /// Opens the file again.
     pub(crate) fn again(&self) -> Result<File, DataError> {
         let file = File::open(&self.path).map_err(DataError::io(&self.path))?;
         self.check(&file)?;
         Ok(file)
     }
 
-    /// Whether it is still what it was.
+    /// Fails if the file has changed.
     pub(crate) fn check(&self, file: &File) -> Result<(), DataError> {
         let metadata = file.metadata().map_err(DataError::io(&self.path))?;
         if metadata.len() == self.size && metadata.modified().ok() == self.changed {

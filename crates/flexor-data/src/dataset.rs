@@ -1,10 +1,10 @@
 //! One numbered sequence of records over any number of files.
 //!
-//! The files of a dataset are put one behind the other: named files in the order in which they are named, those of a
-//! folder sorted by name. Record 0 is the first of the first file. Numbers never change, whatever is damaged: a record
-//! that cannot be had is handed on as [`Content::Damaged`]. Reading takes `&self` and may be done by many threads.
+//! Files are concatenated: named files in the given order, files of a folder sorted by name. Record 0 is the first
+//! record of the first file. Damage never changes numbers: an unreadable record is passed on as [`Content::Damaged`].
+//! Reading takes `&self`, and many threads may read.
 
-mod finding;
+mod file_list;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -18,23 +18,21 @@ use crate::csv;
 use crate::damage::{Damage, OnDamage};
 use crate::error::DataError;
 use crate::format::{CsvHeader, Format};
-use crate::place::Place;
-use crate::recordio::{Chunk, Chunks, FileKey};
+use crate::record_location::RecordLocation;
+use crate::recordio::{Chunk, ChunkCache, FileKey};
 use source::{Failure, Source};
 
-/// How many records are read at once while one is looked for that is not damaged.
-const AT_ONCE: u64 = 1024;
+/// Records per read in the search for an undamaged one.
+const READ_BATCH: u64 = 1024;
 
-/// How a dataset is to be read.
+/// Options for reading a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The format of the files; none where it is to be found out.
+    /// `None`: detected.
     pub format: Option<Format>,
-    /// Whether tables begin with the names of their columns.
     pub csv_header: CsvHeader,
-    /// What happens when a part of a file is damaged.
     pub on_damage: OnDamage,
-    /// How much is remembered about what was read, in bytes.
+    /// The size of the chunk cache, in bytes.
     pub memory: usize,
 }
 
@@ -45,67 +43,60 @@ impl Default for Options {
     }
 }
 
-/// A record, or the place of one that cannot be had.
+/// A record, or the position of a damaged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number in the dataset.
+    /// The number in the dataset.
     pub number: u64,
-    /// The file that it comes from.
     pub file: &'a Path,
-    /// Its number in that file.
+    /// The number in the file.
     pub in_file: u64,
-    /// What it is.
     pub content: Content<'a>,
 }
 
-/// What a record is.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// These bytes.
     Whole(&'a [u8]),
-    /// It lies in a damaged part of its file.
+    /// The record is in a damaged part of its file.
     Damaged,
 }
 
-/// How a range was read.
+/// Counts of a read range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// How many records were had.
+    /// Intact records.
     pub records: u64,
-    /// How many could not be had.
+    /// Damaged records.
     pub damaged: u64,
 }
 
-/// A file of a dataset.
 #[derive(Debug, Clone, Copy)]
 pub struct FileInfo<'a> {
-    /// Where it is.
     pub path: &'a Path,
-    /// How many bytes it has.
     pub bytes: u64,
-    /// Which records of the dataset it holds.
+    /// The dataset's number of its first record.
     pub first: u64,
-    /// How many records it holds.
     pub records: u64,
-    /// Its chunks, where it is RecordIO.
+    /// Only for RecordIO.
     pub chunks: Option<&'a [Chunk]>,
 }
 
-/// Records in files.
+/// A numbered sequence of records in files.
 #[derive(Debug)]
 pub struct Dataset {
     format: Format,
     on_damage: OnDamage,
     columns: Option<Vec<String>>,
-    files: Vec<Member>,
+    files: Vec<DatasetFile>,
     records: u64,
-    chunks: Chunks,
-    /// What has been found to be damaged so far, by file and place.
+    chunks: ChunkCache,
+    /// The damage found so far, by file and offset.
     damage: Mutex<BTreeMap<(usize, u64), Damage>>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct DatasetFile {
     source: Source,
     first: u64,
 }
@@ -115,16 +106,16 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// They cannot be read, do not belong together, or are damaged at first sight where that is not to be skipped.
+    /// A file cannot be read, the files do not belong together, or damage is visible at once and not to be skipped.
     pub fn open(paths: &[PathBuf], options: &Options) -> Result<Self, DataError> {
-        let (format, paths) = finding::files(paths, options.format)?;
+        let (format, paths) = file_list::files(paths, options.format)?;
         let mut dataset = Self {
             format,
             on_damage: options.on_damage,
             columns: None,
             files: Vec::new(),
             records: 0,
-            chunks: Chunks::new(options.memory),
+            chunks: ChunkCache::new(options.memory),
             damage: Mutex::default(),
         };
         for path in &paths {
@@ -133,27 +124,24 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// How many records there are, damaged ones included.
+    /// All records, including damaged ones.
     pub fn len(&self) -> u64 {
         self.records
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The format of the files.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The names of the columns, where it is a table that has them.
+    /// The column names of a table with a header.
     pub fn columns(&self) -> Option<&[String]> {
         self.columns.as_deref()
     }
 
-    /// The files, in order.
     pub fn files(&self) -> impl Iterator<Item = FileInfo<'_>> {
         self.files.iter().map(|member| FileInfo {
             path: member.source.path(),
@@ -164,22 +152,21 @@ impl Dataset {
         })
     }
 
-    /// What happens when a part of a file is damaged.
     pub fn on_damage(&self) -> OnDamage {
         self.on_damage
     }
 
-    /// What has been found to be damaged so far.
+    /// The damage found so far.
     pub fn damage(&self) -> Vec<Damage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Hands on a range of records, in order.
+    /// Passes a range of records to `sink`, in order.
     ///
     /// # Errors
     ///
-    /// There are not so many records, a file cannot be read or has changed, or records are damaged and not to be
-    /// skipped. What was handed on before stays good.
+    /// The range exceeds the dataset, a file cannot be read or has changed, or records are damaged and not to be
+    /// skipped. Records passed on before stay valid.
     pub fn read(&self, range: Range<u64>, sink: &mut dyn FnMut(Record<'_>)) -> Result<Progress, DataError> {
         if range.end > self.records || range.start > range.end {
             return Err(DataError::PastTheEnd { range, records: self.records });
@@ -197,7 +184,7 @@ impl Dataset {
         Ok(progress)
     }
 
-    /// The first record that can be had; none where there are no records.
+    /// The first intact record; `None` without records.
     ///
     /// # Errors
     ///
@@ -206,8 +193,8 @@ impl Dataset {
         let mut first = None;
         let mut next = 0;
         while first.is_none() && next < self.records {
-            // Mostly it is record 0.
-            let end = if next == 0 { 1 } else { self.records.min(next + AT_ONCE) };
+            // Usually it is record 0.
+            let end = if next == 0 { 1 } else { self.records.min(next + READ_BATCH) };
             self.read(next..end, &mut |record| {
                 if let (None, Content::Whole(bytes)) = (&first, record.content) {
                     first = Some(bytes.to_vec());
@@ -221,35 +208,36 @@ impl Dataset {
         }
     }
 
-    /// Where a record stands, but for its line.
+    /// The location of a record, without its line.
     ///
     /// # Errors
     ///
-    /// There is no such record, or its file cannot be read.
-    pub fn place(&self, number: u64) -> Result<Place, DataError> {
+    /// The record does not exist, or its file cannot be read.
+    pub fn location(&self, number: u64) -> Result<RecordLocation, DataError> {
         let member = self.member(number)?;
         let record = number - member.first;
-        let offset = member.source.place(record)?;
-        Ok(Place { file: member.source.path().to_owned(), record, offset, line: None })
+        let offset = member.source.offset_of(record)?;
+        Ok(RecordLocation { file: member.source.path().to_owned(), record, offset, line: None })
     }
 
-    /// Where a record stands. Files of lines are gone through up to it.
+    /// The location of a record with its line. A file of lines is read up to it.
     ///
     /// # Errors
     ///
-    /// There is no such record, or its file cannot be read.
-    pub fn place_with_line(&self, number: u64) -> Result<Place, DataError> {
-        let place = self.place(number)?;
-        let line = place.offset.map(|offset| self.line_feeds(number, 0..offset)).transpose()?.map(|before| before + 1);
-        Ok(Place { line, ..place })
+    /// The record does not exist, or its file cannot be read.
+    pub fn location_with_line(&self, number: u64) -> Result<RecordLocation, DataError> {
+        let location = self.location(number)?;
+        let line =
+            location.offset.map(|offset| self.line_feeds(number, 0..offset)).transpose()?.map(|before| before + 1);
+        Ok(RecordLocation { line, ..location })
     }
 
-    /// How many lines end in a part of the file with this record.
+    /// Line feeds in a part of this record's file.
     pub(crate) fn line_feeds(&self, number: u64, part: Range<u64>) -> Result<u64, DataError> {
         self.member(number)?.source.line_feeds(part)
     }
 
-    fn member(&self, number: u64) -> Result<&Member, DataError> {
+    fn member(&self, number: u64) -> Result<&DatasetFile, DataError> {
         let at = self.files.partition_point(|member| member.first + member.source.records() <= number);
         let past = DataError::PastTheEnd { range: number..number + 1, records: self.records };
         self.files.get(at).ok_or(past)
@@ -285,7 +273,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Takes note of damage, or fails.
+    /// Records damage, or fails.
     fn notice(&self, file: usize, damage: Damage) -> Result<(), DataError> {
         match self.on_damage {
             OnDamage::Fail => Err(DataError::Damaged(damage)),
@@ -314,12 +302,12 @@ impl Dataset {
         }
         let first = self.records;
         self.records += source.records();
-        self.files.push(Member { source, first });
+        self.files.push(DatasetFile { source, first });
         Ok(())
     }
 }
 
-impl Member {
+impl DatasetFile {
     fn record<'a>(&'a self, in_file: u64, content: Content<'a>) -> Record<'a> {
         Record { number: self.first + in_file, file: self.source.path(), in_file, content }
     }

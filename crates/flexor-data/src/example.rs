@@ -1,28 +1,28 @@
-//! `tf.train.Example`: the records of ElasticDL's data sets, as much of protocol buffers as they need.
+//! `tf.train.Example`, the record format of ElasticDL's datasets, with the needed part of protocol buffers.
 //!
-//! An example is a list of named features; a feature is a list of bytes, of floats or of integers. What is read borrows
-//! from the record. Features keep the order in which they were written.
+//! An example is a list of named features; a feature is a list of bytes, floats or integers. Parsed features borrow
+//! from the record, and keep the order in which they were written.
 
-mod reading;
+mod reader;
 #[cfg(test)]
 mod tests;
-mod writing;
+mod writer;
 
 use thiserror::Error;
 
-pub use reading::{Values, find, read};
-pub use writing::ExampleWriter;
+pub use reader::{Values, find, read};
+pub use writer::ExampleWriter;
 
 /// Why bytes are no example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not a tf.train.Example: {0}")]
 pub struct NotAnExample(&'static str);
 
-/// The tags of the messages: field number and wire type.
+/// Tags of the messages: field number and wire type.
 mod tag {
-    /// A length and so many bytes.
+    /// Length-delimited bytes.
     pub(super) const BYTES: u8 = 2;
-    /// A number of seven bits a byte.
+    /// An integer with seven bits per byte.
     pub(super) const VARINT: u8 = 0;
     /// Eight bytes.
     pub(super) const FIXED_64: u8 = 1;

@@ -1,4 +1,4 @@
-//! Which format a file has: by its first bytes, and where these can be anything, by its name.
+//! Detects a file's format by its first bytes or, where these are ambiguous, by its name.
 
 use std::fmt;
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::recordio::Header;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// Chunks of records, compressed and checksummed. A record is any bytes.
+    /// Compressed and checksummed chunks of records. A record is any bytes.
     RecordIo,
-    /// A table, a record in a line; fields with commas, quotes or line breaks in them stand in quotes.
+    /// A table, one record per line. Fields with commas, quotes or line breaks are quoted.
     Csv,
-    /// A record in a line.
+    /// One record per line.
     Text,
-    /// Images and their labels, in two files that are read as one. A record is the label's byte and the pixels.
+    /// Images and their labels, in two files that are read together. A record is the label's byte and the pixels.
     Idx,
 }
 
-/// Whether tables begin with the names of their columns.
+/// Whether tables have a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CsvHeader {
     /// The first line names the columns.
@@ -37,7 +37,6 @@ pub enum CsvHeader {
 }
 
 impl Format {
-    /// The format of a file.
     pub(crate) fn of(path: &Path) -> Result<Self, DataError> {
         let mut file = File::open(path).map_err(DataError::io(path))?;
         let mut first = Vec::new();
@@ -57,7 +56,7 @@ impl Format {
         is_idx.then_some(Self::Idx)
     }
 
-    /// What a name promises. A file without an extension is RecordIO if it is empty: such files are ElasticDL's.
+    /// The format by the file's name. An empty file without an extension is RecordIO, as ElasticDL writes it.
     fn of_name(path: &Path) -> Option<Self> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Some(Self::Csv),

@@ -21,7 +21,7 @@ pub use writer::IdxWriter;
 use crate::error::DataError;
 use part::{IMAGES, IdxFile, LABELS};
 
-/// How many records are read at once.
+/// Records per read.
 const BATCH: u64 = 256;
 
 /// Images with their labels.
@@ -32,7 +32,7 @@ pub(crate) struct IdxPair {
 }
 
 impl IdxPair {
-    /// Opens the pair of which this is the file of images.
+    /// Opens a pair by its file of images.
     pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
         let images = IdxFile::open(path)?;
         if images.dimensions() < IMAGES {
@@ -48,22 +48,20 @@ impl IdxPair {
         Ok(Self { images, labels })
     }
 
-    /// How many there are.
     pub(crate) fn records(&self) -> u64 {
         self.images.count()
     }
 
-    /// The file of the images.
     pub(crate) fn path(&self) -> &Path {
         self.images.path()
     }
 
-    /// How many bytes both files have.
+    /// The size of both files.
     pub(crate) fn size(&self) -> u64 {
         self.images.size() + self.labels.size()
     }
 
-    /// Hands on a range, each as a label and pixels, with its number.
+    /// Passes a range of records to `sink`, each as label and pixels, with its number.
     pub(crate) fn read(&self, range: Range<u64>, sink: &mut dyn FnMut(u64, &[u8])) -> Result<(), DataError> {
         let (images, labels) = (self.images.reader()?, self.labels.reader()?);
         let mut record = Vec::with_capacity(1 + images.item());
@@ -83,7 +81,7 @@ impl IdxPair {
     }
 }
 
-/// Whether a file is one of labels whose images are beside it: then it is no data of its own.
+/// Whether a file holds labels whose images are beside it. Such a file is no data of its own.
 pub(crate) fn belongs_to_images(path: &Path) -> bool {
     beside(path, ["labels", "images"], ["idx1", "idx3"]).is_some()
 }
@@ -95,7 +93,7 @@ fn labels_of(images: &Path) -> Result<PathBuf, DataError> {
     })
 }
 
-/// The file that is called the same but for these words, gzipped or not.
+/// The file with these words exchanged in its name, gzipped or not.
 fn beside(path: &Path, [word, other_word]: [&str; 2], [rank, other_rank]: [&str; 2]) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     if !name.contains(word) {
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused_and_says_why() {
+    fn a_mismatched_pair_is_refused_with_the_reason() {
         let huge = [&IMAGES[..4], &[0xff; 12], &IMAGES[16..]].concat();
         let floats = [&[0, 0, 0x0d, 1][..], &LABELS[4..]].concat();
         let folder = folder_with(&[
@@ -170,8 +168,8 @@ mod tests {
         let refused = |name: &str| IdxPair::open(&folder.path().join(name)).unwrap_err().to_string();
         let expected = [
             ("alone-images", "no labels beside it"),
-            ("short-images", "has 11 bytes of data where 12 are promised"),
-            ("huge-images", "promises more than any file holds"),
+            ("short-images", "has 11 bytes of data, and its header says 12"),
+            ("huge-images", "has an impossible size in its header"),
             ("few-images", "2 labels of 1 bytes each for 3 images"),
             ("float-images", "holds numbers of the kind 0x0d"),
             ("short-labels", "these are labels"),
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_pair_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = |part: Part| folder.path().join(part.file_name("made"));
         let mut writers = [Part::Images { rows: 2, columns: 3 }, Part::Labels]

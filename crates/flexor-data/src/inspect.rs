@@ -1,4 +1,4 @@
-//! What is in data files, and what is wrong with them.
+//! Inspects data files: their content and their damage.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,77 +11,71 @@ use crate::dataset::{Content, Dataset, Options, Record};
 use crate::error::DataError;
 use crate::format::Format;
 
-/// How many records are read at once while everything is looked at.
-const AT_ONCE: u64 = 4096;
+/// Records per read.
+const READ_BATCH: u64 = 4096;
 
-/// How thoroughly files are looked at.
+/// The depth of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Every record is read and every checksum taken.
+    /// Reads every record and checks every checksum.
     Everything,
-    /// Only what tells how many records there are.
+    /// Reads only the headers, to count records.
     Headers,
 }
 
-/// What is in files.
+/// The result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// Their format.
     pub format: Format,
-    /// How many records they have, damaged ones included.
+    /// All records, including damaged ones.
     pub records: u64,
-    /// How many records were found to be damaged.
+    /// Damaged records.
     pub damaged_records: u64,
-    /// The names of the columns, of a table.
+    /// The column names of a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<Vec<String>>,
-    /// The files.
     pub files: Vec<FileInspection>,
-    /// What is wrong.
     pub damage: Vec<Damage>,
 }
 
-/// What is in a file.
+/// The content of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileInspection {
-    /// Where it is.
     pub path: PathBuf,
-    /// How many bytes it has.
     pub bytes: u64,
-    /// How many records it has.
     pub records: u64,
-    /// How many chunks, of RecordIO.
+    /// Only for RecordIO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<usize>,
-    /// How many of them use which compressor.
+    /// Chunks by compressor.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub compressors: BTreeMap<String, usize>,
 }
 
-/// Looks at files. `told` hears how many records have been read, of how many.
+/// Inspects files. `on_progress` receives the read records and all records.
 ///
 /// # Errors
 ///
-/// They cannot be read at all. What is damaged is told, not an error.
+/// The files cannot be read at all. Damage is part of the result, not an error.
 pub fn inspect(
     paths: &[PathBuf],
     options: &Options,
     depth: Depth,
-    told: &mut dyn FnMut(u64, u64),
+    on_progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Dataset, Inspection), DataError> {
     let dataset = Dataset::open(paths, &Options { on_damage: OnDamage::Skip, ..*options })?;
-    let mut ragged = Ragged::of(&dataset);
+    let mut ragged = RaggedRows::of(&dataset);
     if depth == Depth::Everything {
         let mut next = 0;
         while next < dataset.len() {
-            let end = dataset.len().min(next + AT_ONCE);
-            dataset.read(next..end, &mut |record| ragged.look(record))?;
-            told(end, dataset.len());
+            let end = dataset.len().min(next + READ_BATCH);
+            dataset.read(next..end, &mut |record| ragged.examine(record))?;
+            on_progress(end, dataset.len());
             next = end;
         }
     }
     let mut damage = dataset.damage();
-    damage.extend(ragged.found(&dataset)?);
+    damage.extend(ragged.into_damage(&dataset)?);
     let order = |damage: &Damage| dataset.files().position(|file| file.path == damage.file);
     damage.sort_by_key(|damage| (order(damage), damage.offset));
     let damaged_records = damage.iter().filter_map(|damage| damage.records.as_ref()).map(|r| r.end - r.start).sum();
@@ -104,33 +98,33 @@ pub fn inspect(
     Ok((dataset, inspection))
 }
 
-/// Rows of a table that have not as many fields as it has columns, as the last row of a file that was cut.
+/// Collects rows whose number of fields differs from the number of columns, such as the last row of a truncated file.
 #[derive(Default)]
-struct Ragged {
+struct RaggedRows {
     is_table: bool,
-    /// As its header says, or its first row.
+    /// From the header or the first row.
     columns: Option<usize>,
     runs: Vec<Run>,
 }
 
-/// Such rows, one after the other in one file.
+/// Consecutive uneven rows of one file.
 struct Run {
     file: PathBuf,
-    /// In the dataset, and in the file.
+    /// The first row's number in the dataset; `in_file` is its number in the file.
     first: u64,
     in_file: u64,
     count: u64,
-    /// Of the first of them.
+    /// The fields of the first row.
     fields: usize,
 }
 
-impl Ragged {
+impl RaggedRows {
     fn of(dataset: &Dataset) -> Self {
         let columns = dataset.columns().map(<[_]>::len);
         Self { is_table: dataset.format() == Format::Csv, columns, runs: Vec::new() }
     }
 
-    fn look(&mut self, record: Record<'_>) {
+    fn examine(&mut self, record: Record<'_>) {
         let (true, Content::Whole(bytes)) = (self.is_table, record.content) else { return };
         let fields = csv::fields(bytes).count();
         if fields == *self.columns.get_or_insert(fields) {
@@ -145,17 +139,17 @@ impl Ragged {
         }
     }
 
-    fn found(self, dataset: &Dataset) -> Result<Vec<Damage>, DataError> {
+    fn into_damage(self, dataset: &Dataset) -> Result<Vec<Damage>, DataError> {
         let columns = self.columns.unwrap_or_default();
         let mut found: Vec<Damage> = Vec::with_capacity(self.runs.len());
         for Run { file, first, in_file, count, fields } in self.runs {
-            let offset = dataset.place(first)?.offset.unwrap_or_default();
-            // Lines are counted on from the run before, so that a file is gone through once.
+            let offset = dataset.location(first)?.offset.unwrap_or_default();
+            // Lines are counted from the run before, so each file is read once.
             let before = found.last().filter(|before| before.file == file);
             let (from, line) = before.map_or((0, 1), |before| (before.offset, before.line.unwrap_or(1)));
             let line = line + dataset.line_feeds(first, from..offset)?;
             let last = dataset.files().any(|one| one.path == file && one.records == in_file + count);
-            let cut = if last && fields < columns { "; was the file cut?" } else { "" };
+            let cut = if last && fields < columns { "; was the file truncated?" } else { "" };
             let row = if count == 1 { "the row" } else { "the first row" };
             let flaw = format!("{}{cut}", csv::uneven(row, fields, columns));
             found.push(Damage { file, offset, line: Some(line), records: Some(in_file..in_file + count), flaw });

@@ -1,11 +1,12 @@
 //! Data files: RecordIO, CSV, text and IDX, read by ranges of records.
 //!
-//! [`Dataset`] is what programs that train use: one numbered sequence of records over any number of files, of which any
-//! range can be had cheaply, by many threads. [`recordio`] and [`example`] are the formats that ElasticDL's users bring,
-//! [`generate`] makes data sets up whose best possible result is known, [`convert`] turns one format into another and
-//! [`inspect`] tells what is in files and what is wrong with them.
+//! Training programs use [`Dataset`]: one numbered sequence of records over any number of files. Any range is read
+//! cheaply, by many threads. [`recordio`] and [`example`] are ElasticDL's formats. [`generate`] makes datasets whose
+//! best possible result is known. [`convert`] converts between formats, and [`inspect`] shows the content of files and
+//! their damage.
 //!
-//! Nothing here decides which records are read when: that is the ledger's business. Nor is it known what a record means.
+//! Which records are read when is decided by the ledger, not here. The meaning of a record is defined in
+//! `flexor-worker`.
 
 pub mod convert;
 pub mod csv;
@@ -20,8 +21,8 @@ mod idx;
 pub mod inspect;
 mod lines;
 pub mod output;
-mod place;
 pub mod read_at;
+mod record_location;
 pub mod recordio;
 
 pub use damage::{Damage, OnDamage};
@@ -29,4 +30,4 @@ pub use dataset::{Content, Dataset, FileInfo, Options, Progress, Record};
 pub use error::DataError;
 pub use format::{CsvHeader, Format};
 pub use idx::{IdxWriter, Part as IdxPart};
-pub use place::Place;
+pub use record_location::RecordLocation;

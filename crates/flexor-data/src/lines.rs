@@ -1,8 +1,7 @@
-//! Files of lines: text and tables. A sparse index makes a small range a small read.
+//! Files of lines: text and tables, with a sparse index for small ranges.
 //!
-//! Lines end with a line feed, with or without a carriage return before it; the last one may do without. A byte order
-//! mark at the beginning is not part of the data. In tables a quoted field may have line breaks in it, and lines without
-//! anything are no records.
+//! Lines end with a line feed, with or without a carriage return; the last one may lack it. A byte order mark at the
+//! start is skipped. In tables a quoted field may contain line breaks, and empty lines are no records.
 
 mod ends;
 mod index;
@@ -10,5 +9,5 @@ mod index;
 mod tests;
 mod walk;
 
-pub(crate) use index::{Cut, LineIndex, line_feeds};
+pub(crate) use index::{LineIndex, TruncatedRow, line_feeds};
 pub(crate) use walk::{Lines, LinesError};

@@ -1,8 +1,8 @@
-//! Files that are written whole or not at all.
+//! Atomic output files.
 //!
-//! What is written goes to a hidden file beside the target, which takes the target's name at the end. Nothing is synced:
-//! data that can be made again need not survive a power cut. A process that is told to end gives its files up first
-//! ([`give_up`]); only one that is killed leaves them behind.
+//! Data goes to a hidden file beside the target, which is renamed to the target at the end. Nothing is synced: data
+//! that can be generated again need not survive a power cut. A terminating process removes its unfinished files first
+//! ([`discard_unfinished`]); only a killed one leaves them behind.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -14,58 +14,51 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-/// How the name of a file ends that is not whole yet.
-pub(crate) const HALF: &str = "half";
+/// The extension of unfinished files.
+pub(crate) const UNFINISHED: &str = "half";
 
-/// Files of this process that are not whole yet. Whoever makes or names one holds this. One that was dropped stays in it:
-/// its name is used by nobody else.
-static HALVES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The unfinished files of this process. Creating or renaming one takes this lock. A dropped file stays in the set: no
+/// other file uses its name.
+static UNFINISHED_FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// As long as it is there no file is made and none gets its name.
+/// While this exists, no output file is created or renamed.
 #[derive(Debug)]
-pub struct GivenUp {
+pub struct OutputsFrozen {
     _held: MutexGuard<'static, BTreeSet<PathBuf>>,
 }
 
-/// Removes all files of this process that are not whole. For a process that ends now, whatever its threads are at.
-pub fn give_up() -> GivenUp {
-    let mut halves = halves();
-    while let Some(half) = halves.pop_first() {
+/// Removes all unfinished files of this process. For a process that ends now, whatever its threads do.
+pub fn discard_unfinished() -> OutputsFrozen {
+    let mut unfinished_files = unfinished_files();
+    while let Some(half) = unfinished_files.pop_first() {
         let _ = std::fs::remove_file(half);
     }
-    GivenUp { _held: halves }
+    OutputsFrozen { _held: unfinished_files }
 }
 
-fn halves() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    HALVES.lock().unwrap_or_else(PoisonError::into_inner)
+fn unfinished_files() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED_FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What becomes of a file that is there already.
+/// Whether an existing file is kept or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and nothing is written.
+    /// The file stays, and nothing is written.
     Keep,
-    /// It is replaced.
     Replace,
 }
 
-/// Why a file was not written.
 #[derive(Debug, Error)]
 pub enum OutputError {
-    /// It is there already.
-    #[error("{} is there already; choose another name, or replace it with --force", .0.display())]
+    /// The file exists already.
+    #[error("{} exists already; choose another name, or replace it with --force", .0.display())]
     Exists(PathBuf),
-    /// The system refuses.
+    /// An I/O error.
     #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// A file that is being written.
+/// An unfinished output file.
 #[derive(Debug)]
 pub struct Output {
     target: PathBuf,
@@ -74,54 +67,54 @@ pub struct Output {
 }
 
 impl Output {
-    /// Begins a file. Folders on the way to it are made.
+    /// Creates a file, and its parent folders.
     ///
     /// # Errors
     ///
-    /// It is there and to be kept, or the system refuses.
+    /// The file exists and is to be kept, or an I/O error.
     pub fn create(target: &Path, existing: Existing) -> Result<Self, OutputError> {
         let refused = |source| OutputError::Io { path: target.to_owned(), source };
         if existing == Existing::Keep && target.exists() {
             return Err(OutputError::Exists(target.to_owned()));
         }
-        // A file takes the place of what is there; a device or a folder is not to be replaced by one.
+        // Only a regular file is replaced, never a device or a folder.
         if target.metadata().is_ok_and(|there| !there.is_file()) {
-            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is there, and no file")));
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it exists and is no regular file")));
         }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(refused)?;
-        let mut halves = halves();
+        let mut unfinished_files = unfinished_files();
         let file = tempfile::Builder::new()
             .prefix(".")
-            .suffix(&format!(".{HALF}"))
+            .suffix(&format!(".{UNFINISHED}"))
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder)
             .map_err(refused)?;
-        halves.insert(file.path().to_owned());
+        unfinished_files.insert(file.path().to_owned());
         Ok(Self { target: target.to_owned(), existing, file: BufWriter::with_capacity(1 << 18, file) })
     }
 
-    /// The name that the file will have.
+    /// The target path.
     pub fn path(&self) -> &Path {
         &self.target
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its target.
     ///
     /// # Errors
     ///
-    /// A file of that name has come meanwhile and is to be kept, or the system refuses.
+    /// A file with that name has appeared and is to be kept, or an I/O error.
     pub fn commit(self) -> Result<(), OutputError> {
         let Self { target, existing, file } = self;
         let refused = |source| OutputError::Io { path: target.clone(), source };
         let file = file.into_inner().map_err(|error| refused(error.into_error()))?;
-        let mut halves = halves();
+        let mut unfinished_files = unfinished_files();
         let half = file.path().to_owned();
         let renamed = match existing {
             Existing::Keep => file.persist_noclobber(&target),
             Existing::Replace => file.persist(&target),
         };
-        halves.remove(&half);
+        unfinished_files.remove(&half);
         match renamed {
             Ok(_) => Ok(()),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(OutputError::Exists(target)),
@@ -166,12 +159,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path(), Path::new("/dev/null")] {
             let refused = write(path, Existing::Replace, "text").unwrap_err().to_string();
-            assert!(refused.ends_with("it is there, and no file"), "{refused}");
+            assert!(refused.ends_with("it exists and is no regular file"), "{refused}");
         }
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing() {
+    fn an_unfinished_file_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::create(&folder.path().join("file"), Existing::Keep).unwrap();
         output.write_all(b"half").unwrap();

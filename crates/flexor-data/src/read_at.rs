@@ -1,27 +1,27 @@
-//! Bytes at a place: of a file, or of what a test holds in memory.
+//! Positioned reads from files and from memory.
 //!
-//! [`Window`] goes forwards through a part of them. Looking at bytes reads ahead, skipping reads nothing, and nothing is
-//! set aside for bytes that are not there: lengths from damaged files are harmless.
+//! [`Window`] moves forwards through a part. Peeking reads ahead and skipping reads nothing. No memory is allocated for
+//! bytes that do not exist, so lengths from damaged files are harmless.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Something whose bytes can be read at any place, by several threads at once.
+/// A source of bytes for positioned reads by several threads.
 pub trait ReadAt: Sync {
-    /// Fills the buffer with the bytes that begin at `offset`.
+    /// Fills the buffer with the bytes at `offset`.
     ///
     /// # Errors
     ///
-    /// There are not as many, or they cannot be read.
+    /// There are fewer bytes, or an I/O error.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// How many bytes there are.
+    /// The number of bytes.
     ///
     /// # Errors
     ///
-    /// Nobody can say.
+    /// The size is unknown.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -58,25 +58,25 @@ impl ReadAt for Arc<[u8]> {
     }
 }
 
-/// What is read at once where less is asked for.
+/// The least number of bytes per read.
 const READ_AHEAD: u64 = 64 << 10;
 
-/// A part of something, gone through from its beginning to its end.
+/// A part of a source, read from its start to its end.
 pub(crate) struct Window<'a> {
     source: &'a dyn ReadAt,
-    /// What has been read and not been passed: `buffer[passed..]` begins at `position`.
+    /// Read ahead: `buffer[passed..]` begins at `position`.
     buffer: Vec<u8>,
     passed: usize,
     position: u64,
     end: u64,
 }
 
-/// Why a window does not go on.
+/// Why a window cannot advance.
 #[derive(Debug)]
 pub(crate) enum WindowError {
-    /// The part ends before.
+    /// The part is shorter.
     End,
-    /// It cannot be read.
+    /// An I/O error.
     Io(io::Error),
 }
 
@@ -86,17 +86,17 @@ impl<'a> Window<'a> {
         Self { source, buffer: Vec::new(), passed: 0, position: start, end }
     }
 
-    /// Where the next byte stands.
+    /// The offset of the next byte.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// How many bytes are left.
+    /// The remaining bytes.
     pub(crate) fn left(&self) -> u64 {
         self.end.saturating_sub(self.position)
     }
 
-    /// The next bytes, without passing them.
+    /// The next bytes, without advancing.
     pub(crate) fn peek(&mut self, count: usize) -> Result<&[u8], WindowError> {
         if count as u64 > self.left() {
             return Err(WindowError::End);
@@ -105,7 +105,7 @@ impl<'a> Window<'a> {
             self.buffer.drain(..self.passed);
             self.passed = 0;
             let held = self.buffer.len();
-            // As many as are left at most, so that this fits wherever `count` does.
+            // At most the remaining bytes, so this fits wherever `count` does.
             let wanted = self.left().min(READ_AHEAD.max(count as u64)) as usize;
             self.buffer.resize(wanted, 0);
             let read = self.source.read_exact_at(&mut self.buffer[held..], self.position + held as u64);
@@ -117,7 +117,7 @@ impl<'a> Window<'a> {
         Ok(&self.buffer[self.passed..self.passed + count])
     }
 
-    /// Passes bytes.
+    /// Skips bytes.
     pub(crate) fn skip(&mut self, count: u64) -> Result<(), WindowError> {
         if count > self.left() {
             return Err(WindowError::End);

@@ -1,4 +1,4 @@
-//! RecordIO, as ElasticDL and its data files know it: chunks of records, compressed and checksummed each by itself.
+//! RecordIO, the file format of ElasticDL: chunks of records, each compressed and checksummed by itself.
 //!
 //! ```text
 //! file  = chunk*                                    no header, no footer; an empty file has no records
@@ -6,14 +6,14 @@
 //! payload, decompressed = (length: u32, bytes)*
 //! ```
 //!
-//! [`Index`] finds the chunks by hopping from header to header and reads any range of records. Inside a chunk it goes
-//! no further than it must, and [`Chunks`] remembers what was learnt on the way: a small range costs a small read. The
-//! checksum of a chunk is taken once per process, when the chunk is touched first; blocks of snappy carry checksums of
-//! their own, which are looked at whenever a block is decompressed. [`Writer`] makes such files. What becomes of damage
-//! is decided elsewhere: here it is found and named.
+//! [`Index`] finds the chunks by jumping from header to header, and reads any range of records. Inside a chunk it reads
+//! no further than needed, and [`ChunkCache`] remembers positions on the way: a small range costs a small read. The
+//! checksum of a chunk is checked once per process, at the first read of the chunk. Snappy blocks have checksums of their
+//! own, which are checked at every decompression. [`Writer`] writes such files. Damage is found and named here; callers
+//! decide what to do about it.
 
 mod chunk;
-mod chunks;
+mod chunk_cache;
 mod flaw;
 mod frames;
 mod header;
@@ -23,7 +23,7 @@ mod payload;
 mod tests;
 mod writer;
 
-pub use chunks::{Chunks, FileKey};
+pub use chunk_cache::{ChunkCache, FileKey};
 pub use flaw::{Flaw, ReadError, Unread};
 pub use header::{Compressor, Header};
 pub use index::{Chunk, Index, Lost};

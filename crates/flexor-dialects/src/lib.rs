@@ -28,6 +28,7 @@ mod master;
 mod object_meta;
 mod pod_fields;
 mod pod_template;
+mod program;
 mod resource_hints;
 mod schema;
 mod suggest;

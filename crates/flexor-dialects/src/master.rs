@@ -2,12 +2,11 @@
 
 use flexor_model::{NamedPort, Pattern, ServiceRule, ServiceScope, ports};
 
-/// The ports that the master listens on.
 pub(crate) fn ports() -> Vec<NamedPort> {
     vec![NamedPort::of("grpc", ports::MASTER), NamedPort::of("store", ports::STORE), NamedPort::of("http", ports::HTTP)]
 }
 
-/// The service in front of it: what pods call. A master that takes another's place inherits it.
+/// The service in front of the master. A replacement inherits its name.
 pub(crate) fn service(name: &'static str, selector: &[&str]) -> ServiceRule {
     ServiceRule {
         name: Pattern::of(name),

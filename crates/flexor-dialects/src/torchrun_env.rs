@@ -1,28 +1,28 @@
-//! The variables that stock torchrun is steered by, for every dialect whose pods run it.
+//! The variables that steer stock torchrun, for every dialect whose pods run it.
 //!
 //! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone.
 
 use flexor_model::{EnvRule, MOST_REPLICAS, PortName, ReplicaRange, RoleName};
 
-/// What torchrun is told wherever it meets at a master.
+/// Settings of every torchrun that meets at a master.
 const FIXED: [(&str, &str); 4] = [
     ("PET_RDZV_BACKEND", "c10d"),
-    // A sidecar's address is one of the pod's own, from which torchrun would conclude that it has to be the server. And
-    // a launcher that waits for others has nothing better to do than to wait, for a week.
+    // The sidecar has an address of the pod, so torchrun would take itself for the store's host. A launcher that waits
+    // for others waits for up to a week.
     ("PET_RDZV_CONF", "is_host=false,join_timeout=604800"),
-    // torchrun charges a restart when a lost peer makes its own workers fail. The master counts what the program does.
+    // torchrun charges a restart when a lost peer makes its own workers fail. The master counts the program's failures.
     ("PET_MAX_RESTARTS", "1000"),
-    // Without it torch keeps the address of a rank 0 that has died.
+    // Without this, torch keeps the address of a dead rank 0.
     ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
 ];
 
-/// The variables with which a torchrun that somebody starts by hand meets at a master.
+/// The variables with which a torchrun that is started by hand meets at a master.
 pub fn variables(nnodes: &str, id: &str, endpoint: &str) -> Vec<(&'static str, String)> {
     let given = [("PET_NNODES", nnodes), ("PET_RDZV_ID", id), ("PET_RDZV_ENDPOINT", endpoint)];
     given.into_iter().chain(FIXED).map(|(name, value)| (name, value.to_owned())).collect()
 }
 
-/// Where the workers meet.
+/// The rendezvous of the workers.
 pub(crate) enum Rendezvous<'a> {
     /// At the store of the job's master.
     Master(RoleName),
@@ -30,7 +30,7 @@ pub(crate) enum Rendezvous<'a> {
     Etcd(&'a str),
 }
 
-/// The variables of a job with so many nodes.
+/// The variables of a job with this range of nodes.
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
     let least = nodes.min().max(1);
     // An open range needs some maximum. No round waits for it: the master knows how many nodes are expected.
@@ -44,7 +44,7 @@ pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule
             env.extend(FIXED.iter().map(|(name, value)| EnvRule::literal(name, *value)));
         }
         Rendezvous::Etcd(endpoint) => {
-            // Not the job's name: a job made anew must not meet what its predecessor left behind.
+            // Not the job's name: a recreated job must not meet the state that its predecessor left in etcd.
             env.push(EnvRule::text("PET_RDZV_ID", "{uid}"));
             env.extend([EnvRule::literal("PET_RDZV_BACKEND", "etcd"), EnvRule::literal("PET_RDZV_ENDPOINT", endpoint)]);
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_meets_its_own_master_by_name_and_in_a_shared_etcd_by_uid() {
+    fn a_job_meets_at_its_own_master_by_name_and_in_a_shared_etcd_by_uid() {
         let id =
             |rendezvous| of(ReplicaRange::exactly(1), rendezvous).into_iter().find(|rule| rule.name == "PET_RDZV_ID");
         let master = Rendezvous::Master("master".parse().unwrap());

@@ -1,6 +1,5 @@
-//! Chance for simulations: one seed, one history (SplitMix64).
+//! A seeded random number generator for simulations (SplitMix64). One seed gives one history.
 
-/// Dice that fall the same way for the same seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 

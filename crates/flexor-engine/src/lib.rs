@@ -1,16 +1,18 @@
-//! The decisions of a job's master, as plain code: events and a time go in, facts with their reasons come out.
+//! The decisions of a job's master and of the controller, as pure code: events and a time go in, facts with their
+//! reasons come out.
 //!
-//! Nothing here does I/O, reads a clock or knows that a network exists, so that the same code runs in the master, in
-//! simulations over thousands of seeds and in the tests that inject every fault we can name.
+//! Nothing here does I/O, reads a clock or knows about the network. The same code therefore runs in the master, in
+//! simulations over thousands of seeds and in fault-injection tests.
 
 pub mod controller;
 pub mod evaluation;
+pub mod ledger;
 pub mod nodes;
 pub mod psmembers;
+pub mod render;
 pub mod rendezvous;
-pub mod shards;
 
-mod absence;
+mod active_clock;
 mod cause;
 #[cfg(test)]
 mod dice;

@@ -1,9 +1,9 @@
-//! The order in which people count: `worker-2` stands before `worker-10`.
+//! Natural order: `worker-2` sorts before `worker-10`.
 
 use std::cmp::Ordering;
 
-/// Compares two names piece by piece, runs of digits by their value. Names that differ only in leading zeros fall back
-/// to plain text, so that the order is total.
+/// Compares two names, digit runs by their value. Names that differ only in leading zeros fall back to plain text, so
+/// the order is total.
 pub(crate) fn compare(left: &str, right: &str) -> Ordering {
     let (mut a, mut b) = (left.as_bytes(), right.as_bytes());
     loop {
@@ -26,7 +26,7 @@ pub(crate) fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The digits at the start without leading zeros, and what follows them.
+/// The leading digits without leading zeros, and the rest.
 fn split_number(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let first = text[..end].iter().position(|byte| *byte != b'0').unwrap_or(end);

@@ -31,7 +31,7 @@ use std::time::Duration;
 use flexor_model::{PsEpoch, Reason};
 use serde::{Deserialize, Serialize};
 
-use crate::absence::Attended;
+use crate::active_clock::ActiveClock;
 pub use crate::cause::Cause;
 pub use fact::Fact;
 pub use map::{Map, Origin, Partition, Seat, Source};
@@ -132,7 +132,7 @@ pub struct PsMembers {
     #[serde(skip)]
     came_at: Duration,
     #[serde(skip)]
-    clock: Attended,
+    clock: ActiveClock,
 }
 
 impl PsMembers {
@@ -145,7 +145,7 @@ impl PsMembers {
     /// back. `life` is that of the journal: numbers of moves are never used again.
     pub fn resume(mut self, settings: Settings, life: u64, now: Duration) -> Self {
         self.settings = settings;
-        self.clock = Attended::since(now);
+        self.clock = ActiveClock::since(now);
         self.recall_answers();
         // The master before this one may have kept more.
         self.forget_old_checkpoints();

@@ -34,7 +34,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 pub use self::client::{Change, Client, ClientError, LogOptions, Printed};
 use self::conversation::Conversations;
 pub use self::holder::Holder;
-pub use self::objects::REPLACED;
+pub use self::objects::REPLACED_ANNOTATION;
 use self::service::Service;
 use self::socket::Reach;
 use crate::cluster::Cluster;

@@ -15,8 +15,9 @@ mod master_feed;
 mod objects;
 mod pod;
 mod pod_history;
+mod pod_renderer;
 mod requests;
-mod starting;
+mod scheduler;
 mod statuses;
 mod timeline;
 mod training_status;
@@ -46,7 +47,7 @@ pub use self::training_status::{
 pub use self::view::{Everything, JobView, PodView};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
-use crate::pods::addresses::Addresses;
+use crate::pods::address_pool::AddressPool;
 use crate::state_dir::{StateDir, StateDirError, StateDirLock};
 
 /// How a cluster is run.
@@ -69,7 +70,7 @@ pub struct Options {
     /// It has no terminal, and stays when no job is left.
     pub background: bool,
     /// How the memory of containers is to be limited.
-    pub limits: limits::Wanted,
+    pub limits: limits::LimitsMode,
     /// Masters follow a file of faults, for a [`crate::chaos::Hand`] to write.
     pub chaos: bool,
 }
@@ -115,7 +116,7 @@ struct State {
     pods: BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
     objects: Objects,
-    addresses: Addresses,
+    addresses: AddressPool,
     events: Events,
     /// Those that are not there any more, oldest first.
     gone: VecDeque<PodRun>,
@@ -141,13 +142,13 @@ impl Cluster {
         state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
         state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
-            state.addresses.is_taken(place.address);
+            state.addresses.mark_taken(place.address);
         }
         for pod in pod::read_all(&options.state_dir).map_err(refused)? {
-            state.addresses.is_taken(pod.meta.address);
+            state.addresses.mark_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
-        let limits = limits::find(options.limits, options.state_dir.path());
+        let limits = limits::detect(options.limits, options.state_dir.path());
         limits::begin(&options.state_dir, &limits).map_err(refused)?;
         let state = Mutex::new(state);
         let (changed, notified) = (watch::Sender::new(0), Notify::new());

@@ -1,15 +1,15 @@
-//! How the memory of containers is limited: by control groups where such can be made, else by looking at their processes.
+//! Memory limits of containers: by cgroups where the cluster can create some, else by polling the containers' processes.
 //!
-//! The cluster finds out once, when it starts ([`find`]), and writes it into its folder, where the parents of its pods
-//! read it ([`of_state_dir`]). A container with a limit has a group of its own; one without is put nowhere. Groups are removed
-//! by the parent when its pod ends, and by the cluster when it removes a pod ([`forget_pod`]) or starts again ([`begin`]).
+//! The cluster detects the means once, when it starts ([`detect`]), and writes them into its state directory, where the
+//! pods' supervisors read them ([`of_state_dir`]). A container with a limit gets a cgroup of its own. The supervisor
+//! removes it when its pod ends; the cluster removes it with the pod ([`forget_pod`]) or at its next start ([`begin`]).
 //!
-//! Looking at processes is [`crate::supervisor`]'s concern.
+//! [`crate::supervisor`] does the polling.
 
-mod finding;
-mod group;
-mod groups;
-mod own;
+mod cgroup;
+mod cgroup_tree;
+mod detection;
+mod own_cgroups;
 mod record;
 
 use std::fmt;
@@ -17,55 +17,52 @@ use std::fmt;
 use flexor_model::Quantity;
 use serde::{Deserialize, Serialize};
 
-pub use self::finding::{Wanted, find};
-pub use self::group::{Group, GroupUsage, Version};
-pub use self::groups::Groups;
+pub use self::cgroup::{Cgroup, CgroupUsage, CgroupVersion};
+pub use self::cgroup_tree::CgroupTree;
+pub use self::detection::{LimitsMode, detect};
 pub use self::record::{begin, forget_pod, of_state_dir};
 
-/// How the memory of containers is limited.
+/// The means by which a cluster limits memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryLimits {
-    /// The kernel does it.
-    Groups(Groups),
-    /// Their processes are looked at, because of this.
+    /// The kernel enforces limits.
+    Cgroups(CgroupTree),
+    /// Supervisors poll processes, for this reason.
     Watched(String),
 }
 
-/// How the memory of one container is limited.
+/// The memory limit of one container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limited {
-    /// To so many bytes.
+pub struct MemoryLimit {
+    /// In bytes.
     pub to: u64,
-    /// By whom.
-    pub by: Limiter,
+    pub by: MemoryLimiter,
 }
 
-/// Who sees to it that a container does not have too much memory.
+/// What enforces a container's memory limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Limiter {
-    /// The kernel, by a group of the container's own.
-    Group(Group),
-    /// The parent of its pod looks at its processes, because of this.
+pub enum MemoryLimiter {
+    /// The kernel, by a cgroup of the container's own.
+    Cgroup(Cgroup),
+    /// The pod's supervisor polls its processes, for this reason.
     Watched(String),
 }
 
-impl Limited {
-    /// The group of the container, if it has one.
-    pub fn group(&self) -> Option<&Group> {
+impl MemoryLimit {
+    pub fn group(&self) -> Option<&Cgroup> {
         match &self.by {
-            Limiter::Group(group) => Some(group),
-            Limiter::Watched(_) => None,
+            MemoryLimiter::Cgroup(group) => Some(group),
+            MemoryLimiter::Watched(_) => None,
         }
     }
 }
 
 impl MemoryLimits {
-    /// Where groups are made, if they are.
-    pub fn groups(&self) -> Option<&Groups> {
+    pub fn groups(&self) -> Option<&CgroupTree> {
         match self {
-            MemoryLimits::Groups(groups) => Some(groups),
+            MemoryLimits::Cgroups(groups) => Some(groups),
             MemoryLimits::Watched(_) => None,
         }
     }
@@ -74,13 +71,13 @@ impl MemoryLimits {
 impl fmt::Display for MemoryLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MemoryLimits::Groups(groups) => groups.version.fmt(f),
+            MemoryLimits::Cgroups(groups) => groups.version.fmt(f),
             MemoryLimits::Watched(cause) => best_effort(f, cause),
         }
     }
 }
 
-impl fmt::Display for Limited {
+impl fmt::Display for MemoryLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let as_written =
             if self.to.is_multiple_of(1 << 10) { format!("{}Ki", self.to >> 10) } else { self.to.to_string() };
@@ -89,8 +86,8 @@ impl fmt::Display for Limited {
             Err(_) => write!(f, "{as_written} ")?,
         }
         match &self.by {
-            Limiter::Group(group) => group.version.fmt(f),
-            Limiter::Watched(cause) => best_effort(f, cause),
+            MemoryLimiter::Cgroup(group) => group.version.fmt(f),
+            MemoryLimiter::Watched(cause) => best_effort(f, cause),
         }
     }
 }
@@ -104,9 +101,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_as_people_write_it() {
-        let told = |to: u64| Limited { to, by: Limiter::Watched("of the test".to_owned()) }.to_string();
-        assert_eq!(told(128 << 20), "128Mi best effort: looked at ten times a second, because of the test");
-        assert!(told(1000).starts_with("1k best effort") && told(1001).starts_with("1001 best effort"));
+    fn a_limit_is_shown_as_people_write_it() {
+        let shown = |to: u64| MemoryLimit { to, by: MemoryLimiter::Watched("of the test".to_owned()) }.to_string();
+        assert_eq!(shown(128 << 20), "128Mi best effort: looked at ten times a second, because of the test");
+        assert!(shown(1000).starts_with("1k best effort") && shown(1001).starts_with("1001 best effort"));
     }
 }

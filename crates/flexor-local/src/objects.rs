@@ -1,13 +1,13 @@
-//! Objects of Kubernetes itself that jobs refer to: ConfigMaps, Secrets and PriorityClasses.
+//! Objects of Kubernetes that jobs refer to: ConfigMaps, Secrets and PriorityClasses.
 //!
-//! They come in manifests beside the jobs, are read once ([`Object::read`]) and kept in the cluster's folder, one file
-//! each, for its owner alone. Pods find their data as variables and files; the scheduler asks [`Objects::priority`].
+//! They come in manifests beside the jobs. [`Object::read`] parses one; the state directory stores each in a file that only
+//! its owner can read. Pods get their data as variables and files. The scheduler asks [`Objects::priority`].
 //!
-//! What a Secret holds is never printed by anything here, not even for debugging.
+//! Nothing here prints what a Secret holds, not even for debugging.
 
 mod content;
 mod files;
-mod reading;
+mod manifest;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,85 +17,66 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use self::content::{BUILT_IN, Content, PriorityClass};
-pub use self::reading::FieldError;
+pub use self::manifest::FieldError;
 
-/// Which kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// Data that anybody may read.
     ConfigMap,
-    /// Data that not everybody may read.
     Secret,
-    /// How important pods are; of no namespace.
+    /// Has no namespace.
     PriorityClass,
 }
 
-/// Which object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its namespace, where its kind has one.
+    /// None for a kind without namespaces.
     pub namespace: Option<DnsLabel>,
-    /// Its name.
     pub name: ObjectName,
 }
 
-/// An object as its manifest has it.
+/// An object as its manifest describes it.
 #[derive(Clone, PartialEq)]
 pub struct Object {
-    /// Which.
     pub key: ObjectKey,
     /// The manifest, in the form that the API server would give it.
     pub manifest: Value,
-    /// What it means.
     pub content: Content,
 }
 
-/// An object that is kept.
+/// An object that the cluster stores.
 #[derive(Debug, Clone)]
-pub struct Kept {
-    /// The object.
+pub struct StoredObject {
     pub object: Object,
-    /// Its unique id.
     pub uid: String,
-    /// When it came.
     pub created_at: UnixTime,
 }
 
-/// All objects of a cluster.
 #[derive(Debug, Default)]
 pub struct Objects {
-    all: BTreeMap<ObjectKey, Kept>,
+    all: BTreeMap<ObjectKey, StoredObject>,
 }
 
-/// Why an object cannot be taken in, or taken away.
+/// Why an object cannot be applied or deleted.
 #[derive(Debug, Error)]
 pub enum ObjectError {
-    /// It says of itself that it does not change.
+    /// Its manifest says `immutable: true`.
     #[error("{0} is immutable; delete it first, or give yours another name")]
     Immutable(ObjectKey),
-    /// The value of a class is part of what it is.
+    /// Kubernetes does not let a class change its value.
     #[error("{0}: value: a priority class keeps its value; delete it first, or give yours another name")]
     OtherValue(ObjectKey),
-    /// There can be one such class.
+    /// Only one class can be the default.
     #[error("{new}: globalDefault: {old} is the default already; take it from that one first")]
-    TwoDefaults {
-        /// What was to be taken in.
-        new: ObjectKey,
-        /// What is there.
-        old: ObjectKey,
-    },
-    /// It is always there.
+    TwoDefaults { new: ObjectKey, old: ObjectKey },
+    /// Every cluster has it.
     #[error("{0} belongs to the cluster and stays")]
     BuiltIn(ObjectKey),
 }
 
 impl ObjectKind {
-    /// All kinds.
     pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::PriorityClass];
 
-    /// The word in `kind`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMap",
@@ -104,7 +85,6 @@ impl ObjectKind {
         }
     }
 
-    /// What stands in `apiVersion`.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::ConfigMap | Self::Secret => "v1",
@@ -112,7 +92,6 @@ impl ObjectKind {
         }
     }
 
-    /// Whether its objects belong to a namespace.
     pub fn is_namespaced(self) -> bool {
         match self {
             Self::ConfigMap | Self::Secret => true,
@@ -122,12 +101,12 @@ impl ObjectKind {
 }
 
 impl Objects {
-    /// What taking an object in would mean.
+    /// What applying an object would change.
     ///
     /// # Errors
     ///
-    /// What is there does not let it; nothing has changed then.
-    pub fn admit(&self, object: &Object) -> Result<Admission, ObjectError> {
+    /// The stored objects do not allow it.
+    pub fn admit(&self, object: &Object) -> Result<ObjectChange, ObjectError> {
         if object.key.kind == ObjectKind::PriorityClass && is_built_in(object.key.name.as_str()) {
             return Err(ObjectError::BuiltIn(object.key.clone()));
         }
@@ -138,8 +117,8 @@ impl Objects {
             return Err(ObjectError::TwoDefaults { new: object.key.clone(), old: other.0.clone() });
         }
         match self.all.get(&object.key) {
-            None => Ok(Admission::New),
-            Some(known) if known.object == *object => Ok(Admission::Same),
+            None => Ok(ObjectChange::New),
+            Some(known) if known.object == *object => Ok(ObjectChange::Same),
             Some(known) if known.object.manifest["immutable"] == true => {
                 Err(ObjectError::Immutable(object.key.clone()))
             }
@@ -147,28 +126,26 @@ impl Objects {
                 (Content::Priority(before), Content::Priority(after)) if before.value != after.value => {
                     Err(ObjectError::OtherValue(object.key.clone()))
                 }
-                (Content::Priority(_) | Content::Data(_), _) => Ok(Admission::Other),
+                (Content::Priority(_) | Content::Data(_), _) => Ok(ObjectChange::Other),
             },
         }
     }
 
-    /// Keeps an object, in the place of any that has its name.
-    pub(crate) fn insert(&mut self, kept: Kept) {
+    /// Stores an object, in place of one with its key.
+    pub(crate) fn insert(&mut self, kept: StoredObject) {
         self.all.insert(kept.object.key.clone(), kept);
     }
 
-    /// An object.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Kept> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&StoredObject> {
         self.all.get(key)
     }
 
-    /// All of them, kind by kind.
-    pub fn iter(&self) -> impl Iterator<Item = &Kept> {
+    /// Sorted by kind.
+    pub fn iter(&self) -> impl Iterator<Item = &StoredObject> {
         self.all.values()
     }
 
-    /// The priority of pods of a class; of those that name none where none is named. A class that nobody knows counts
-    /// for nothing.
+    /// The priority of a class, or the default priority where none is named. An unknown class has priority 0.
     pub fn priority(&self, class: Option<&str>) -> i32 {
         let named = |class: &str| {
             let known = self.classes().find(|(key, _)| key.name.as_str() == class).map(|(_, known)| known.value);
@@ -178,7 +155,7 @@ impl Objects {
         class.filter(|class| !class.is_empty()).map_or_else(usual, named)
     }
 
-    /// Whether pods of a class may take the room of less important ones.
+    /// Whether pods of a class may preempt others.
     pub fn preempts(&self, class: Option<&str>) -> bool {
         let named = |class: &str| self.classes().find(|(key, _)| key.name.as_str() == class);
         let usual = || self.classes().find(|(_, known)| known.global_default);
@@ -197,8 +174,7 @@ impl Objects {
         }
     }
 
-    /// Forgets an object.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Kept> {
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         self.all.remove(key)
     }
 
@@ -215,14 +191,13 @@ pub fn is_built_in(name: &str) -> bool {
     content::built_in(name).is_some()
 }
 
-/// What taking an object in would mean.
+/// What applying an object would change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// There is none of its name.
+pub enum ObjectChange {
+    /// No object has its key.
     New,
-    /// The one of its name says something else.
+    /// The object with its key differs.
     Other,
-    /// It is there just so.
     Same,
 }
 

@@ -1,11 +1,11 @@
-//! Pods as data: what one is to run, with everything in it a literal, and what has become of it.
+//! Pods as data: the plan of what a pod runs, its files, its status, and what a kubelet would resolve for it.
 
-pub mod addresses;
+pub mod address_pool;
 pub mod checkpoint_folder;
 pub mod environment;
 pub mod expansion;
 pub mod folder;
-pub mod making;
+pub mod interpreter;
 pub mod plan;
 pub mod preflight;
 pub mod status;

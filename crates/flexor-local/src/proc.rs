@@ -20,7 +20,7 @@ pub fn own() -> (i32, u64) {
 
 /// Whether a process is the one that it was. One that has ended and was not waited for is not.
 pub fn is_alive((pid, start): (i32, u64)) -> bool {
-    Process::read(pid).is_some_and(|process| process.started == start && process.lives())
+    Process::read(pid).is_some_and(|process| process.started == start && process.is_alive())
 }
 
 /// A process of a pod, held by a descriptor.

@@ -1,11 +1,11 @@
-//! The parent of one pod: runs its containers in order, writes down what becomes of them, and ends them all.
+//! The supervisor of one pod: runs its containers in order, writes their status, and ends them all.
 //!
-//! It is a process of its own (`flexor pod`), so that a pod outlives whoever started it. It decides nothing but what a
-//! kubelet would: init containers one after the other, sidecars beside them, then all containers; those that end are
-//! started again where the pod says so. SIGTERM ends the pod: containers first, sidecars last, all within its grace.
+//! It is a process of its own (`flexor pod`), so that a pod outlives the cluster process that started it. It decides what a
+//! kubelet would: init containers run one after the other, sidecars beside them, then all containers; containers restart
+//! where the pod says so. SIGTERM ends the pod: containers first, sidecars last, all within the grace period.
 
-mod containers;
-mod last_words;
+mod container_set;
+mod failure_message;
 mod memory;
 mod mounts;
 mod stop_requests;
@@ -17,28 +17,25 @@ use flexor_agent::processes::{Processes, Shim};
 use jiff::Timestamp;
 use tokio::time::{Duration, Instant};
 
-use self::containers::Containers;
+use self::container_set::ContainerSet;
 use self::stop_requests::{StopRequest, StopRequests};
 use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{PodPlan, RestartPolicy};
 use crate::pods::status::{PodPhase, PodStatus};
 
-/// A status that found no room on the disk is written again after this.
+/// How long after a full disk a status is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How a parent is started.
 pub struct SupervisorOptions {
-    /// The pod.
     pub folder: PodFolder,
-    /// How programs are started.
+    /// The program that starts containers.
     pub shim: Shim,
-    /// Listening sockets for its containers, in the order in which they want them.
+    /// Listening sockets for its containers, in the order of the containers.
     pub sockets: Vec<OwnedFd>,
-    /// A pipe: when its other end is closed, whoever wanted the pod is gone, and the pod ends too. Without one the pod
-    /// outlives everybody.
+    /// A pipe from the cluster process. The pod ends when its other end is closed. Without one the pod outlives the
+    /// cluster process.
     pub owner: Option<OwnedFd>,
-    /// How the memory of its containers is limited.
     pub limits: MemoryLimits,
 }
 
@@ -46,41 +43,41 @@ pub struct SupervisorOptions {
 ///
 /// # Errors
 ///
-/// It cannot be read, or nothing can be written down.
+/// The plan cannot be read, or the status cannot be written for another reason than a full disk.
 pub async fn run(options: SupervisorOptions) -> io::Result<()> {
     let SupervisorOptions { folder, shim, sockets, owner, limits } = options;
     let plan = folder.plan()?;
     let processes = Processes::new(shim)?;
-    let mut stop_requests = StopRequests::hear(owner)?;
-    let containers = Containers::new(&plan, &folder, processes, sockets, limits);
+    let mut stop_requests = StopRequests::listen(owner)?;
+    let containers = ContainerSet::new(&plan, &folder, processes, sockets, limits);
     let mut supervisor = Supervisor { containers, plan, folder, is_behind: false };
     supervisor.write(PodPhase::Pending, None)?;
-    let lived = tokio::select! {
-        phase = supervisor.live() => match phase {
+    let ended = tokio::select! {
+        phase = supervisor.run_containers() => match phase {
             Ok(phase) => Ok(phase),
             Err(error) => {
                 supervisor.containers.kill_all().await;
                 return Err(error);
             }
         },
-        desired = stop_requests.next() => Err(desired),
+        request = stop_requests.next() => Err(request),
     };
-    let grace = match lived {
+    let grace = match ended {
         Ok(_) | Err(StopRequest::End) => supervisor.plan.grace,
         Err(StopRequest::EndAtOnce) => Duration::ZERO,
     };
     tokio::select! {
         () = supervisor.containers.end_in_order(grace) => {}
-        () = stop_requests.hurry(lived.is_err()) => {}
+        () = stop_requests.hurry(ended.is_err()) => {}
     }
-    // Whatever else is left: all of those that were not to be waited for, and daemons that nobody can be blamed for.
+    // Kills what is left: containers beyond the grace period, and daemons that left their container.
     supervisor.containers.kill_all().await;
-    let (phase, cause) = match lived {
+    let (phase, cause) = match ended {
         Ok(phase) => (phase, None),
-        Err(desired) => (PodPhase::Failed, Some(desired)),
+        Err(request) => (PodPhase::Failed, Some(request)),
     };
     supervisor.write(phase, cause)?;
-    // Nobody else can tell how it ended. Whoever does not want to know any more says so once more.
+    // No other process knows how the pod ended. A second stop request ends the attempts.
     while supervisor.is_behind {
         tokio::select! {
             () = tokio::time::sleep(WRITE_AGAIN) => supervisor.write(phase, cause)?,
@@ -93,14 +90,14 @@ pub async fn run(options: SupervisorOptions) -> io::Result<()> {
 struct Supervisor {
     plan: PodPlan,
     folder: PodFolder,
-    containers: Containers,
-    /// The last status found no room on the disk.
+    containers: ContainerSet,
+    /// The disk was full for the last status.
     is_behind: bool,
 }
 
 impl Supervisor {
-    /// Runs everything until all containers have ended for good. How the pod ended.
-    async fn live(&mut self) -> io::Result<PodPhase> {
+    /// Runs everything until all containers have ended for good. Returns how the pod ended.
+    async fn run_containers(&mut self) -> io::Result<PodPhase> {
         for init in 0..self.plan.init.len() {
             self.containers.start(init);
             self.write(PodPhase::Pending, None)?;
@@ -110,7 +107,7 @@ impl Supervisor {
             while !self.containers.has_ended(init) {
                 self.wait(PodPhase::Pending).await?;
             }
-            if !self.containers.has_ended_well(init) {
+            if !self.containers.has_succeeded(init) {
                 return Ok(PodPhase::Failed);
             }
         }
@@ -124,46 +121,46 @@ impl Supervisor {
         while !mains.clone().all(|container| self.containers.has_ended(container)) {
             self.wait(PodPhase::Running).await?;
         }
-        let well = mains.clone().all(|container| self.containers.has_ended_well(container));
-        Ok(if well { PodPhase::Succeeded } else { PodPhase::Failed })
+        let succeeded = mains.clone().all(|container| self.containers.has_succeeded(container));
+        Ok(if succeeded { PodPhase::Succeeded } else { PodPhase::Failed })
     }
 
-    /// Waits until something has changed, and writes it down.
+    /// Waits until something has changed, and writes the status.
     async fn wait(&mut self, phase: PodPhase) -> io::Result<()> {
-        let look_at = self.containers.look_every().map(|every| Instant::now() + every);
+        let poll_at = self.containers.poll_interval().map(|every| Instant::now() + every);
         let write_at = self.is_behind.then(|| Instant::now() + WRITE_AGAIN);
-        let until = [self.containers.next_restart(), look_at, write_at].into_iter().flatten().min();
+        let until = [self.containers.next_restart(), poll_at, write_at].into_iter().flatten().min();
         let timer = async {
             match until {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
-        let news = tokio::select! {
-            news = self.containers.next_news() => Some(news),
+        let event = tokio::select! {
+            event = self.containers.next_event() => Some(event),
             () = timer => None,
         };
-        let changed = match news {
-            Some(news) => {
-                self.containers.settle(news).await;
+        let changed = match event {
+            Some(event) => {
+                self.containers.handle(event).await;
                 true
             }
             None => {
-                self.containers.look_at_memory();
-                self.containers.start_what_is_due()
+                self.containers.check_memory();
+                self.containers.restart_due()
             }
         };
         if changed || self.is_behind { self.write(phase, None) } else { Ok(()) }
     }
 
-    /// Writes down how it stands. On a full disk that is done later, and the pod goes on.
+    /// Writes the status. On a full disk the pod goes on, and the status is written later.
     fn write(&mut self, phase: PodPhase, cause: Option<StopRequest>) -> io::Result<()> {
         let status = PodStatus {
             uid: self.plan.uid.clone(),
             supervisor: crate::proc::own(),
             phase,
-            reason: cause.map(|desired| desired.reason().to_owned()),
-            message: cause.map(|desired| desired.to_string()),
+            reason: cause.map(|request| request.reason().to_owned()),
+            message: cause.map(|request| request.to_string()),
             containers: self.containers.statuses(),
         };
         match self.folder.set_status(&status) {
@@ -179,12 +176,12 @@ impl Supervisor {
     }
 }
 
-/// Whether a container is started again that ended like this.
-fn starts_again(policy: RestartPolicy, sidecar: bool, well: bool) -> bool {
+/// Whether a container restarts after it has ended.
+fn restarts(policy: RestartPolicy, sidecar: bool, succeeded: bool) -> bool {
     sidecar
         || match policy {
             RestartPolicy::Never => false,
-            RestartPolicy::OnFailure => !well,
+            RestartPolicy::OnFailure => !succeeded,
             RestartPolicy::Always => true,
         }
 }

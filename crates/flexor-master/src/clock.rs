@@ -1,22 +1,22 @@
-//! The one place of this crate that reads a clock.
+//! The only module of this crate that reads a clock.
 //!
-//! Decisions take `now` as an argument; whoever drives them asks a [`Clock`]. Under faults the clock jumps: the wall
-//! clock both ways, as when somebody sets it, and the monotonic one forwards only, as when a machine was suspended.
-//! A monotonic clock never goes back on any machine, so neither does this one. Timers of the runtime do not jump.
+//! Decisions take `now` as an argument; their drivers read a [`Clock`]. Injected faults make it jump: the wall clock
+//! both ways, as when it is set, and the monotonic clock forwards only, as after a suspend. The runtime's timers do not
+//! jump.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-// The same as that of the standard library, but where a test has stopped the time.
+// The standard library's instant, except where a test has paused the time.
 use tokio::time::Instant;
 
 use crate::faults::Faults;
 
-/// Microseconds since the beginning of 1970, UTC. For people and for other machines; never for measuring.
+/// Microseconds since 1970, UTC. For people and other machines; never for measuring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMicros(pub u64);
 
-/// A clock that starts at zero and tells the time of day as well. Clones are the same clock.
+/// A monotonic clock that starts at zero, and the wall clock. Clones are the same clock.
 #[derive(Debug, Clone)]
 pub struct Clock(Arc<Inner>);
 
@@ -27,24 +27,22 @@ struct Inner {
     jumps: Mutex<Jumps>,
 }
 
-/// How far the faults have moved the monotonic clock.
+/// How far faults have moved the monotonic clock.
 #[derive(Debug, Default)]
 struct Jumps {
-    /// The offset when the clock was last read.
+    /// The offset at the last reading.
     seen_ms: i64,
-    /// The sum of all jumps forward.
+    /// The sum of all forward jumps.
     forward: Duration,
 }
 
 impl Clock {
-    /// A clock that starts to count here.
     #[must_use]
     pub fn start(faults: Faults) -> Self {
         let jumps = Mutex::new(Jumps { seen_ms: faults.active().clock_offset_ms, forward: Duration::ZERO });
         Self(Arc::new(Inner { start: Instant::now(), faults, jumps }))
     }
 
-    /// Monotonic time since the start.
     #[must_use]
     pub fn now(&self) -> Duration {
         let inner = &self.0;
@@ -60,7 +58,6 @@ impl Clock {
         inner.start.elapsed().saturating_add(jumps.forward)
     }
 
-    /// The time of day.
     #[must_use]
     pub fn wall(&self) -> UnixMicros {
         let true_time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a master is started with.
+//! The configuration of a master.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,33 +11,31 @@ use thiserror::Error;
 
 pub use crate::servers::Checkpoints;
 
-/// Everything a master needs to know.
+/// The configuration of a master.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The job it serves; also the run that the native API means.
+    /// The job that the master serves; also the name of the run of the native API.
     pub job: JobName,
-    /// Tells this job from others of the same name. The journal belongs to it.
+    /// Distinguishes the job from others of the same name. The journal belongs to this uid.
     pub uid: JobUid,
-    /// Who may be in the world, and how long is waited for whom.
+    /// The sizes of the world and the timeouts of the rendezvous.
     pub settings: Settings,
-    /// How parameter servers are kept, where the job has some.
+    /// How partitions are replicated and balanced, if the job has parameter servers.
     pub servers: psmembers::Settings,
-    /// Where checkpoints of their parameters are kept, if they are made.
+    /// Where checkpoints of the parameter servers are written, if at all.
     pub checkpoints: Option<Checkpoints>,
-    /// Where the journal is kept. Without it a restart of the master restarts all workers.
+    /// The directory of the journal. Without a journal, a restart of the master restarts all workers.
     pub state: Option<PathBuf>,
-    /// The token that every call of ours must carry. Without it everyone may call.
+    /// The token that every gRPC call must carry. Without it any client may call.
     pub token: Option<Token>,
-    /// What torchrun reads is served as plain bytes, nothing is understood.
+    /// Serve torchrun a plain TCPStore, which interprets no keys.
     pub plain_store: bool,
 }
 
 /// The number of nodes that a world may have, as torchrun's `--nnodes` writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRange {
-    /// The smallest world.
     pub min: u32,
-    /// The greatest world.
     pub max: u32,
 }
 
@@ -57,7 +55,7 @@ impl FromStr for NodeRange {
 }
 
 impl NodeRange {
-    /// The settings of a rendezvous for these sizes.
+    /// Settings of a rendezvous for these sizes.
     pub fn settings(&self) -> Result<Settings, SettingsError> {
         Settings::new(self.min, self.max)
     }

@@ -1,63 +1,61 @@
-//! Measurements of the model while it is trained: given to workers as they are due, and what came of them.
+//! Evaluations during training: assigns them to workers, and stores their results for status and metrics.
 //!
-//! None of it is written down. After a restart of the master the next one is due at once, and the counts begin anew.
+//! Nothing is journaled. After a restart of the master the next evaluation is due at once, and the counts start anew.
 
 use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flexor_engine::evaluation;
-use flexor_engine::shards::WorkerId;
+use flexor_engine::ledger::WorkerId;
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::data::Data;
-use crate::learning::Scores;
+use crate::scores::Scores;
 
-/// How often it is looked whether one is due, while a worker waits for it.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a waiting request checks whether an evaluation is due.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How much a worker may say about one that could not be made.
-const MOST_WORDS: usize = 1024;
+/// The most characters of a stored skip reason.
+const MAX_SKIP_REASON: usize = 1024;
 
-/// The measurements of a job.
+/// The evaluations of a job.
 #[derive(Debug, Default)]
 pub struct Evaluations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    machine: evaluation::Evaluations,
+    schedule: evaluation::Evaluations,
     status: EvaluationsStatus,
 }
 
-/// What came of them.
+/// Results of the evaluations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvaluationsStatus {
-    /// How many were made.
     pub done: u64,
-    /// After how many records the last one was made.
+    /// Accounted records at the last evaluation.
     pub records: u64,
-    /// The checkpoint it was made on, where there was no room to keep the model as it was.
+    /// The checkpoint that was evaluated, if the servers had no memory for a snapshot.
     pub checkpoint: Option<u64>,
-    /// How many could not be made.
+    /// Evaluations that could not run.
     pub skipped: u64,
-    /// Why the last of these could not.
+    /// Why the last of them was skipped.
     pub why_skipped: Option<String>,
 }
 
-/// One that is due.
+/// An evaluation that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// Its number.
     pub number: u64,
-    /// How many records are accounted for.
+    /// Accounted records at this moment.
     pub records: u64,
 }
 
 impl Evaluations {
-    /// Waits until one is due that this worker is to make, but not for longer than this.
+    /// Waits up to `wait` until this worker is assigned an evaluation.
     pub async fn next(
         &self,
         data: &Data,
@@ -68,40 +66,40 @@ impl Evaluations {
         let deadline = Instant::now() + wait;
         loop {
             let records = data.accounted(dataset);
-            if let Some(number) = self.lock().machine.next(worker, records, every) {
+            if let Some(number) = self.lock().schedule.next(worker, records, every) {
                 return Some(Due { number, records });
             }
             if Instant::now() >= deadline {
                 return None;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// A worker says what came of one; how well the model does, if that is news.
-    pub fn finish(&self, worker: &WorkerId, said: &wire::Evaluated) -> Option<Scores> {
+    /// Stores a worker's result. Returns the scores if the evaluation was assigned to it and ran.
+    pub fn finish(&self, worker: &WorkerId, result: &wire::EvaluationResult) -> Option<Scores> {
         let mut state = self.lock();
-        if !state.machine.finish(worker, said.number) {
+        if !state.schedule.finish(worker, result.number) {
             return None;
         }
         let status = &mut state.status;
-        if !said.skipped.is_empty() {
+        if !result.skipped.is_empty() {
             status.skipped += 1;
-            status.why_skipped = Some(said.skipped.chars().take(MOST_WORDS).collect());
+            status.why_skipped = Some(result.skipped.chars().take(MAX_SKIP_REASON).collect());
             return None;
         }
         status.done += 1;
-        status.records = said.records;
-        status.checkpoint = said.checkpoint;
-        Some(Scores { loss: said.loss, auc: said.auc, accuracy: said.accuracy })
+        status.records = result.records;
+        status.checkpoint = result.checkpoint;
+        Some(Scores { loss: result.loss, auc: result.auc, accuracy: result.accuracy })
     }
 
-    /// A worker is gone.
-    pub fn gone(&self, worker: &WorkerId) {
-        self.lock().machine.gone(worker);
+    /// A worker is lost: its evaluation is due again.
+    pub fn worker_lost(&self, worker: &WorkerId) {
+        self.lock().schedule.worker_lost(worker);
     }
 
-    /// What there is to tell; nothing where none was made or skipped.
+    /// The status; `None` before the first result.
     pub fn status(&self) -> Option<EvaluationsStatus> {
         let status = self.lock().status.clone();
         (status != EvaluationsStatus::default()).then_some(status)

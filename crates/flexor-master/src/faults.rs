@@ -1,8 +1,8 @@
-//! Faults on purpose: slow or failing disks and jumping clocks, for tests and benches of a running master.
+//! Injected faults: slow or failing disks and jumping clocks, for tests and benches of a running master.
 //!
-//! Off unless a file is named (`FLEXOR_FAULTS`); then the file says which faults hold, and it may be rewritten at any
-//! time. The journal's files and [`crate::clock`] ask [`Faults::active`] before they touch the disk or the clock;
-//! nothing else knows of faults. Not a place for broken peers or networks: those are made outside of the process.
+//! Off unless `FLEXOR_FAULTS` names a file. The file lists the active faults and may be rewritten at any time. The
+//! journal's files and [`crate::clock`] read [`Faults::active`] before they touch the disk or the clock. Faults of
+//! peers and networks are injected outside of the process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,30 @@ use std::time::Duration;
 use nix::errno::Errno;
 use serde::Deserialize;
 
-/// How long a change of the file may go unseen.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// A change of the file takes effect within this time.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The faults that hold at one moment; the default is none. The JSON of the faults file has these fields.
+/// The active faults; the default is none. The JSON of the faults file has these fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ActiveFaults {
     /// Every fsync takes this much longer.
     pub fsync_delay_ms: u64,
-    /// How far the clock is off. A change is a jump.
+    /// The clock's offset. A change is a jump.
     pub clock_offset_ms: i64,
-    /// Every write fails with this after half of its bytes.
+    /// Every write fails with this error after half of its bytes.
     pub write_error: Option<DiskError>,
-    /// Every fsync fails with this.
+    /// Every fsync fails with this error.
     pub fsync_error: Option<DiskError>,
 }
 
-/// What a disk that refuses says.
+/// The error of a failing disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum DiskError {
-    /// No room.
+    /// The disk is full.
     #[serde(rename = "ENOSPC")]
     NoSpace,
-    /// No room for this user.
+    /// The user's quota is used up.
     #[serde(rename = "EDQUOT")]
     Quota,
     /// The device failed.
@@ -54,40 +54,39 @@ impl From<DiskError> for io::Error {
     }
 }
 
-/// Where the disk and the clock learn which faults hold. Clones share them.
+/// The source of active faults. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Faults(Option<Arc<RwLock<ActiveFaults>>>);
 
 impl Faults {
-    /// No faults, ever.
     #[must_use]
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Faults that the process sets itself with [`Faults::set`]; none at first.
+    /// Faults that the process sets with [`Faults::set`]; none at first.
     #[must_use]
     pub fn settable() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// The faults that `file` names, followed for as long as a clone of this lives. A file that is not there means no
-    /// faults; one that cannot be understood is reported in the log and changes nothing.
+    /// The faults in `file`, which is watched as long as a clone of this lives. A missing file means no faults. An
+    /// invalid file is logged and changes nothing.
     #[must_use]
     pub fn from_file(file: PathBuf) -> Self {
         let faults = Arc::new(RwLock::default());
-        tracing::warn!(file = %file.display(), "faults on purpose are on; this master is under test");
+        tracing::warn!(file = %file.display(), "fault injection is on; this master is under test");
         let mut last = None;
         follow(&file, &mut last, &faults);
         let watched = Arc::downgrade(&faults);
-        let follower = move || follow_while_used(&file, &mut last, &watched);
+        let follower = move || watch_while_used(&file, &mut last, &watched);
         if let Err(error) = std::thread::Builder::new().name("faults".to_owned()).spawn(follower) {
-            tracing::warn!(%error, "cannot start a thread; changes of the faults file go unseen");
+            tracing::warn!(%error, "cannot start a thread; changes of the faults file are ignored");
         }
         Self(Some(faults))
     }
 
-    /// What holds now.
+    /// The active faults.
     #[must_use]
     pub fn active(&self) -> ActiveFaults {
         match &self.0 {
@@ -96,30 +95,30 @@ impl Faults {
         }
     }
 
-    /// Replaces what holds. Does nothing where faults are off.
+    /// Replaces the active faults. Does nothing where faults are off.
     pub fn set(&self, active: ActiveFaults) {
         if let Some(faults) = &self.0 {
             *faults.write().unwrap_or_else(PoisonError::into_inner) = active;
         }
     }
 
-    /// Whether there can ever be a fault.
+    /// Whether faults can become active.
     #[must_use]
     pub fn are_possible(&self) -> bool {
         self.0.is_some()
     }
 }
 
-fn follow_while_used(file: &Path, last: &mut Option<Vec<u8>>, watched: &Weak<RwLock<ActiveFaults>>) {
+fn watch_while_used(file: &Path, last: &mut Option<Vec<u8>>, watched: &Weak<RwLock<ActiveFaults>>) {
     loop {
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
         let Some(faults) = watched.upgrade() else { return };
         follow(file, last, &faults);
     }
 }
 
-/// Takes over what `file` says when it says something else than `last`. The text is compared, not the time of change:
-/// two changes may fall into one tick of the file system's clock.
+/// Applies the content of `file` when it differs from `last`. The text is compared, not the modification time: two
+/// changes may fall into one tick of the file system's clock.
 fn follow(file: &Path, last: &mut Option<Vec<u8>>, faults: &RwLock<ActiveFaults>) {
     let text = match std::fs::read(file) {
         Ok(text) => Some(text),
@@ -133,11 +132,11 @@ fn follow(file: &Path, last: &mut Option<Vec<u8>>, faults: &RwLock<ActiveFaults>
     *last = text;
     match active {
         Ok(active) => {
-            tracing::warn!(?active, "faults on purpose changed");
+            tracing::warn!(?active, "injected faults changed");
             *faults.write().unwrap_or_else(PoisonError::into_inner) = active;
         }
         Err(error) => {
-            tracing::warn!(file = %file.display(), %error, "the faults file is not understood; write it again");
+            tracing::warn!(file = %file.display(), %error, "the faults file is invalid; write it again");
         }
     }
 }
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_followed_and_nonsense_changes_nothing() {
+    fn the_file_is_watched_and_invalid_content_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("faults.json");
         let (mut last, faults) = (None, RwLock::default());
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_says_at_the_start_holds_at_once() {
+    fn faults_of_an_existing_file_are_active_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("faults.json");
         std::fs::write(&file, r#"{"fsync_error": "EIO"}"#).unwrap();

@@ -1,7 +1,7 @@
-//! What a master tells people and probes over plain HTTP.
+//! The master's HTTP API for people and probes.
 //!
-//! `/live`, `/ready` and `/metrics` are open, as probes and Prometheus expect. `/api` stands on the port of the gRPC
-//! services and wants the job's token.
+//! `/live`, `/ready` and `/metrics` are open, as probes and Prometheus expect. `/api` is served on the gRPC port and
+//! needs the job's token.
 
 mod data;
 
@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::journal::Health;
 use crate::metrics;
 
-/// The probes and the metrics.
+/// Routes of probes and metrics.
 pub(crate) fn probes(job: Job) -> Router {
     Router::new()
         .route("/live", get(|| async { "ok\n" }))
@@ -30,31 +30,29 @@ pub(crate) fn probes(job: Job) -> Router {
         .with_state(job)
 }
 
-/// `/api`, which wants the token.
+/// Routes below `/api`, which need the token.
 pub(crate) fn api(job: Job) -> Router {
     Router::new()
         .route("/api/status", get(|State(job): State<Job>| async move { Json(job.status()) }))
         .route("/api/events", get(events))
         .route("/api/expected", post(set_expected))
-        .route("/api/gone/{name}", post(gone))
+        .route("/api/gone/{name}", post(drop_pod))
         .route("/api/retry", post(retry))
         .route("/api/nodes/{name}/metrics", post(take_metrics))
-        // Where people look for the rest of what there is to know.
+        // People try these paths first, so they answer with a hint.
         .route("/metrics", get(show_metrics))
         .merge(data::routes())
-        // Without these the gRPC services would answer, in their own way.
-        .route("/", any(nothing_here))
-        .route("/api", any(nothing_here))
-        .route("/api/{*rest}", any(nothing_here))
-        .layer(middleware::from_fn_with_state(job.clone(), wants_token))
+        // Without these routes the gRPC services would answer with a gRPC error.
+        .route("/", any(not_found))
+        .route("/api", any(not_found))
+        .route("/api/{*rest}", any(not_found))
+        .layer(middleware::from_fn_with_state(job.clone(), require_token))
         .with_state(job)
 }
 
-async fn nothing_here(request: Request) -> Response {
-    let error = format!(
-        "there is nothing at {}; /api/status tells of the job, /api/datasets of its data",
-        request.uri().path()
-    );
+async fn not_found(request: Request) -> Response {
+    let error =
+        format!("{} does not exist; see /api/status for the job, /api/datasets for its data", request.uri().path());
     (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 
@@ -109,11 +107,11 @@ async fn set_expected(State(job): State<Job>, Json(Expected { nodes }): Json<Exp
     Json(json!({ "expected": nodes })).into_response()
 }
 
-async fn gone(State(job): State<Job>, Path(name): Path<String>) -> Response {
-    if job.gone(&name, "told so over /api") {
+async fn drop_pod(State(job): State<Job>, Path(name): Path<String>) -> Response {
+    if job.drop_pod(&name, "reported over /api") {
         return Json(json!({ "gone": name })).into_response();
     }
-    let error = format!("no member is called {name}, nor does any come from such a pod or host");
+    let error = format!("no member, pod or host is called {name}");
     (StatusCode::NOT_FOUND, Json(json!({ "error": error }))).into_response()
 }
 
@@ -122,7 +120,7 @@ async fn retry(State(job): State<Job>) -> Response {
     Json(json!({})).into_response()
 }
 
-/// Numbers that a program tells of its node, `step` among them, which people are shown as steps a second.
+/// Numbers that a program reports for its node. The status shows `step` as steps per second.
 async fn take_metrics(
     State(job): State<Job>,
     Path(name): Path<String>,
@@ -130,7 +128,7 @@ async fn take_metrics(
 ) -> Response {
     let now = job.clock().now();
     let taken = job.with_reports(|reports| {
-        reports.learning.take(&values, now);
+        reports.learning.add(&values, now);
         reports.take_metrics(&name, values)
     });
     match taken {
@@ -139,7 +137,7 @@ async fn take_metrics(
     }
 }
 
-async fn wants_token(State(job): State<Job>, request: Request, next: Next) -> Response {
+async fn require_token(State(job): State<Job>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     match job.token() {
         Some(token) if !token.is_carried_by(given) => {

@@ -1,43 +1,44 @@
-//! The one job that a master serves: its store, its journal, and who has to be told what.
+//! The one job that a master serves: a shared handle to its state, its journal, and the reports of its nodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::rendezvous::{Cause, MemberId, Place, Rendezvous, World};
-use flexor_engine::shards::Nodes;
+use flexor_engine::ledger::ObservedNodes;
+use flexor_engine::rendezvous::{Cause, MemberId, MemberState, Rendezvous, RunId, World};
 use flexor_model::{Generation, Rank};
-use flexor_store::aware::{AwareStore, RunId, RunStatus};
 use flexor_store::server::Handle;
 use flexor_store::service::{Now, Outbox};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::audience::Audience;
 use crate::clock::Clock;
 use crate::data::{Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
+use crate::job_state::JobState;
 use crate::journal::{Health, Journal, JournalError};
-use crate::learning::{Learning, LearningStatus};
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
+use crate::report_delivery::ReportDelivery;
+use crate::run_status::RunStatus;
+use crate::scores::{ScoreReports, ScoresStatus};
 use crate::servers::{Servers, ServersStatus};
 use flexor_wire::Token;
 
-/// How many numbers one node may report, and how many reports of nodes are remembered.
+/// Limits of what nodes report.
 const MAX_NODE_METRICS: usize = 64;
 const MAX_REPORTING_NODES: usize = 20_000;
 const MAX_NODE_EVENTS: usize = 1000;
 const MAX_METRIC_NAME: usize = 128;
-/// The longest reason and message of an event.
+/// The longest reason and message of an event, in bytes.
 const MAX_EVENT: (usize, usize) = (128, 4096);
 
-/// How long sidecars have to bring back what a master before this one had not written down.
+/// How long sidecars have to bring back changes that the previous master had not journaled.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
 
-/// Shared by everything that serves the job.
+/// A handle to the job, shared by everything that serves it.
 #[derive(Clone)]
 pub struct Job(Arc<Inner>);
 
@@ -47,7 +48,7 @@ struct Inner {
     run: RunId,
     generation: Generation,
     token: Option<Token>,
-    store: Handle<AwareStore>,
+    state: Handle<JobState>,
     data: Data,
     servers: Servers,
     journal: Arc<Journal>,
@@ -58,61 +59,54 @@ struct Inner {
     clock: Clock,
     reports: Mutex<Reports>,
     evaluations: Evaluations,
-    audience: Audience,
+    report_delivery: ReportDelivery,
     pods: Pods,
-    /// The streams of each sidecar: two for a moment, when one breaks and the next has come.
+    /// How many streams each sidecar has: two for a moment, when it reconnects before the old stream has ended.
     links: Mutex<HashMap<u64, u32>>,
     sessions: Mutex<Sessions>,
-    /// When the sidecars have had time to come back.
+    /// When the sidecars have had time to reconnect.
     recovered_at: Duration,
 }
 
-/// What nodes said about themselves.
+/// The reports of nodes.
 #[derive(Debug, Default)]
 pub struct Reports {
-    /// Numbers, by node and name.
+    /// Measurements by node and name.
     pub metrics: BTreeMap<String, BTreeMap<String, f64>>,
-    /// What happened, oldest first.
+    /// Events of nodes, oldest first.
     pub events: std::collections::VecDeque<NodeEvent>,
-    /// How they learn.
-    pub learning: Learning,
+    pub learning: ScoreReports,
 }
 
-/// Something that a node said has happened.
+/// An event that a node has reported.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeEvent {
-    /// When it was said, in microseconds since the Unix epoch.
+    /// When the master received it, in microseconds since the Unix epoch.
     pub at: u64,
-    /// Who said it.
     pub node: String,
-    /// A word.
     pub reason: String,
-    /// A sentence.
     pub message: String,
 }
 
-/// What `/api/status` shows.
+/// The document of `/api/status`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStatus {
-    /// The job.
     pub job: String,
-    /// The life of its journal.
+    /// The generation of the journal.
     pub generation: u64,
-    /// Whether decisions are written down: `durable`, `memory`, or why not.
+    /// Whether decisions are journaled: `durable`, `memory`, or the error of the journal.
     pub journal: String,
-    /// Every run.
     pub runs: Vec<RunStatus>,
-    /// Every dataset.
     pub datasets: Vec<DatasetStatus>,
-    /// The parameter servers, where there are some.
+    /// Present if the job has parameter servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServersStatus>,
-    /// How well the job does, where its workers say so.
+    /// Present if workers have reported quality metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub learning: Option<LearningStatus>,
-    /// Measurements of the model while it is trained, where there were some.
+    pub learning: Option<ScoresStatus>,
+    /// Present if the model was evaluated during training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<EvaluationsStatus>,
 }
@@ -120,14 +114,14 @@ pub struct JobStatus {
 impl Job {
     pub(crate) fn new(
         (name, uid, token): (String, String, Option<Token>),
-        (store, data, servers): (Handle<AwareStore>, Data, Servers),
+        (state, data, servers): (Handle<JobState>, Data, Servers),
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
         (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
         clock: Clock,
         recovered_at: Duration,
     ) -> Self {
         let run: RunId = name.as_str().into();
-        // A master that writes nothing down cannot count its lives; the time of its start orders them well enough.
+        // A master without a journal cannot count its generations; the time of its start orders them well enough.
         let generation = if journal.is_durable() { journal.generation() } else { Generation(clock.wall().0) };
         let reports = Mutex::default();
         Self(Arc::new(Inner {
@@ -136,7 +130,7 @@ impl Job {
             run,
             generation,
             token,
-            store,
+            state,
             data,
             servers,
             journal,
@@ -147,7 +141,7 @@ impl Job {
             clock,
             reports,
             evaluations: Evaluations::default(),
-            audience: Audience::default(),
+            report_delivery: ReportDelivery::default(),
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -155,103 +149,98 @@ impl Job {
         }))
     }
 
-    /// The name of the job.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The life of the journal.
+    /// The generation of the journal that this master writes.
     pub fn generation(&self) -> Generation {
         self.0.generation
     }
 
-    /// The run that the native API means: the one named like the job.
+    /// The run of the native API: it is named like the job.
     pub fn run(&self) -> &RunId {
         &self.0.run
     }
 
-    /// The token that calls must carry.
+    /// The token that every call must carry, if there is one.
     pub fn token(&self) -> Option<&Token> {
         self.0.token.as_ref()
     }
 
-    /// The journal.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.0.journal
     }
 
-    /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// The way to the store.
-    pub fn store(&self) -> &Handle<AwareStore> {
-        &self.0.store
+    /// The handle to the state, for connections that are no sockets.
+    pub fn state(&self) -> &Handle<JobState> {
+        &self.0.state
     }
 
-    /// The data.
     pub fn data(&self) -> &Data {
         &self.0.data
     }
 
-    /// The parameter servers.
     pub fn servers(&self) -> &Servers {
         &self.0.servers
     }
 
-    /// Waits until the sidecars of a master before this one have had time to bring back what it had not written down.
-    pub async fn recovered(&self) {
+    /// Waits until sidecars have had time to bring back changes that the previous master had not journaled.
+    pub async fn wait_for_recovery(&self) {
         let remaining = self.0.recovered_at.saturating_sub(self.0.clock.now());
         tokio::time::sleep(remaining.min(RECOVERY)).await;
     }
 
-    /// A pod of this life came. Whether it may stay: not, if that life is known to be over. Whoever was the pod before is
-    /// out of every world from here on.
+    /// Admits a pod by its name and uid. Returns false if the pod of this uid has ended. An earlier pod of the same name is
+    /// dropped from every world.
     pub fn admit(&self, name: &str, uid: &str) -> bool {
-        if !uid.is_empty() && self.with(|store, _, _| store.keyspace().get(&pods::over(uid)).is_some()) {
+        if !uid.is_empty() && self.with(|state, _, _| state.keyspace().get(&pods::ended_key(uid)).is_some()) {
             return false;
         }
-        if let Admission::Successor { of } = self.0.pods.admit(name, uid) {
-            self.end_life(&of);
-            self.with(|store, now, out| store.node_gone(name, "another pod has its name", now, out));
+        if let Admission::Replaces { uid } = self.0.pods.admit(name, uid) {
+            self.mark_ended(&uid);
+            self.with(|state, now, out| state.drop_node(name, "another pod has its name", now, out));
         }
         true
     }
 
-    /// A pod or node is gone, as somebody says who watches it. Whether anything of that name was known.
-    pub fn gone(&self, name: &str, detail: &str) -> bool {
+    /// Drops a pod or node that the controller reports as gone. Returns whether the name was known.
+    pub fn drop_pod(&self, name: &str, detail: &str) -> bool {
         let known = self.0.pods.is_known(name);
         if let Some(uid) = self.0.pods.forget(name) {
-            self.end_life(&uid);
+            self.mark_ended(&uid);
         }
-        let members = self.with(|store, now, out| store.node_gone(name, detail, now, out));
+        let members = self.with(|state, now, out| state.drop_node(name, detail, now, out));
         known || members > 0
     }
 
-    /// What a controller observes of the pods that are to be in the world: all of them, each time.
-    pub fn observe(&self, observed: &BTreeMap<String, String>) {
+    /// Takes over the complete list of live pods of nodes, by name and uid, as the controller observes it.
+    pub fn observe_pods(&self, observed: &BTreeMap<String, String>) {
         for name in self.0.pods.names().into_iter().filter(|name| !observed.contains_key(name)) {
-            self.gone(&name, "its pod is gone or going");
+            self.drop_pod(&name, "its pod is gone or going");
         }
         for (name, uid) in observed {
             self.admit(name, uid);
         }
-        let missing = self.with(|store, _, _| store.pods_of_members());
-        for pod in missing.into_iter().filter(|pod| !observed.contains_key(&**pod)) {
-            self.gone(&pod, "its pod is gone or going");
+        let members = self.with(|state, _, _| state.pods_of_members());
+        for pod in members.into_iter().filter(|pod| !observed.contains_key(&**pod)) {
+            self.drop_pod(&pod, "its pod is gone or going");
         }
     }
 
-    fn end_life(&self, uid: &str) {
-        self.with(|store, now, out| {
-            store.keyspace_mut().set(pods::over(uid), Bytes::new(), out);
-            store.settle(now, out);
+    fn mark_ended(&self, uid: &str) {
+        self.with(|state, now, out| {
+            state.keyspace_mut().set(pods::ended_key(uid), Bytes::new(), out);
+            state.settle(now, out);
         });
     }
 
-    /// A node has opened a session; its number.
-    pub fn session_begun(&self, owner: &MemberId) -> u64 {
+    /// Registers a session of a node. Returns the number of the session.
+    pub fn begin_session(&self, owner: &MemberId) -> u64 {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.count += 1;
         let number = sessions.count;
@@ -259,8 +248,8 @@ impl Job {
         number
     }
 
-    /// A session of a node has ended. Whether it was its latest.
-    pub fn session_ended(&self, owner: &MemberId, number: u64) -> bool {
+    /// Removes a session of a node. Returns whether it was the node's latest.
+    pub fn end_session(&self, owner: &MemberId, number: u64) -> bool {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let was_latest = sessions.latest.get(owner) == Some(&number);
         if was_latest {
@@ -269,18 +258,18 @@ impl Job {
         was_latest
     }
 
-    /// Whether sidecars may still bring back what a master before this one had not written down.
+    /// Whether sidecars may still bring back changes that the previous master had not journaled.
     pub fn is_recovering(&self) -> bool {
         self.0.clock.now() < self.0.recovered_at
     }
 
-    /// Notes that a sidecar is here, until the guard goes.
+    /// Registers a stream of a sidecar until the guard is dropped.
     pub fn register_link(&self, link: u64) -> impl Drop + use<> {
         *self.lock_links().entry(link).or_default() += 1;
         LinkGuard { job: self.clone(), link }
     }
 
-    /// The sidecars that are here.
+    /// The connected sidecars.
     pub fn links(&self) -> HashSet<u64> {
         self.lock_links().keys().copied().collect()
     }
@@ -289,32 +278,32 @@ impl Job {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the store.
-    pub fn with<R>(&self, act: impl FnOnce(&mut AwareStore, Now, &mut Outbox) -> R) -> R {
-        self.0.store.with(act)
+    /// Runs a function on the state, under its lock, and delivers the replies.
+    pub fn with<R>(&self, act: impl FnOnce(&mut JobState, Now, &mut Outbox) -> R) -> R {
+        self.0.state.with(act)
     }
 
-    /// What was decided.
+    /// The decisions of the rendezvous, for people.
     pub fn decisions(&self) -> &SharedDecisions {
         &self.0.decisions
     }
 
-    /// How many decisions there were, as it changes.
+    /// Changes with every decision of the rendezvous.
     pub fn decided(&self) -> watch::Receiver<u64> {
         self.0.decided.clone()
     }
 
-    /// The last change of a key that survives the end of the machine, as it changes.
+    /// The sequence number of the last durable change of a key, as a watch.
     pub fn durable_seq(&self) -> watch::Receiver<u64> {
         self.0.durable_seq.clone()
     }
 
-    /// The last change of a key that survives the end of the machine.
+    /// The sequence number of the last durable change of a key.
     pub fn durable_mark(&self) -> u64 {
         *self.0.durable_seq.borrow()
     }
 
-    /// Makes the changes of keys up to `seq` durable, and waits until they are. Where nothing is written down, at once.
+    /// Waits until the changes of keys up to `seq` are durable. Returns at once without a journal.
     pub async fn make_durable(&self, seq: u64) -> Result<(), JournalError> {
         if !self.0.journal.is_durable() {
             return Ok(());
@@ -322,22 +311,22 @@ impl Job {
         if let Some(lsn) = self.0.marks.last() {
             self.0.journal.durable(lsn).await?;
         }
-        // The mark follows the journal a moment later, so that an answer does not say less than it promises.
+        // The watch follows the journal with a delay. The answer must not carry a smaller number than `seq`.
         let _ = self.durable_seq().wait_for(|mark| *mark >= seq).await;
         Ok(())
     }
 
-    /// Where a node stands, as it is told. `members` also names everyone.
+    /// The world as a node sees it, with the names of all members if `members` is set.
     pub fn world_for(&self, id: &MemberId, members: bool) -> wire::World {
-        let world = self.with(|store, _, _| world_of(store, &self.0.run, id, members));
+        let world = self.with(|state, _, _| world_of(state, &self.0.run, id, members));
         wire::World { job: self.0.name.clone(), job_uid: self.0.uid.clone(), ..world }
     }
 
-    /// How the nodes of the run stand, for the data.
-    pub(crate) fn nodes(&self) -> Nodes {
-        self.with(|store, _, _| {
-            let machine = store.machine(&self.0.run);
-            Nodes {
+    /// The nodes of the run, for the ledger.
+    pub(crate) fn nodes(&self) -> ObservedNodes {
+        self.with(|state, _, _| {
+            let machine = state.rendezvous(&self.0.run);
+            ObservedNodes {
                 alive: machine.into_iter().flat_map(Rendezvous::members).map(|(id, _)| id.name).collect(),
                 round: machine.and_then(Rendezvous::world).map(|world| world.round),
                 failed_rounds: machine.map(|machine| machine.failed_rounds().clone()).unwrap_or_default(),
@@ -346,24 +335,24 @@ impl Job {
         })
     }
 
-    /// What nodes have reported.
+    /// Runs a function on the reports of nodes.
     pub fn with_reports<R>(&self, act: impl FnOnce(&mut Reports) -> R) -> R {
         act(&mut self.0.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Measurements of the model while it is trained.
+    /// The evaluations of the model during training.
     pub fn evaluations(&self) -> &Evaluations {
         &self.0.evaluations
     }
 
-    /// Whoever shows the job to people.
-    pub(crate) fn audience(&self) -> &Audience {
-        &self.0.audience
+    /// Which urgent reports have reached the controller.
+    pub(crate) fn report_delivery(&self) -> &ReportDelivery {
+        &self.0.report_delivery
     }
 
-    /// What there is to tell.
+    /// The status of the job for people.
     pub fn status(&self) -> JobStatus {
-        let mut runs = self.with(|store, _, _| store.status());
+        let mut runs = self.with(|state, _, _| state.status());
         let journal = match (&*self.0.journal.health().borrow(), self.0.journal.is_durable()) {
             (Health::Writable, true) => "durable".to_owned(),
             (Health::Writable, false) => "memory".to_owned(),
@@ -371,7 +360,7 @@ impl Job {
         };
         let (datasets, servers) = (self.0.data.status(), self.0.servers.status());
         if servers.is_some() {
-            // Who trains with parameter servers meets nowhere, and waits for nobody.
+            // Workers of parameter servers join no rendezvous: an unused run would look as if it waited for nodes.
             runs.retain(|run| run.round.is_some() || !run.members.is_empty() || run.closed);
         }
         let learning = self.with_reports(|reports| reports.learning.status());
@@ -406,25 +395,25 @@ impl Drop for LinkGuard {
 }
 
 impl Reports {
-    /// Takes numbers of a node. Says what is wrong if there are too many.
+    /// Takes measurements of a node. The error says which limit they exceed.
     pub fn take_metrics(&mut self, node: &str, values: impl IntoIterator<Item = (String, f64)>) -> Result<(), String> {
         if !self.metrics.contains_key(node) && self.metrics.len() >= MAX_REPORTING_NODES {
-            return Err(format!("{MAX_REPORTING_NODES} nodes report numbers already"));
+            return Err(format!("{MAX_REPORTING_NODES} nodes report metrics already"));
         }
         let known = self.metrics.entry(node.to_owned()).or_default();
         for (name, value) in values {
             if name.len() > MAX_METRIC_NAME {
-                return Err(format!("the name of a number has at most {MAX_METRIC_NAME} characters"));
+                return Err(format!("the name of a metric has at most {MAX_METRIC_NAME} characters"));
             }
             if !known.contains_key(&name) && known.len() >= MAX_NODE_METRICS {
-                return Err(format!("a node may report {MAX_NODE_METRICS} numbers"));
+                return Err(format!("a node may report {MAX_NODE_METRICS} metrics"));
             }
             known.insert(name, value);
         }
         Ok(())
     }
 
-    /// Takes an event; the oldest is forgotten when there are too many. Says what is wrong if it is too long.
+    /// Takes an event and forgets the oldest if there are too many. The error says that it is too long.
     pub fn take_event(&mut self, event: NodeEvent) -> Result<(), String> {
         let (reason, message) = MAX_EVENT;
         if event.reason.len() > reason || event.message.len() > message {
@@ -438,22 +427,21 @@ impl Reports {
     }
 }
 
-fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wire::World {
-    let Some(machine) = store.machine(run) else {
-        return wire::World { place: wire::world::Place::Outside.into(), ..wire::World::default() };
+fn world_of(job: &JobState, run: &RunId, id: &MemberId, members: bool) -> wire::World {
+    let Some(machine) = job.rendezvous(run) else {
+        return wire::World { state: wire::world::MemberState::Outside.into(), ..wire::World::default() };
     };
     let world = machine.world();
-    let mut place = machine.place_of(id);
-    let stands = place == Some(Place::World);
-    if place == Some(Place::World) && !store.is_visible(run) {
-        place = Some(Place::Joined);
-    }
-    let in_world = place == Some(Place::World);
-    let rank = Rank(store.rank_of(run, id).filter(|_| in_world).unwrap_or(0));
+    let decided = machine.state_of(id);
+    let has_round = decided == Some(MemberState::InWorld);
+    // A world that is not durable yet is not shown: its members still wait.
+    let state = if has_round && !job.is_visible(run) { Some(MemberState::Joined) } else { decided };
+    let in_world = state == Some(MemberState::InWorld);
+    let rank = Rank(job.rank_of(run, id).filter(|_| in_world).unwrap_or(0));
     let text = |cause: &Cause| cause.to_string();
     wire::World {
-        place: wire_place(place).into(),
-        round: if stands { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
+        state: wire_state(state).into(),
+        round: if has_round { world.map_or(0, |world| world.round.0) } else { machine.next_round().0 },
         rank: rank.0,
         size: if in_world {
             world.map_or(0, |world| u32::try_from(world.members.len()).unwrap_or(u32::MAX))
@@ -461,13 +449,13 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
             0
         },
         leader: world.filter(|_| in_world).map(|world| world.members[0].name.to_string()).unwrap_or_default(),
-        restart: machine.restart_wanted().filter(|_| in_world).as_ref().map(text).unwrap_or_default(),
+        restart: machine.restart_cause().filter(|_| in_world).as_ref().map(text).unwrap_or_default(),
         closed: machine.closed().map(text).unwrap_or_default(),
         members: world
             .filter(|_| members && in_world)
             .map(|world| world.members.iter().map(|member| member.name.to_string()).collect())
             .unwrap_or_default(),
-        standing: machine.standing().to_string(),
+        status: machine.status().to_string(),
         first_process: world.filter(|_| in_world).map_or(0, |world| world.processes_of(rank).start),
         processes: world.filter(|_| in_world).map_or(0, World::size),
         run: if in_world { run.to_string() } else { String::new() },
@@ -476,19 +464,19 @@ fn world_of(store: &AwareStore, run: &RunId, id: &MemberId, members: bool) -> wi
         min_nodes: machine.settings().min,
         max_nodes: machine.settings().max,
         max_restarts: machine.settings().max_restarts,
-        outlives: machine.outlives_changes(),
+        processes_survive: machine.survives_world_changes(),
         job: String::new(),
         job_uid: String::new(),
-        too_few: machine.is_too_small(),
+        needs_more_nodes: machine.needs_more_nodes(),
     }
 }
 
-fn wire_place(place: Option<Place>) -> wire::world::Place {
-    match place {
-        Some(Place::World) => wire::world::Place::InWorld,
-        Some(Place::Joined) => wire::world::Place::Joined,
-        Some(Place::Spare) => wire::world::Place::Spare,
-        Some(Place::Away) => wire::world::Place::Away,
-        None => wire::world::Place::Outside,
+fn wire_state(state: Option<MemberState>) -> wire::world::MemberState {
+    match state {
+        Some(MemberState::InWorld) => wire::world::MemberState::InWorld,
+        Some(MemberState::Joined) => wire::world::MemberState::Joined,
+        Some(MemberState::Standby) => wire::world::MemberState::Standby,
+        Some(MemberState::Away) => wire::world::MemberState::Away,
+        None => wire::world::MemberState::Outside,
     }
 }

@@ -1,8 +1,8 @@
-//! The service of one job: its rendezvous, its keys, its journal, and the ports over which nodes, sidecars, controllers
-//! and people reach them.
+//! The master of one job: its rendezvous, its keys, its journal, and the ports for nodes, sidecars, controllers and people.
 //!
-//! Decisions are made by `flexor-engine` behind the [`AwareStore`](flexor_store::aware::AwareStore); this crate carries
-//! them to the journal and to whoever has to know. A master touches no pod.
+//! `flexor-engine` decides. The [`JobState`](job_state::JobState) owns the rendezvous of the job and journals every
+//! decision before it is published; the TCPStore adapter of `flexor-store` and the native gRPC API are its front ends. A
+//! master never touches a pod.
 
 pub mod clock;
 pub mod config;
@@ -10,19 +10,21 @@ pub mod data;
 pub mod evaluations;
 pub mod faults;
 pub mod job;
+pub mod job_state;
 pub mod journal;
-pub mod learning;
 pub mod master;
 pub mod pods;
 pub mod recorder;
 pub mod records;
+pub mod run_status;
+pub mod scores;
 pub mod servers;
 
-mod audience;
 mod http;
 mod metrics;
+mod report_delivery;
 mod service;
-mod standing;
+mod training_status;
 
 pub use config::{Checkpoints, Config, NodeRange};
 pub use flexor_wire::Token;

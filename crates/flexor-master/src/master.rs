@@ -1,14 +1,13 @@
-//! A master from its start to its end: reads the journal, opens its ports, serves until it is told to stop or another
-//! master of the same job takes over.
+//! The lifecycle of a master: it reads the journal, serves its ports, and ends when it is stopped or when another master
+//! of the same job takes over.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flexor_engine::ledger::Totals;
 use flexor_engine::psmembers::PsMembers;
-use flexor_engine::shards::Totals;
 use flexor_model::Generation;
-use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::server::{Limits, Server};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -17,41 +16,40 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::data::{Accounts, Data, DatasetStatus};
+use crate::data::{Data, DatasetStatus, JournaledData};
 use crate::faults::Faults;
 use crate::http;
 use crate::job::{Job, RECOVERY};
-use crate::journal::{Journal, JournalError, Lsn, Memory, Recovered};
+use crate::job_state::JobState;
+use crate::journal::{Journal, JournalError, Lsn, Recovered, SimulatedDisk};
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::servers::Servers;
 use crate::service;
 
-/// How many bits of a change's number count within one generation: later generations have greater numbers.
+/// How many bits of a sequence number count within one generation. Later generations have greater numbers.
 const SEQ_BITS: u32 = 40;
-/// A dead peer of ours is noticed after about this long.
+/// The keepalive interval of gRPC connections. A dead peer is noticed after two to three intervals.
 const KEEPALIVE: Duration = Duration::from_secs(2);
-/// How often a master that cannot begin on a full disk looks for room.
-const LOOK_FOR_ROOM: Duration = Duration::from_millis(200);
+/// How often a master that cannot start on a full disk tries again.
+const FULL_DISK_RETRY: Duration = Duration::from_millis(200);
 
-/// Why a master could not start or had to end.
+/// Why a master cannot start or had to end.
 #[derive(Debug, Error)]
 pub enum MasterError {
-    /// The journal cannot be used, or another master took over.
+    /// The journal is unusable, or another master has taken over.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The journal holds something that cannot be understood.
+    /// The journal has a record that this version cannot read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A port failed.
     #[error("cannot serve: {0}")]
     Port(#[from] std::io::Error),
-    /// The gRPC server failed.
     #[error("cannot serve gRPC: {0}")]
     Grpc(#[from] tonic::transport::Error),
 }
 
-/// The open ports of a master. They are opened by whoever starts it, who may hold them over a restart.
+/// The open ports of a master. The caller opens them and may keep them open across a restart of the master.
 #[derive(Debug)]
 pub struct Ports {
     /// gRPC and `/api`.
@@ -62,134 +60,134 @@ pub struct Ports {
     pub http: TcpListener,
 }
 
-/// A master that has read its journal and can serve.
+/// A master that has read its journal and is ready to serve.
 pub struct Master {
     job: Job,
     grpc: TcpListener,
     http: TcpListener,
-    store: Server<AwareStore>,
+    store: Server<JobState>,
     marks: Marks,
     durable_seq: watch::Sender<u64>,
     refused: watch::Receiver<Option<JournalError>>,
 }
 
-/// What a master knows before it serves.
-struct Past {
+/// The state of a job as it was read from the journal.
+struct RecoveredJob {
     clock: Clock,
-    store: AwareStore,
-    data: Accounts,
+    state: JobState,
+    data: JournaledData,
     members: PsMembers,
-    /// There was a master before.
+    /// The journal was written by an earlier master.
     took_over: bool,
     journal: Journal,
 }
 
-impl Past {
-    /// Reads the journal, and begins the part of it that this master writes.
-    fn read(config: &Config, faults: &Faults, memory: Option<&Memory>) -> Result<Self, MasterError> {
+impl RecoveredJob {
+    /// Reads the journal, and begins the segment that this master writes.
+    fn read(config: &Config, faults: &Faults, memory: Option<&SimulatedDisk>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
-        let mut store = empty_store(config, &clock);
-        let (mut data, mut members) = (Accounts::default(), PsMembers::default());
+        let mut state = empty_state(config, &clock);
+        let (mut data, mut members) = (JournaledData::default(), PsMembers::default());
         let mut took_over = false;
         if let Some(memory) = memory {
-            let (journal, recovered) = Journal::remembered(memory);
-            replay(&mut store, &mut data, &mut members, &recovered)?;
+            let (journal, recovered) = Journal::simulated(memory);
+            replay(&mut state, &mut data, &mut members, &recovered)?;
             took_over = !recovered.facts.is_empty();
-            return Ok(Self { clock, store, data, members, took_over, journal });
+            return Ok(Self { clock, state, data, members, took_over, journal });
         }
         let journal = match &config.state {
             None => Journal::in_memory(),
             Some(folder) => {
                 let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
-                took_over = replay(&mut store, &mut data, &mut members, &recovery.recovered)?;
-                recovery.begin(&records::snapshot(&store, &data, &members))?
+                took_over = replay(&mut state, &mut data, &mut members, &recovery.recovered)?;
+                recovery.begin(&records::snapshot(&state, &data, &members))?
             }
         };
-        Ok(Self { clock, store, data, members, took_over, journal })
+        Ok(Self { clock, state, data, members, took_over, journal })
     }
 }
 
 impl Master {
-    /// Reads the journal and prepares everything. To be called inside the runtime that will serve.
+    /// Reads the journal and prepares to serve. To be called inside the runtime that will serve.
     pub fn open(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
-        let past = Past::read(&config, faults, None)?;
-        Self::with(past, config, ports)
+        let recovered = RecoveredJob::read(&config, faults, None)?;
+        Self::with(recovered, config, ports)
     }
 
-    /// As [`Master::open`], with the journal in memory that outlives this master.
+    /// As [`Master::open`], with a journal in memory that survives this master.
     pub fn open_remembered(
         config: Config,
         ports: Ports,
         faults: &Faults,
-        memory: &Memory,
+        memory: &SimulatedDisk,
     ) -> Result<Self, MasterError> {
-        let past = Past::read(&config, faults, Some(memory))?;
-        Self::with(past, config, ports)
+        let recovered = RecoveredJob::read(&config, faults, Some(memory))?;
+        Self::with(recovered, config, ports)
     }
 
-    /// As [`Master::open`], but waits for room where the disk is full: whoever starts masters again would count it as a
-    /// failure each time.
+    /// As [`Master::open`], but waits while the disk is full, because the supervisor would charge every failed start as a
+    /// retry.
     pub async fn open_when_there_is_room(config: Config, ports: Ports, faults: &Faults) -> Result<Self, MasterError> {
-        let mut is_told = false;
+        let mut is_logged = false;
         loop {
-            match Past::read(&config, faults, None) {
-                Err(MasterError::Journal(error)) if error.is_for_want_of_room() => {
-                    if !is_told {
-                        tracing::warn!(%error, "waits for room before it serves");
+            match RecoveredJob::read(&config, faults, None) {
+                Err(MasterError::Journal(error)) if error.is_disk_full() => {
+                    if !is_logged {
+                        tracing::warn!(%error, "the disk is full; the master waits for room before it serves");
                     }
-                    is_told = true;
-                    tokio::time::sleep(LOOK_FOR_ROOM).await;
+                    is_logged = true;
+                    tokio::time::sleep(FULL_DISK_RETRY).await;
                 }
-                past => return Self::with(past?, config, ports),
+                recovered => return Self::with(recovered?, config, ports),
             }
         }
     }
 
-    fn with(past: Past, config: Config, ports: Ports) -> Result<Self, MasterError> {
-        let Past { clock, mut store, data, members, took_over, journal } = past;
+    fn with(recovered: RecoveredJob, config: Config, ports: Ports) -> Result<Self, MasterError> {
+        let RecoveredJob { clock, mut state, data, members, took_over, journal } = recovered;
         let journal = Arc::new(journal);
-        let (durable_seq, durable) = watch::channel(if journal.is_durable() { store.keyspace().last_seq() } else { 0 });
+        let (durable_seq, durable) = watch::channel(if journal.is_durable() { state.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
         let (recorder, marks) = JournalRecorder::new(Arc::clone(&journal), clock.clone(), Arc::clone(&decisions));
         let (refused, decided) = (recorder.refused(), recorder.decided());
-        store.record_with(Box::new(recorder));
-        store.resume(first_seq(&journal, &clock), clock.now());
+        state.record_with(Box::new(recorder));
+        state.resume(first_seq(&journal, &clock), clock.now());
 
         let Ports { grpc, store: store_port, http } = ports;
         let time = clock.clone();
         let time = Arc::new(move || time.now());
-        let store = Server::new(store_port, Arc::new(Mutex::new(store)), time, Limits::default())?;
+        let store = Server::new(store_port, Arc::new(Mutex::new(state)), time, Limits::default())?;
         let recovered_at = if took_over || !journal.is_durable() { clock.now() + RECOVERY } else { Duration::ZERO };
         let names = (config.job.to_string(), config.uid.to_string(), config.token);
         let data = Data::new(data, Arc::clone(&journal), clock.clone(), refused.clone());
-        let wishes = (config.servers, config.checkpoints);
-        let servers = Servers::new(members, wishes, data.clone(), Arc::clone(&journal), clock.clone(), refused.clone());
+        let server_settings = (config.servers, config.checkpoints);
+        let servers =
+            Servers::new(members, server_settings, data.clone(), Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
         let job = Job::new(names, (store.handle(), data, servers), written, (decisions, decided), clock, recovered_at);
         Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe() })
     }
 
-    /// The life of the journal that this master is.
+    /// The generation of the journal that this master writes.
     pub fn generation(&self) -> Generation {
         self.job.generation()
     }
 
-    /// The job it serves.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The gRPC services, to be served without a port.
+    /// The gRPC services, for callers without a port.
     pub fn routes(&self) -> tonic::service::Routes {
         service::routes(&self.job)
     }
 
-    /// `/api`, to be asked without a port.
+    /// The router of `/api`, for callers without a port.
     pub fn api(&self) -> axum::Router {
         http::api(self.job.clone())
     }
 
-    /// Serves until `stop` is done, or until another master has taken over.
+    /// Serves until `stop` completes or another master has taken over.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), MasterError> {
         let Self { job, grpc, http, store, marks, durable_seq, mut refused } = self;
         let probes = axum::serve(http, http::probes(job.clone()));
@@ -199,7 +197,7 @@ impl Master {
             result = serve_grpc(&job, grpc) => Ok(result?),
             result = probes => Ok(result?),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
-            () = keep_house(&job) => Ok(()),
+            () = run_maintenance(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
             () = job.servers().keep() => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
@@ -207,37 +205,37 @@ impl Master {
     }
 }
 
-fn empty_store(config: &Config, clock: &Clock) -> AwareStore {
+fn empty_state(config: &Config, clock: &Clock) -> JobState {
     let clock = clock.clone();
     let wall_clock = Box::new(move || i64::try_from(clock.wall().0).unwrap_or(i64::MAX));
-    let store = AwareStore::new(config.settings.clone(), Box::new(NoRecorder), wall_clock);
-    if config.plain_store { store.plain() } else { store }
+    let state = JobState::new(config.settings.clone(), wall_clock);
+    if config.plain_store { state.with_plain_store() } else { state }
 }
 
-/// Brings store, ledger and parameter servers to where the journal ends. Whether there was a master before.
+/// Replays the journal into the state, the ledger and the PS membership. Returns whether there was an earlier master.
 fn replay(
-    store: &mut AwareStore,
-    data: &mut Accounts,
+    state: &mut JobState,
+    data: &mut JournaledData,
     members: &mut PsMembers,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
     if let Some(cut) = &recovered.cut {
         let (file, offset) = (cut.file.display(), cut.offset);
         if cut.records_follow {
-            tracing::error!(%file, offset, bytes = cut.bytes, "the journal is damaged; what follows was not read");
+            tracing::error!(%file, offset, bytes = cut.bytes, "the journal is damaged; later records were not read");
         } else {
-            tracing::info!(%file, offset, bytes = cut.bytes, "the journal ends in a record that was being written");
+            tracing::info!(%file, offset, bytes = cut.bytes, "the journal ends in an incomplete record");
         }
     }
     if let Some(snapshot) = &recovered.snapshot {
-        records::restore(store, data, members, snapshot)?;
+        records::restore(state, data, members, snapshot)?;
     }
     for record in recovered.facts.iter().filter(|record| !record.is_empty()) {
         for fact in records::decode(record)? {
             match fact {
-                JournalFact::Store(fact) => store.replay(fact),
-                JournalFact::Data(fact) => data.shards.replay(&fact),
-                JournalFact::LeftOut(counts) => data.left_out = counts,
+                JournalFact::Store(fact) => state.replay(fact),
+                JournalFact::Data(fact) => data.ledger.replay(&fact),
+                JournalFact::SkippedRecords(counts) => data.skipped_records = counts,
                 JournalFact::Servers(fact) => members.replay(&fact),
             }
         }
@@ -245,13 +243,13 @@ fn replay(
     Ok(recovered.snapshot.is_some())
 }
 
-/// Changes of this master have greater numbers than any that a master before it made, written down or not.
+/// The first sequence number of this master: greater than any of an earlier master, journaled or not.
 fn first_seq(journal: &Journal, clock: &Clock) -> u64 {
     if journal.is_durable() { journal.generation().0 << SEQ_BITS } else { clock.wall().0 }
 }
 
 async fn serve_grpc(job: &Job, listener: TcpListener) -> Result<(), tonic::transport::Error> {
-    // Without this an answer waits for the acknowledgement of the one before it, tens of milliseconds.
+    // Without nodelay an answer waits tens of milliseconds for the acknowledgement of the previous one.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
     let routes = service::routes(job).into_axum_router().merge(http::api(job.clone()));
     tonic::transport::Server::builder()
@@ -265,7 +263,7 @@ async fn serve_grpc(job: &Job, listener: TcpListener) -> Result<(), tonic::trans
         .await
 }
 
-/// Tells the store and the sidecars how far the journal is durable, until it ends.
+/// Publishes to the state and the sidecars how far the journal is durable, until the journal ends.
 async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>) -> JournalError {
     let mut durable = Lsn(0);
     let mut recovered = false;
@@ -274,29 +272,29 @@ async fn follow_journal(job: &Job, marks: Marks, durable_seq: watch::Sender<u64>
             advanced = job.journal().durable_beyond(durable) => match advanced {
                 Ok(advanced) => {
                     durable = advanced;
-                    job.with(AwareStore::journal_advanced);
+                    job.with(JobState::journal_advanced);
                 }
                 Err(error) => return error,
             },
-            () = job.recovered(), if !recovered => recovered = true,
+            () = job.wait_for_recovery(), if !recovered => recovered = true,
         }
-        // Numbers of this generation are greater than any before: told too early, they would make a sidecar throw away
-        // what it alone still knows.
+        // Sequence numbers of this generation are greater than all earlier ones. Published too early, they would make a
+        // sidecar discard changes that it alone has kept.
         if recovered && let Some(seq) = marks.durable_up_to(durable) {
             durable_seq.send_replace(seq);
         }
     }
 }
 
-/// Tells the data how the nodes stand whenever that changes, until the master ends.
+/// Passes the nodes of the run to the ledger whenever they change, until the master ends.
 async fn follow_nodes(job: &Job) {
     let mut decided = job.decided();
     let mut was_closed = false;
     loop {
         let nodes = job.nodes();
-        // What cannot be written down now is tried again by whoever keeps house.
-        if let Err(cause) = job.data().follow(&nodes) {
-            tracing::warn!(%cause, "what lost workers held is not given to others yet");
+        // The maintenance task retries what the journal does not take at present.
+        if let Err(cause) = job.data().observe_nodes(&nodes) {
+            tracing::warn!(%cause, "the leases of lost workers are not released yet");
         }
         if nodes.closed && !was_closed {
             report_data(job.data());
@@ -308,7 +306,7 @@ async fn follow_nodes(job: &Job) {
     }
 }
 
-/// What has become of the data of a run that is over.
+/// Logs the accounts of all datasets when the run is over.
 fn report_data(data: &Data) {
     for DatasetStatus { spec, totals, .. } in data.status() {
         let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound, .. } = totals;
@@ -322,30 +320,30 @@ fn report_data(data: &Data) {
     }
 }
 
-/// Keeps house: forgets what only a recovery needs, replaces the journal by a snapshot whenever it has grown long, and
-/// looks out for another master of the job.
-async fn keep_house(job: &Job) {
-    job.recovered().await;
-    job.with(|store, _, _| store.end_recovery());
+/// Runs periodic maintenance: forgets state that only a recovery needs, compacts a long journal into a snapshot, and checks
+/// for another master of the job.
+async fn run_maintenance(job: &Job) {
+    job.wait_for_recovery().await;
+    job.with(|state, _, _| state.end_recovery());
     let mut pulse = tokio::time::interval(Duration::from_secs(1));
     loop {
         pulse.tick().await;
-        job.journal().look_for_successor();
+        job.journal().check_superseded();
         let live_links = job.links();
-        job.with(|store, now, _| store.forget_old_operations(&live_links, now));
-        let kept = job.data().keep_house().and_then(|()| job.data().follow(&job.nodes()));
+        job.with(|state, now, _| state.forget_old_operations(&live_links, now));
+        let kept = job.data().tick().and_then(|()| job.data().observe_nodes(&job.nodes()));
         if let Err(cause) = kept {
-            tracing::warn!(%cause, "nothing can be taken back");
+            tracing::warn!(%cause, "expired leases cannot be released");
         }
         if job.journal().should_compact() {
-            // With all in hand, so that nothing is decided between the snapshot and what it replaces.
-            let compact = |store: &AwareStore| {
+            // All locks are held, so that no decision falls between the snapshot and the records that it replaces.
+            let compact = |state: &JobState| {
                 job.servers().with_members(|members| {
-                    let snapshot = |data: &Accounts| records::snapshot(store, data, members);
-                    job.data().with_accounts(|data| job.journal().compact(snapshot(data)))
+                    let snapshot = |data: &JournaledData| records::snapshot(state, data, members);
+                    job.data().with_journaled(|data| job.journal().compact(snapshot(data)))
                 })
             };
-            let compacted = job.with(|store, _, _| compact(store));
+            let compacted = job.with(|state, _, _| compact(state));
             if let Err(error) = compacted {
                 tracing::warn!(%error, "the journal cannot be compacted");
             }

@@ -1,4 +1,4 @@
-//! `/metrics`: the state of the job as numbers, read off at the moment of asking.
+//! `/metrics`: the state of the job, read when the page is requested.
 
 mod servers;
 
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 
-use flexor_store::aware::RunStatus;
+use crate::run_status::RunStatus;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,20 +17,20 @@ use crate::job::Job;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The text that Prometheus reads.
+/// Renders all metrics in the OpenMetrics format.
 pub(crate) fn render(job: &Job) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("flexor");
     let status = job.status();
-    let generation = gauge(&mut registry, "master_generation", "The life of the job's journal");
+    let generation = gauge(&mut registry, "master_generation", "Generation of the job's journal");
     set(&generation, job, vec![], status.generation);
-    let writable = gauge(&mut registry, "journal_writable", "1 while decisions can be written down");
+    let writable = gauge(&mut registry, "journal_writable", "1 while the journal can be written");
     let is_writable = job.journal().health().borrow().is_writable();
     set(&writable, job, vec![], u64::from(is_writable));
     let fsyncs = Counter::<u64>::default();
     fsyncs.inc_by(job.journal().fsyncs());
-    registry.register("journal_fsyncs", "How often the journal was synced", fsyncs);
+    registry.register("journal_fsyncs", "Fsyncs of the journal", fsyncs);
     let connections = gauge(&mut registry, "store_connections", "Connections to the TCPStore port");
-    set(&connections, job, vec![], job.store().connections() as u64);
+    set(&connections, job, vec![], job.state().connections() as u64);
     let keys = gauge(&mut registry, "store_keys", "Keys in the store");
     set(&keys, job, vec![], job.with(|store, _, _| store.keyspace().len() as u64));
     register_runs(&mut registry, job, &status.runs);
@@ -46,9 +46,9 @@ pub(crate) fn render(job: &Job) -> Result<String, fmt::Error> {
 fn register_runs(registry: &mut Registry, job: &Job, runs: &[RunStatus]) {
     let size = gauge(registry, "world_size", "Nodes in the world of the last complete round");
     let round = gauge(registry, "world_round", "Number of the last complete round");
-    let members = gauge(registry, "members", "Live nodes, by where they stand");
-    let failures = gauge(registry, "program_failures", "Rounds that only a failing program explains");
-    let closed = gauge(registry, "run_closed", "1 when nobody can join any more");
+    let members = gauge(registry, "members", "Live nodes, by state");
+    let failures = gauge(registry, "program_failures", "Rounds that ended because the program failed");
+    let closed = gauge(registry, "run_closed", "1 when the rendezvous is closed");
     for run in runs {
         let of_run = || vec![("run", run.run.clone())];
         set(&size, job, of_run(), run.world_size as u64);
@@ -56,8 +56,8 @@ fn register_runs(registry: &mut Registry, job: &Job, runs: &[RunStatus]) {
         set(&failures, job, of_run(), run.program_failures.into());
         set(&closed, job, of_run(), run.closed.into());
         for member in &run.members {
-            let place = format!("{:?}", member.place).to_lowercase();
-            let labels = labels(job, vec![("run", run.run.clone()), ("place", place)]);
+            let state = member.state.as_str().to_owned();
+            let labels = labels(job, vec![("run", run.run.clone()), ("state", state)]);
             members.get_or_create(&labels).inc();
         }
     }
@@ -72,7 +72,7 @@ fn register_decisions(registry: &mut Registry, job: &Job) {
     for (reason, count) in &decisions.lost {
         lost.get_or_create(&labels(job, vec![("reason", reason.to_string())])).inc_by(*count);
     }
-    registry.register("nodes_lost", "Nodes that were lost since the master started, by reason", lost);
+    registry.register("nodes_lost", "Nodes lost since the master started, by reason", lost);
 }
 
 fn register_nodes(registry: &mut Registry, job: &Job) {
@@ -85,15 +85,14 @@ fn register_nodes(registry: &mut Registry, job: &Job) {
             }
         }
     });
-    registry.register("node_metric", "Numbers that nodes report of themselves", numbers);
+    registry.register("node_metric", "Numbers that nodes report", numbers);
 }
 
 fn register_data(registry: &mut Registry, job: &Job) {
-    let records =
-        gauge(registry, "dataset_records", "Records of the epochs that have begun, by what has become of them");
-    let batches = gauge(registry, "dataset_quarantined_batches", "Batches that the program fails of");
-    let help = "Of the records that are accounted for, those that were left out of their batches";
-    let left_out = gauge(registry, "dataset_left_out_records", help);
+    let records = gauge(registry, "dataset_records", "Records of the epochs that have begun, by state");
+    let batches = gauge(registry, "dataset_quarantined_batches", "Batches that the program fails on");
+    let help = "Accounted records that were skipped because they are damaged or cannot be parsed";
+    let skipped_records = gauge(registry, "dataset_skipped_records", help);
     for dataset in job.data().status() {
         let name = dataset.spec.name.to_string();
         let totals = dataset.totals;
@@ -107,7 +106,7 @@ fn register_data(registry: &mut Registry, job: &Job) {
         for (state, count) in states {
             set(&records, job, vec![("dataset", name.clone()), ("state", state.to_owned())], count);
         }
-        set(&left_out, job, vec![("dataset", name.clone())], dataset.left_out);
+        set(&skipped_records, job, vec![("dataset", name.clone())], dataset.skipped_records);
         set(&batches, job, vec![("dataset", name)], dataset.quarantine.len() as u64);
     }
 }

@@ -1,11 +1,11 @@
-//! Writes what the store decides into the journal, and tells the rest of the master about it.
+//! Journals the store's facts, and keeps the latest decisions for `/api/events`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flexor_engine::rendezvous::Fact;
 use flexor_model::Reason;
-use flexor_store::aware::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
+use flexor_store::rendezvous_store::{Lsn as StoreLsn, Recorded, Recorder, StoreFact};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -13,77 +13,73 @@ use crate::clock::{Clock, UnixMicros};
 use crate::journal::{Journal, JournalError, Lsn};
 use crate::records;
 
-/// How many decisions `/api/events` remembers.
+/// How many decisions `/api/events` shows.
 const REMEMBERED: usize = 1000;
 
-/// A decision, for people.
+/// A decision of the rendezvous, as people see it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// Decisions are counted, also across clocks that are set back.
+    /// Counts up, even when the wall clock is set back.
     pub number: u64,
-    /// When, in microseconds since the Unix epoch.
+    /// Microseconds since the Unix epoch.
     pub at: u64,
-    /// The run that it is about.
+    /// The run of the decision.
     pub run: String,
-    /// The node that it is about, if it is about one.
+    /// The node of the decision, if it concerns one.
     pub node: Option<String>,
-    /// Its name, without which life of it.
+    /// The node's name without its incarnation.
     #[serde(skip)]
     pub node_name: Option<Arc<str>>,
-    /// What happened.
-    pub what: What,
-    /// Why, as a stable word.
+    pub what: DecisionKind,
     pub reason: Option<Reason>,
-    /// Why, in a sentence.
     pub detail: String,
-    /// Of a round: what made the nodes meet again.
+    /// For a complete round: what started it.
     pub trigger: Option<Reason>,
 }
 
-/// What can be decided.
+/// The kinds of decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum What {
+pub enum DecisionKind {
     /// A node waits for the next round.
     Joined,
-    /// A node waits for a place.
+    /// A node waits as a standby.
     Spared,
-    /// A node left its place.
+    /// A node left its round.
     Left,
-    /// The program of a node has done its work.
+    /// The program of a node succeeded.
     Finished,
     /// A node was lost.
     Lost,
-    /// A node went after the end.
+    /// A node ended after the run was closed.
     Ended,
     /// A round is complete.
     RoundComplete,
-    /// A run takes nobody any more.
+    /// A run accepts no nodes any more.
     Closed,
-    /// A run takes nodes again.
+    /// A run accepts nodes again.
     Reopened,
-    /// How many nodes are expected has changed.
+    /// The number of expected nodes has changed.
     Expected,
 }
 
-/// The decisions of a master that people may ask about, and counts of all of them.
+/// The latest decisions of a master, and counts of all of them.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    /// The latest, oldest first.
+    /// Oldest first.
     pub latest: VecDeque<Decision>,
-    /// How many there were.
+    /// Decisions in all.
     pub count: u64,
-    /// How many rounds completed.
+    /// Completed rounds.
     pub rounds: u64,
-    /// How many nodes were lost, by reason.
+    /// Lost nodes, by reason.
     pub lost: std::collections::BTreeMap<Reason, u64>,
 }
 
-/// Shared between the recorder and whoever shows decisions.
+/// Shared by the recorder and the APIs.
 pub type SharedDecisions = Arc<Mutex<Decisions>>;
 
-/// The recorder of a master.
 pub struct JournalRecorder {
     journal: Arc<Journal>,
     clock: Clock,
@@ -93,51 +89,51 @@ pub struct JournalRecorder {
     decided: watch::Sender<u64>,
 }
 
-/// Which changes of keys stand in which records, for those records that may not be durable yet.
+/// Maps journal records to key changes, for records that may not be durable yet.
 #[derive(Debug, Clone, Default)]
-pub struct Marks(Arc<Mutex<VecDeque<Mark>>>);
+pub struct Marks(Arc<Mutex<VecDeque<RecordMark>>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct RecordMark {
     lsn: Lsn,
-    /// The last change of a key in the record or before it.
+    /// The last key change in this record or before it.
     seq: u64,
 }
 
 impl Marks {
-    /// The last change of a key that is durable when the journal is up to `lsn`, if that is news.
+    /// The last key change that is durable with the journal at `lsn`, if it is newer than the last answer.
     pub fn durable_up_to(&self, lsn: Lsn) -> Option<u64> {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let durable = marks.iter().take_while(|mark| mark.lsn <= lsn).count();
         marks.drain(..durable).next_back().map(|mark| mark.seq)
     }
 
-    /// The last record that holds a change of a key and may not be durable yet.
+    /// The last record with a key change that may not be durable yet.
     pub fn last(&self) -> Option<Lsn> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).back().map(|mark| mark.lsn)
     }
 
     fn add(&self, lsn: Lsn, seq: u64) {
         if seq > 0 {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(Mark { lsn, seq });
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(RecordMark { lsn, seq });
         }
     }
 }
 
 impl JournalRecorder {
-    /// A recorder, with what it has written and is not durable yet.
+    /// A recorder, and the marks of its records that are not durable yet.
     pub fn new(journal: Arc<Journal>, clock: Clock, decisions: SharedDecisions) -> (Self, Marks) {
         let marks = Marks::default();
         let (refused, decided) = (watch::Sender::new(None), watch::Sender::new(0));
         (Self { journal, clock, decisions, marks: marks.clone(), refused, decided }, marks)
     }
 
-    /// How many decisions there were, as it changes.
+    /// The count of decisions, as it changes.
     pub fn decided(&self) -> watch::Receiver<u64> {
         self.decided.subscribe()
     }
 
-    /// Where it is told that the journal has refused a fact: then the master has to end.
+    /// Carries the error after the journal has refused a fact. The master must end then.
     pub fn refused(&self) -> watch::Sender<Option<JournalError>> {
         self.refused.clone()
     }
@@ -154,8 +150,8 @@ impl Recorder for JournalRecorder {
         let lsn = match appended {
             Ok(lsn) => lsn,
             Err(error) => {
-                // Nothing is ever answered on the strength of these facts; the master ends and the next one goes on from
-                // what was written.
+                // No client is ever answered based on these facts. The master ends, and its successor starts from the
+                // journal.
                 self.refused.send_if_modified(|refused| refused.replace(error).is_none());
                 return Recorded { lsn: StoreLsn::MAX, kept: false };
             }
@@ -166,7 +162,7 @@ impl Recorder for JournalRecorder {
             matches!(fact, StoreFact::Rendezvous { fact: Fact::Completed { .. } | Fact::Closed { .. }, .. })
         };
         if !kept || facts.iter().any(must_be_durable) {
-            // Asking is enough to have it done; who waits for it is told by the task that follows the journal.
+            // The call starts the commit. The task that watches the journal informs the waiters.
             drop(self.journal.durable(lsn));
         }
         Recorded { lsn: lsn.0, kept }
@@ -189,7 +185,7 @@ fn last_seq(facts: &[StoreFact]) -> u64 {
     facts.iter().map(seq).max().unwrap_or(0)
 }
 
-/// Remembers what was decided together, so that nobody sees half of it. How many decisions there were so far.
+/// Stores all decisions of one record at once, so no reader sees half of them. Returns the count of decisions so far.
 fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -> u64 {
     let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
     for fact in facts {
@@ -199,8 +195,8 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
                 Fact::Dropped { cause, .. } if cause.reason == Reason::NodeEnded => {}
                 Fact::Dropped { cause, .. } => *decisions.lost.entry(cause.reason).or_default() += 1,
                 Fact::Joined { .. }
-                | Fact::Spared { .. }
-                | Fact::Brings { .. }
+                | Fact::Standby { .. }
+                | Fact::ProcessesChanged { .. }
                 | Fact::Left { .. }
                 | Fact::Finished { .. }
                 | Fact::Closed { .. }
@@ -221,25 +217,30 @@ fn remember(decisions: &SharedDecisions, facts: &[StoreFact], now: UnixMicros) -
 fn decision(number: u64, run: &str, fact: &Fact, now: UnixMicros) -> Decision {
     let (what, node, cause, more) = match fact {
         Fact::Joined { id, newcomer, .. } => {
-            (What::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
+            (DecisionKind::Joined, Some(id), None, if *newcomer { "as a newcomer" } else { "again" }.to_owned())
         }
-        Fact::Brings { id, processes } => {
-            (What::Joined, Some(id), None, format!("with {} processes instead", processes.count))
+        Fact::ProcessesChanged { id, processes } => {
+            (DecisionKind::Joined, Some(id), None, format!("with {} processes instead", processes.count))
         }
-        Fact::Spared { id, cause, .. } => (What::Spared, Some(id), Some(cause), String::new()),
-        Fact::Left { id } => (What::Left, Some(id), None, String::new()),
-        Fact::Finished { id } => (What::Finished, Some(id), None, String::new()),
+        Fact::Standby { id, cause, .. } => (DecisionKind::Spared, Some(id), Some(cause), String::new()),
+        Fact::Left { id } => (DecisionKind::Left, Some(id), None, String::new()),
+        Fact::Finished { id } => (DecisionKind::Finished, Some(id), None, String::new()),
         Fact::Dropped { id, cause } if cause.reason == Reason::NodeEnded => {
-            (What::Ended, Some(id), Some(cause), String::new())
+            (DecisionKind::Ended, Some(id), Some(cause), String::new())
         }
-        Fact::Dropped { id, cause } => (What::Lost, Some(id), Some(cause), String::new()),
+        Fact::Dropped { id, cause } => (DecisionKind::Lost, Some(id), Some(cause), String::new()),
         Fact::Completed { round, members, cause, trigger, .. } => {
             let trigger = trigger.as_ref().map(|trigger| format!("; it began with {trigger}")).unwrap_or_default();
-            (What::RoundComplete, None, Some(cause), format!("; round {round} of {} nodes{trigger}", members.len()))
+            (
+                DecisionKind::RoundComplete,
+                None,
+                Some(cause),
+                format!("; round {round} of {} nodes{trigger}", members.len()),
+            )
         }
-        Fact::Closed { cause } => (What::Closed, None, Some(cause), String::new()),
-        Fact::Reopened { cause } => (What::Reopened, None, Some(cause), String::new()),
-        Fact::Expected { nodes } => (What::Expected, None, None, format!("{nodes:?} nodes")),
+        Fact::Closed { cause } => (DecisionKind::Closed, None, Some(cause), String::new()),
+        Fact::Reopened { cause } => (DecisionKind::Reopened, None, Some(cause), String::new()),
+        Fact::Expected { nodes } => (DecisionKind::Expected, None, None, format!("{nodes:?} nodes")),
     };
     let detail = cause.map(|cause| cause.message.clone()).unwrap_or_default();
     Decision {

@@ -1,90 +1,93 @@
-//! What stands in the journal, and how it becomes a store, a ledger and the parameter servers again.
+//! Encodes facts and snapshots as journal records, and decodes them into the store, the data ledger and the PS
+//! membership.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flexor_engine::ledger;
 use flexor_engine::psmembers::{self, PsMembers};
 use flexor_engine::rendezvous::Rendezvous;
-use flexor_engine::shards;
-use flexor_store::aware::{AwareStore, Origin, RunId, StoreFact};
 use flexor_store::keyspace::{Change, Mutation};
+use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
 use flexor_store::service::Outbox;
 use flexor_wire::journal::v1 as wire;
 use prost::Message;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::data::{Accounts, LeftOut};
+use crate::data::{JournaledData, SkippedRecords};
+use crate::job_state::JobState;
 
-/// A record that its checksum vouches for but that cannot be understood.
+/// A record with a good checksum that this version cannot decode.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// Not the bytes of a record.
+    /// The bytes are no record.
     #[error("a record of the journal cannot be read: {0}")]
     Wire(#[from] prost::DecodeError),
-    /// Not a decision this version knows.
+    /// The record holds a fact that this version does not know.
     #[error("a decision in the journal cannot be read, was it written by a newer flexor? {0}")]
     Decision(#[from] serde_json::Error),
 }
 
-/// A fact of a journal.
+/// One decoded fact.
 #[derive(Debug, PartialEq)]
 pub enum JournalFact {
-    /// Of the store.
     Store(StoreFact),
-    /// Of the data.
-    Data(shards::Fact),
-    /// What was left out of the data so far.
-    LeftOut(LeftOut),
-    /// Of the parameter servers.
+    Data(ledger::Fact),
+    /// The counts of skipped records so far; they replace earlier counts.
+    SkippedRecords(SkippedRecords),
     Servers(psmembers::Fact),
 }
 
-/// Facts about the data as one record, and what was left out of it where that has changed.
-pub fn encode_data(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
-    record(data_kinds(facts, left_out))
+/// Encodes facts of the data as one record, with the skipped records if their counts changed.
+pub fn encode_data(facts: &[ledger::Fact], skipped_records: Option<&SkippedRecords>) -> Vec<u8> {
+    record(data_kinds(facts, skipped_records))
 }
 
-/// Facts about the parameter servers as one record.
+/// Encodes facts of the PS membership as one record.
 pub fn encode_servers(facts: &[psmembers::Fact]) -> Vec<u8> {
     record(server_kinds(facts))
 }
 
-/// Facts about the parameter servers and about the data as one record: both happen, or neither.
-pub fn encode_both(servers: &[psmembers::Fact], data: &[shards::Fact], left_out: Option<&LeftOut>) -> Vec<u8> {
-    record(server_kinds(servers).chain(data_kinds(data, left_out)))
+/// Encodes facts of the PS membership and of the data as one record: both happen, or neither.
+pub fn encode_both(
+    servers: &[psmembers::Fact],
+    data: &[ledger::Fact],
+    skipped_records: Option<&SkippedRecords>,
+) -> Vec<u8> {
+    record(server_kinds(servers).chain(data_kinds(data, skipped_records)))
 }
 
-/// The facts of the store as one record.
+/// Encodes facts of the store as one record.
 pub fn encode(facts: &[StoreFact]) -> Vec<u8> {
     record(facts.iter().map(kind_of))
 }
 
-/// The facts of a record.
+/// Decodes the facts of a record.
 pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
     let record = wire::Record::decode(record)?;
     record.facts.into_iter().filter_map(|fact| fact.kind).map(fact_of).collect()
 }
 
-/// Everything that is known, as one record.
-pub fn snapshot(store: &AwareStore, data: &Accounts, servers: &PsMembers) -> Vec<u8> {
+/// Encodes the complete state as one record.
+pub fn snapshot(store: &JobState, data: &JournaledData, servers: &PsMembers) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
         machines: store.machines().map(machine).collect(),
         operations: store.operations().map(operation_of).collect(),
         seq: store.keyspace().last_seq(),
-        shards: json(&data.shards),
+        ledger: json(&data.ledger),
         servers: json(servers),
-        left_out: json(&data.left_out),
+        skipped_records: json(&data.skipped_records),
     }
     .encode_to_vec()
 }
 
-/// Brings a store, a ledger and the parameter servers to where a snapshot was taken.
+/// Restores the store, the data and the PS membership from a snapshot.
 pub fn restore(
-    store: &mut AwareStore,
-    data: &mut Accounts,
+    store: &mut JobState,
+    data: &mut JournaledData,
     servers: &mut PsMembers,
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
@@ -100,11 +103,11 @@ pub fn restore(
     }
     store.keyspace_mut().skip_to(snapshot.seq);
     store.settle(std::time::Duration::ZERO, &mut Outbox::default());
-    if !snapshot.shards.is_empty() {
-        data.shards = serde_json::from_slice(&snapshot.shards)?;
+    if !snapshot.ledger.is_empty() {
+        data.ledger = serde_json::from_slice(&snapshot.ledger)?;
     }
-    if !snapshot.left_out.is_empty() {
-        data.left_out = serde_json::from_slice(&snapshot.left_out)?;
+    if !snapshot.skipped_records.is_empty() {
+        data.skipped_records = serde_json::from_slice(&snapshot.skipped_records)?;
     }
     if !snapshot.servers.is_empty() {
         *servers = serde_json::from_slice(&snapshot.servers)?;
@@ -116,18 +119,23 @@ fn record(kinds: impl Iterator<Item = wire::fact::Kind>) -> Vec<u8> {
     wire::Record { facts: kinds.map(|kind| wire::Fact { kind: Some(kind) }).collect() }.encode_to_vec()
 }
 
-fn data_kinds(facts: &[shards::Fact], left_out: Option<&LeftOut>) -> impl Iterator<Item = wire::fact::Kind> {
-    let facts = facts.iter().map(|fact| wire::fact::Kind::Shards(wire::Shards { fact: json(fact) }));
-    facts.chain(left_out.map(|counts| wire::fact::Kind::LeftOut(wire::LeftOut { counts: json(counts) })))
+fn data_kinds(
+    facts: &[ledger::Fact],
+    skipped_records: Option<&SkippedRecords>,
+) -> impl Iterator<Item = wire::fact::Kind> {
+    let facts = facts.iter().map(|fact| wire::fact::Kind::Ledger(wire::Ledger { fact: json(fact) }));
+    facts.chain(
+        skipped_records.map(|counts| wire::fact::Kind::SkippedRecords(wire::SkippedRecords { counts: json(counts) })),
+    )
 }
 
 fn server_kinds(facts: &[psmembers::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
     facts.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }))
 }
 
-/// A decision or a state as it stands in the journal.
+/// A fact or a state as JSON.
 fn json(state: &impl Serialize) -> Bytes {
-    serde_json::to_vec(state).expect("facts and states are plain data with text for keys").into()
+    serde_json::to_vec(state).expect("facts and states are plain data with string keys").into()
 }
 
 fn kind_of(fact: &StoreFact) -> wire::fact::Kind {
@@ -147,8 +155,10 @@ fn fact_of(kind: wire::fact::Kind) -> Result<JournalFact, RecordError> {
             StoreFact::Rendezvous { run: Arc::from(rendezvous.run), fact: serde_json::from_slice(&rendezvous.fact)? }
         }
         wire::fact::Kind::Operation(operation) => StoreFact::Operation(origin_of(operation)),
-        wire::fact::Kind::Shards(data) => return Ok(JournalFact::Data(serde_json::from_slice(&data.fact)?)),
-        wire::fact::Kind::LeftOut(left) => return Ok(JournalFact::LeftOut(serde_json::from_slice(&left.counts)?)),
+        wire::fact::Kind::Ledger(data) => return Ok(JournalFact::Data(serde_json::from_slice(&data.fact)?)),
+        wire::fact::Kind::SkippedRecords(left) => {
+            return Ok(JournalFact::SkippedRecords(serde_json::from_slice(&left.counts)?));
+        }
         wire::fact::Kind::Servers(made) => return Ok(JournalFact::Servers(serde_json::from_slice(&made.fact)?)),
     };
     Ok(JournalFact::Store(fact))
@@ -174,12 +184,12 @@ fn mutation_of(key: wire::Key) -> Mutation {
     Mutation { seq: key.seq, key: key.key, change }
 }
 
-fn operation_of(Origin { link, connection, number, reply }: Origin) -> wire::Operation {
+fn operation_of(OperationRecord { link, connection, number, reply }: OperationRecord) -> wire::Operation {
     wire::Operation { link, connection, number, reply }
 }
 
-fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> Origin {
-    Origin { link, connection, number, reply }
+fn origin_of(wire::Operation { link, connection, number, reply }: wire::Operation) -> OperationRecord {
+    OperationRecord { link, connection, number, reply }
 }
 
 #[cfg(test)]
@@ -201,30 +211,40 @@ mod tests {
                 run: "job".into(),
                 fact: Fact::Joined { id: MemberId::new("a_1_0", 0), newcomer: true, processes: Processes::default() },
             },
-            StoreFact::Operation(Origin { link: 1, connection: 2, number: 3, reply: Bytes::from_static(b"\x01") }),
+            StoreFact::Operation(OperationRecord {
+                link: 1,
+                connection: 2,
+                number: 3,
+                reply: Bytes::from_static(b"\x01"),
+            }),
         ];
         let read = decode(&encode(&facts)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Store).collect::<Vec<_>>());
-        let granted = shards::Fact::Accounted { grant: shards::GrantId(3), batches: shards::Batches::new(0, 9) };
+        let granted = ledger::Fact::Accounted { grant: ledger::GrantId(3), batches: ledger::Batches::new(0, 9) };
         assert_eq!(decode(&encode_data(std::slice::from_ref(&granted), None)).unwrap(), [JournalFact::Data(granted)]);
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn bytes_that_are_no_record_are_refused() {
         assert!(decode(b"\xff\xff\xff").is_err());
     }
 
     #[test]
-    fn a_position_that_was_restored_is_read_back() {
-        let mut shards = shards::Shards::default();
+    fn a_restored_position_is_read_back() {
+        let mut ledger = ledger::Ledger::default();
         let mut facts = Vec::new();
-        shards.register(shards::DatasetSpec::new("d", 100, 10).unwrap(), &mut facts).unwrap();
-        let (worker, now) = (shards::WorkerId::new("w", 1), std::time::Duration::from_secs(1));
-        let asked = shards::Asked { dataset: "d".into(), batches: 1, epoch: None, promise: shards::Promise::Forgets };
-        shards.lease(&worker, &asked, now, &mut facts).unwrap();
-        let position = shards.position();
-        assert!(!position.datasets["d"].epochs.is_empty(), "an epoch stands in it under its number");
-        shards.restore(position, now, &mut facts).unwrap();
+        ledger.register(ledger::DatasetSpec::new("d", 100, 10).unwrap(), &mut facts).unwrap();
+        let (worker, now) = (ledger::WorkerId::new("w", 1), std::time::Duration::from_secs(1));
+        let asked = ledger::LeaseRequest {
+            dataset: "d".into(),
+            batches: 1,
+            epoch: None,
+            client: ledger::ClientKind::Stateless,
+        };
+        ledger.lease(&worker, &asked, now, &mut facts).unwrap();
+        let position = ledger.position();
+        assert!(!position.datasets["d"].epochs.is_empty(), "the position has an open epoch");
+        ledger.restore(position, now, &mut facts).unwrap();
         let read: Vec<JournalFact> = decode(&encode_data(&facts, None)).unwrap();
         assert_eq!(read, facts.into_iter().map(JournalFact::Data).collect::<Vec<_>>());
     }

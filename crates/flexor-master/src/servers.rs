@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flexor_engine::Cause;
+use flexor_engine::ledger::WorkerId;
 use flexor_engine::psmembers::{
     CopyOrder, Fact, Map, Mode, Partition, PsMembers, Seat, ServerId, Settings, Source, Wanted,
 };
-use flexor_engine::shards::WorkerId;
 use flexor_model::{Generation, PsEpoch, Reason};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
@@ -332,7 +332,7 @@ impl Servers {
         if self.0.closed.receiver_count() > 0 {
             // With everything in hand, so that nothing is wound back between the look and the word.
             let _state = self.lock();
-            let closed = self.0.data.with_shards(|shards| Closed::of(&shards.position()));
+            let closed = self.0.data.with_ledger(|ledger| Closed::of(&ledger.position()));
             self.0.closed.send_if_modified(|known| {
                 let is_news = **known != closed;
                 if is_news {
@@ -377,7 +377,7 @@ impl Servers {
             settled: members.is_settled(),
             checkpoints: self.checkpoint_status(&state),
             // Looked at behind the servers: no answer is of a step that the ledger has not taken yet.
-            updates: state.updates.status(members, self.0.data.with_shards(updates::Most::of)),
+            updates: state.updates.status(members, self.0.data.with_ledger(updates::Most::of)),
         })
     }
 
@@ -440,8 +440,8 @@ impl Servers {
         let ledger = ledger.map(|checkpoint| &*checkpoint.ledger);
         // What was closed before is open again, and nobody may hear otherwise behind the map that says so.
         self.0.closed.send_replace(Arc::default());
-        let write = |data: &[_], left_out: Option<&_>| journal.append(&records::encode_both(facts, data, left_out));
-        let wound = self.0.data.wind_back(ledger, write);
+        let write = |data: &[_], skipped: Option<&_>| journal.append(&records::encode_both(facts, data, skipped));
+        let wound = self.0.data.rewind_with(ledger, write);
         wound.map_err(|cause| JournalError::Contradiction(cause.to_string()))?
     }
 

@@ -18,12 +18,12 @@ use tonic::{Request, Status};
 
 use crate::job::Job;
 
-/// No message of a node or a controller is longer.
+/// The longest message of a node or a controller, in bytes.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// All services of a job, each call checked for the job's token.
+/// All services of a job. Each call is checked for the job's token.
 pub(crate) fn routes(job: &Job) -> Routes {
-    let check = |job: Job| move |request: Request<()>| carries_token(&job, request);
+    let check = |job: Job| move |request: Request<()>| check_token(&job, request);
     let master = MasterServer::new(session::MasterService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
     let control = ControlServer::new(control::ControlService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
     let link = StoreLinkServer::new(link::LinkService::new(job.clone()))
@@ -36,7 +36,7 @@ pub(crate) fn routes(job: &Job) -> Routes {
         .add_service(InterceptedService::new(servers, check(job.clone())))
 }
 
-fn carries_token(job: &Job, request: Request<()>) -> Result<Request<()>, Status> {
+fn check_token(job: &Job, request: Request<()>) -> Result<Request<()>, Status> {
     match job.token() {
         Some(token) => token.check(request),
         None => Ok(request),

@@ -1,18 +1,17 @@
-//! The environment variables of ours, each named and explained once.
+//! Flexor's own environment variables, each named and explained once.
 //!
-//! The constants are what code uses; [`ALL`] is what `docs/reference/environment.md` is generated from. Reading a
-//! variable happens at the edges (binary, testbed, xtask), never in this crate.
+//! Code uses the constants. `docs/reference/environment.md` is generated from [`ALL`]. Only the edges read variables:
+//! the binary, the testbed and xtask.
 
 /// One environment variable that Flexor or its test tools read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvVar {
     /// The name, `FLEXOR_…`.
     pub name: &'static str,
-    /// Who reads it.
+    /// The programs that read it.
     pub read_by: &'static str,
-    /// What holds when it is not set.
+    /// What holds where it is not set.
     pub default: &'static str,
-    /// What it does.
     pub meaning: &'static str,
 }
 
@@ -33,12 +32,12 @@ pub const BIN: EnvVar = EnvVar {
     meaning: "Path of the `flexor` program that tests start. `cargo xtask test` builds it once and sets this.",
 };
 
-/// The file that names the faults a master suffers on purpose.
+/// The file with the faults that are injected into a master.
 pub const FAULTS: EnvVar = EnvVar {
     name: "FLEXOR_FAULTS",
     read_by: "flexor master",
     default: "no faults",
-    meaning: "For tests and benches: path of a JSON file with faults that the master is to suffer, `fsync_delay_ms`, \
+    meaning: "For tests and benches: path of a JSON file with faults that are injected into the master, `fsync_delay_ms`, \
               `clock_offset_ms`, `write_error` and `fsync_error` (`ENOSPC`, `EDQUOT` or `EIO`). The file may be \
               rewritten at any time.",
 };
@@ -69,7 +68,7 @@ pub const LOG: EnvVar = EnvVar {
               part, such as `info,flexor_store=debug`.",
 };
 
-/// Where the master is.
+/// The address of the job's master.
 pub const MASTER: EnvVar = EnvVar {
     name: "FLEXOR_MASTER",
     read_by: "programs under `flexor launch`",
@@ -77,7 +76,7 @@ pub const MASTER: EnvVar = EnvVar {
     meaning: "`HOST:PORT` of the job's master, its gRPC services and its `/api`. Set by `flexor launch`, and in the pods of `flexor run`.",
 };
 
-/// Which worker a process is.
+/// The name of a worker's process.
 pub const WORKER: EnvVar = EnvVar {
     name: "FLEXOR_WORKER",
     read_by: "programs under `flexor launch`",
@@ -85,21 +84,21 @@ pub const WORKER: EnvVar = EnvVar {
     meaning: "The name under which the process leases batches: its node and its local rank. Set by `flexor launch`.",
 };
 
-/// Which life of a worker a process is.
+/// The incarnation of a worker's process.
 pub const INCARNATION: EnvVar = EnvVar {
     name: "FLEXOR_INCARNATION",
     read_by: "programs under `flexor launch`",
     default: "0",
-    meaning: "Which life of its worker the process is; a later one has a higher number. Set by `flexor launch`.",
+    meaning: "The incarnation of the worker's process; a later one has a higher number. Set by `flexor launch`.",
 };
 
-/// Where a program hears of changes of its world.
+/// The socket for changes of a program's world.
 pub const WORLD_SOCKET: EnvVar = EnvVar {
     name: "FLEXOR_WORLD_SOCKET",
     read_by: "programs under `flexor launch`",
     default: "no socket",
-    meaning: "Path of the Unix socket over which a program that wants to outlive changes of its world is told of them. \
-              Set by `flexor launch`.",
+    meaning: "Path of the Unix socket over which `flexor launch` announces changes of the world to a program that \
+              outlives them. Set by `flexor launch`.",
 };
 
 /// The shell that completes a line.

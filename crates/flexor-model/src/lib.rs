@@ -31,7 +31,7 @@ pub use name::{DnsLabel, JobName, LABEL_MAX, NameError, ObjectName, PortName, Ro
 pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, PodIdentity, RoleNaming, ServiceRule, ServiceScope};
 pub use pattern::{Field, Pattern, PatternError};
 pub use plan::{CreatePod, MigratePod, Plan, PlanOrigin, RoleChange};
-pub use pod_template::{MainContainer, PodTemplate, PodTemplateError};
+pub use pod_template::{MainContainer, PodTemplate, PodTemplateError, requests_of};
 pub use priority::{PrioritySplit, RolePriority, Rounding, SplitOrder};
 pub use quantity::{Quantity, QuantityError};
 pub use range::{MOST_REPLICAS, PARTITIONS, RangeError, ReplicaRange};

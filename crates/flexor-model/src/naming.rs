@@ -1,4 +1,7 @@
-//! How the pods of a role are called and found, and what they are told: all of it data that a dialect fills in.
+//! Names, labels, services and variables of a role's pods, as data.
+//!
+//! A dialect fills these rules in. The controller makes names and services of them, the renderer labels and variables.
+//! Nothing behind the dialects knows how a dialect names things.
 
 use std::collections::BTreeMap;
 
@@ -6,69 +9,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DnsLabel, Field, JobName, JobUid, NodeId, Pattern, PortName, Rank, RoleName};
 
-/// The names of a role's pods.
+/// How a role's pods are named and labelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleNaming {
-    /// The name of a pod.
     pub pod: Pattern,
-    /// Where a pod's number comes from.
     pub ids: IdRule,
-    /// Labels of the pods, by key.
     pub labels: BTreeMap<String, Pattern>,
 }
 
-/// Where the number in a pod's name comes from.
+/// Where the id in a pod's name comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IdRule {
-    /// The next number never used in this role; a replacement has a new name and inherits the rank.
+    /// The next id that the role has never used. A replacement has a new name and inherits the rank.
     Increasing,
-    /// The rank itself: a replacement has the same name as what it replaces.
+    /// The rank itself. A replacement has the name of its predecessor.
     Rank,
 }
 
-/// A service made for a role.
+/// A service in front of a role's pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceRule {
-    /// Its name.
     pub name: Pattern,
-    /// What it stands in front of.
     pub scope: ServiceScope,
-    /// The labels of the role, by key, whose values select the pods. The service carries them too.
+    /// Keys of the role's labels that select the pods. The service carries these labels too.
     pub selector: Vec<String>,
-    /// Its ports; none for a headless service that only gives names.
+    /// Empty for a headless service, which only gives names.
     pub ports: Vec<NamedPort>,
 }
 
-/// What a service stands in front of.
+/// The pods that one service selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ServiceScope {
-    /// One pod; it ends with it.
+    /// One pod. The service is removed with it.
     Pod,
-    /// One rank of the role: a replacement inherits the address.
+    /// One rank of the role. A replacement inherits the address.
     Rank,
-    /// All pods of the role under one name.
+    /// All pods of the role.
     Role,
 }
 
-/// A port with a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedPort {
-    /// Its name.
     pub name: PortName,
-    /// Its number.
     pub port: u16,
 }
 
-/// One environment variable of a pod.
+/// One environment variable of a role's main containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvRule {
-    /// The variable.
     pub name: String,
-    /// Where its value comes from.
     pub value: EnvValue,
 }
 
@@ -76,47 +69,42 @@ pub struct EnvRule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EnvValue {
-    /// Exactly this text.
+    /// This text. Nothing in it is expanded.
     Literal(String),
-    /// A text with gaps.
+    /// A text whose gaps are filled for each pod.
     Text(Pattern),
-    /// Host and port at which the pod reaches a role. Where the job runs decides what that is: the role's service, an
-    /// address of this machine, or a sidecar in the pod itself.
+    /// `HOST:PORT` at which the pod reaches a role: the role's service, an address of this machine, or the pod's own
+    /// sidecar. The renderer's context knows which.
     Address {
-        /// The role.
         role: RoleName,
-        /// Which of its ports.
+        /// A port of the role's service.
         port: PortName,
     },
     /// A field of the pod itself, such as `status.podIP`.
     PodField(String),
-    /// TensorFlow's cluster description, written when the addresses of the servers are known.
+    /// TensorFlow's cluster description: the addresses of all tasks, and which task the pod is.
     TfConfig,
 }
 
-/// One pod's place in a job: what the gaps of its patterns are filled from.
+/// A pod's identity in its job, which fills the gaps of patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodIdentity<'a> {
-    /// The job.
     pub job: &'a JobName,
-    /// The namespace it runs in.
     pub namespace: &'a DnsLabel,
     /// The job's unique id.
     pub uid: &'a JobUid,
-    /// The role.
     pub role: &'a RoleName,
     /// The number in the pod's name.
     pub id: NodeId,
-    /// The pod's place in its role.
     pub rank: Rank,
-    /// How often this place has been filled again.
+    /// How many pods filled this slot before.
     pub relaunches: u32,
-    /// How many replicas each role is to have when the pod is made.
+    /// Target replicas of each role when the pod is created.
     pub replicas: &'a BTreeMap<RoleName, u32>,
 }
 
 impl PodIdentity<'_> {
-    /// What fills one gap. A role that the job does not have counts zero replicas.
+    /// The text for one gap. A role that the job does not have counts zero replicas.
     pub fn get(&self, field: &Field) -> String {
         match field {
             Field::Job => self.job.to_string(),
@@ -154,7 +142,7 @@ impl EnvRule {
         Self { name: name.to_owned(), value: EnvValue::PodField(field.to_owned()) }
     }
 
-    /// A variable that says where a role is reached.
+    /// A variable with the address of a role.
     pub fn address(name: &str, role: RoleName, port: PortName) -> Self {
         Self { name: name.to_owned(), value: EnvValue::Address { role, port } }
     }
@@ -173,7 +161,7 @@ impl NamedPort {
 
 #[cfg(test)]
 impl PodIdentity<'static> {
-    /// A seat for tests; its parts are leaked.
+    /// An identity for tests. Its parts are leaked.
     pub(crate) fn example(job: &str, role: &str, id: u32, rank: u32) -> Self {
         PodIdentity {
             job: Box::leak(Box::new(job.parse().unwrap())),
@@ -193,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_filled_from_the_seat() {
+    fn gaps_are_filled_from_the_identity() {
         let pattern =
             Pattern::of("{role}/{id}/{rank} of {replicas:worker+ps}+{replicas:ps} in {namespace} {uid} {relaunches}");
         assert_eq!(pattern.fill(&PodIdentity::example("j", "Worker", 5, 2)), "worker/5/2 of 4+0 in default 7c0f 0");

@@ -1,7 +1,6 @@
-//! The pod a role is made from: the user's JSON as it is, and a view of the few things in it that Flexor reads.
+//! The template of a role's pods: the user's JSON as it is, and a view of the few fields that Flexor reads.
 //!
-//! Nothing is copied out: what is read is read from the JSON, so the two cannot disagree. That it can be read is made
-//! sure once, when the template is made.
+//! Every view reads from the JSON, so the two cannot disagree. [`PodTemplate::new`] checks once that they can be read.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::{Quantity, Resources};
 #[serde(try_from = "Stored")]
 pub struct PodTemplate {
     json: Value,
-    /// The place of the main container in `spec.containers`.
+    /// The index of the main container in `spec.containers`.
     main: usize,
 }
 
@@ -32,7 +31,6 @@ struct Stored {
 pub struct PodTemplateError {
     /// Where in the template: `spec.containers[0].resources.limits.cpu`.
     pub path: String,
-    /// What is wrong there.
     pub problem: String,
 }
 
@@ -41,7 +39,7 @@ pub struct PodTemplateError {
 pub struct MainContainer<'a>(&'a Value);
 
 impl PodTemplate {
-    /// A template whose main container is the one called `main`, or else the first.
+    /// A template whose main container is the one named `main`, or else the first.
     pub fn new(json: Value, main: &str) -> Result<Self, PodTemplateError> {
         let position = list(&json["spec"]["containers"]).iter().position(|container| container["name"] == main);
         Self::checked(json, position.unwrap_or(0))
@@ -68,79 +66,78 @@ impl PodTemplate {
         &self.json
     }
 
-    /// The place of the container that trains in the list of containers.
+    /// The index of the main container in `spec.containers`.
     pub fn main_index(&self) -> usize {
         self.main
     }
 
-    /// The container that trains.
     pub fn main(&self) -> MainContainer<'_> {
         MainContainer(&self.json["spec"]["containers"][self.main])
     }
 
-    /// What one pod asks for: its containers together, or more if starting it takes more.
-    ///
-    /// Overhead of a runtime class and resources of the pod as a whole are not looked at.
+    /// What one pod requests, as [`requests_of`] counts it.
     pub fn requests(&self) -> Resources {
-        let mut running = Resources::default();
-        let mut starting = Resources::default();
-        for container in list(&self.json["spec"]["initContainers"]) {
-            let asked = requests(container);
-            if container["restartPolicy"] == "Always" {
-                running = running.plus(&asked);
-                starting = starting.or_more(&running);
-            } else {
-                starting = starting.or_more(&running.plus(&asked));
-            }
-        }
-        for container in list(&self.json["spec"]["containers"]) {
-            running = running.plus(&requests(container));
-        }
-        running.or_more(&starting)
+        requests_of(&self.json["spec"])
     }
 
-    /// How long a pod may take to stop, where the template says so.
+    /// The termination grace period, where the template has one.
     pub fn grace(&self) -> Option<Duration> {
         self.json["spec"]["terminationGracePeriodSeconds"].as_u64().map(Duration::from_secs)
     }
 }
 
 impl<'a> MainContainer<'a> {
-    /// Its name.
     pub fn name(self) -> &'a str {
         self.0["name"].as_str().unwrap_or_default()
     }
 
-    /// Its image, where the template names one.
     pub fn image(self) -> Option<&'a str> {
         self.0["image"].as_str()
     }
 
-    /// Its command.
     pub fn command(self) -> Vec<&'a str> {
         texts(&self.0["command"])
     }
 
-    /// The arguments of its command.
     pub fn args(self) -> Vec<&'a str> {
         texts(&self.0["args"])
     }
 
-    /// The value of one of its variables, where that is a plain text.
+    /// The value of a variable that is a plain text.
     pub fn env(self, name: &str) -> Option<&'a str> {
         let variable = list(&self.0["env"]).iter().find(|variable| variable["name"] == name)?;
         variable["value"].as_str()
     }
 
-    /// What it asks for. What is limited but not asked for is asked for, as Kubernetes has it.
+    /// Its requests. A resource with a limit and no request is requested up to its limit, as Kubernetes has it.
     pub fn requests(self) -> Resources {
         requests(self.0)
     }
 
-    /// What it may not exceed.
     pub fn limits(self) -> Resources {
         read(&self.0["resources"]["limits"]).unwrap_or_default()
     }
+}
+
+/// What a pod with this spec requests: its containers together, or more if its init containers need more.
+///
+/// The overhead of a runtime class and pod-level resources are not counted.
+pub fn requests_of(spec: &Value) -> Resources {
+    let mut running = Resources::default();
+    let mut starting = Resources::default();
+    for container in list(&spec["initContainers"]) {
+        let requested = requests(container);
+        if container["restartPolicy"] == "Always" {
+            running = running.plus(&requested);
+            starting = starting.or_more(&running);
+        } else {
+            starting = starting.or_more(&running.plus(&requested));
+        }
+    }
+    for container in list(&spec["containers"]) {
+        running = running.plus(&requests(container));
+    }
+    running.or_more(&starting)
 }
 
 fn requests(container: &Value) -> Resources {
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_asks_for_is_what_the_scheduler_sets_aside() {
+    fn a_pod_requests_what_the_scheduler_sets_aside() {
         let asks = |cpu: &str| json!({"requests": {"cpu": cpu}});
         let pod = template(json!({
             "initContainers": [
@@ -207,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn the_main_container_is_the_one_called_so_or_the_first() {
+    fn the_main_container_is_the_one_with_its_name_or_the_first() {
         let pod = template(json!({"containers": [{"name": "a"}, {"name": "main", "image": "x", "command": ["y"]}]}));
         assert_eq!((pod.main().name(), pod.main().image(), pod.main().command()), ("main", Some("x"), vec!["y"]));
         assert_eq!(template(json!({"containers": [{"name": "a"}, {"name": "b"}]})).main().name(), "a");
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_template() {
+    fn a_template_that_cannot_be_read_is_refused() {
         assert!(PodTemplate::new(json!({"spec": {"containers": []}}), "main").is_err());
         let error = PodTemplate::new(
             json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "4 Gi"}}}]}}),

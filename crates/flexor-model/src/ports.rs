@@ -1,8 +1,8 @@
-//! Ports of Flexor's own servers. All can be changed where they are started; these are what they are without that.
+//! Default ports of Flexor's own servers. Options of each server change them.
 
 /// gRPC and `/api` of a job's master.
 pub const MASTER: u16 = 50001;
-/// The TCPStore that stock torchrun meets at.
+/// The TCPStore at which stock torchrun meets.
 pub const STORE: u16 = 29400;
 /// `/live`, `/ready` and `/metrics` of every server.
 pub const HTTP: u16 = 8080;

@@ -1,4 +1,4 @@
-//! How important the pods of a role are to the scheduler.
+//! The priority class of a role's pods, which the scheduler preempts by.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,51 +8,46 @@ use crate::Rank;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RolePriority {
-    /// Whatever the pod template says.
+    /// The class that the pod template names, if any.
     FromTemplate,
-    /// One class for all.
+    /// One class for all pods of the role.
     Class(String),
-    /// Some pods are `high`, the rest `low`.
+    /// A share of the pods is `high`, the rest `low`.
     Split(PrioritySplit),
 }
 
-/// A share of a role's pods that is important. It stays the same share when the role is scaled.
+/// The share of a role's pods that has class `high`. Scaling the role keeps the share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PrioritySplit {
-    /// The share, from 0 to 1.
+    /// From 0 to 1.
     pub share: f64,
-    /// What becomes of a fraction of a pod.
     pub rounding: Rounding,
-    /// Which ranks are the important ones.
     pub order: SplitOrder,
-    /// How many pods of another role stand before rank 0: a chief that was split off.
+    /// How many pods of another role count before rank 0: a chief that was split off.
     pub before: u32,
 }
 
-/// What becomes of a fraction of a pod.
+/// How a fraction of a pod is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Rounding {
-    /// It is dropped.
     Down,
-    /// It is one more.
     Up,
-    /// A half is one more, less is dropped.
+    /// A half is rounded up.
     Nearest,
 }
 
-/// Which ranks of a role are the important ones.
+/// Which ranks of a role are `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SplitOrder {
-    /// The first.
     First,
     /// From both ends in turn: the first, the last, the second, the last but one, ….
     BothEnds,
 }
 
 impl PrioritySplit {
-    /// Whether the pod of this rank, of so many, is important.
+    /// Whether the pod of `rank` is `high`, in a role of so many replicas.
     pub fn is_high(self, rank: Rank, replicas: u32) -> bool {
         let (place, pods) = (rank.0.saturating_add(self.before), replicas.saturating_add(self.before));
         let exact = f64::from(pods) * self.share.clamp(0.0, 1.0);

@@ -239,32 +239,32 @@ reasons! {
     UnknownEpoch: Error,
     /// A position of the data is damaged, or is not one of this job.
     InvalidPosition: Error,
-    /// The worker does not hold these batches: they were taken back, given back or wound back. What it did with them does
-    /// not count.
+    /// The worker does not hold these batches: the lease expired or was released, or the ledger was rewound. Its work on
+    /// them does not count.
     LeaseVoid: Warning,
-    /// A later life of the worker has begun; this one holds nothing any more.
+    /// A later incarnation of the worker runs; this one holds no leases any more.
     WorkerReplaced: Warning,
-    /// The master was started again, and the worker has to say what it holds before it gets more.
+    /// The master was restarted, and the worker must resume before it leases more.
     WorkerInDoubt: Notice,
-    /// The worker was lost, and others get what it had not acknowledged.
+    /// The worker was lost. Other workers get its unacknowledged batches.
     WorkerLost: Warning,
-    /// The worker ended before it had acknowledged all it held, and others get it.
+    /// The worker ended before it acknowledged all its batches. Other workers get them.
     WorkerEnded: Notice,
-    /// The worker made no progress for three times what its batches take, and others get what it held.
+    /// The worker made no progress for three times its batch time. Other workers get its batches.
     LeaseExpired: Warning,
-    /// The worker gave the batches back.
-    GivenBack: Notice,
-    /// The worker came back to a master that was started again, without these batches.
-    NeverLeased: Notice,
-    /// A worker had nothing to do, and another had not begun what it was granted.
-    SharedOut: Notice,
-    /// Nothing is left to lease at present: other workers hold the rest of the epoch.
-    OthersHoldTheRest: Notice,
-    /// Batches of the next step are leased when the one before it is taken.
+    /// The worker released batches that it did not use.
+    LeaseReleased: Notice,
+    /// The worker resumed with a restarted master and did not claim these batches.
+    LeaseNotResumed: Notice,
+    /// An idle worker took over batches that were granted to another and not leased yet.
+    LeaseStolen: Notice,
+    /// No batch is available at present: other workers hold the rest of the epoch.
+    NoBatchesAvailable: Notice,
+    /// Batches of the next step are leased when the step before it is complete.
     StepNotTaken: Notice,
-    /// A batch that the program may have failed of is leased to a worker that holds nothing else.
-    SuspectAlone: Notice,
-    /// The program fails of this batch whenever it goes through it, so it was taken out of the epoch.
+    /// A batch that the program may have failed on is leased to a worker that holds nothing else.
+    SuspectIsolated: Notice,
+    /// The program fails on this batch every time, so no worker leases it any more.
     BatchQuarantined: Error,
     /// The journal cannot be written, so the job pauses; it goes on by itself when there is room.
     JournalFull: Error,

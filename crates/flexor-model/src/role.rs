@@ -1,38 +1,40 @@
 //! One role of a job: pods that are alike and scale together.
+//!
+//! A dialect fills a [`Role`] in. The controller decides about its pods, and the renderer makes them from
+//! [`Role::template`]. Nothing here talks to a cluster.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvRule, NamedPort, PodTemplate, Rank, RoleName, RoleNaming, RolePriority, RoleSize, ServiceRule};
+use crate::{
+    EnvRule, EnvValue, NamedPort, PodTemplate, Rank, RoleName, RoleNaming, RolePriority, RoleSize, ServiceRule,
+};
 
-/// A role.
+/// The port name under which a master serves torch's TCPStore.
+const STORE_PORT: &str = "store";
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Role {
-    /// Its name as the dialect's users write it.
+    /// As the dialect's users write it.
     pub name: RoleName,
-    /// What it does.
     pub kind: RoleKind,
-    /// How large it is.
     pub size: RoleSize,
-    /// What its pods run.
+    /// What the main container runs. The dialect decides it once; nobody else reads the template's command for it.
     pub program: Program,
-    /// What its pods are made from; what they ask for stands in there.
+    /// The pod template as the user wrote it, requests and limits included.
     pub template: PodTemplate,
-    /// How important its pods are to the scheduler.
     pub priority: RolePriority,
-    /// How many failures of the program are forgiven. Losses of infrastructure are never counted.
+    /// Failures of the program that are forgiven. Losses of infrastructure are never counted.
     pub failures: FailureBudget,
-    /// Without which of its nodes the job fails.
+    /// The nodes without which the job fails.
     pub critical: CriticalNodes,
-    /// How its pods are called.
     pub naming: RoleNaming,
-    /// The service in front of its pods, where there is one.
     pub service: Option<ServiceRule>,
     /// Ports that the main container declares.
     pub ports: Vec<NamedPort>,
-    /// Variables added to the main container, before those of the user's template, which win.
+    /// Variables of the main container. The template's own variables of the same names win.
     pub env: Vec<EnvRule>,
 }
 
@@ -50,20 +52,26 @@ pub enum RoleKind {
     Worker,
     /// Measures the model on other data.
     Evaluator,
-    /// Something of the user's own that is only kept running.
+    /// A program of the user's that is only kept running.
     Other,
 }
 
-/// What the pods of a role run.
+/// The program in the main container of a role's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Program {
-    /// The command of the template, in its image.
-    Template,
-    /// `flexor master`, in Flexor's image.
+    /// A program that is not Flexor's: the template's command in the template's image.
+    Foreign,
+    /// `flexor master`, whatever the template's command is.
     FlexorMaster,
-    /// `flexor ps`, in Flexor's image.
+    /// `flexor ps`: the template's command, or Flexor's own where the template has none.
     FlexorPs,
+    /// `flexor worker`, as the template writes it.
+    FlexorWorker,
+    /// `flexor launch`, as the template writes it.
+    FlexorLaunch,
+    /// Another command of `flexor`, as the template writes it.
+    FlexorOther,
 }
 
 /// How many failures of the program are forgiven.
@@ -76,34 +84,44 @@ pub enum FailureBudget {
     PerRole(u32),
 }
 
-/// Without which nodes of a role the job fails once they cannot be brought back.
+/// The nodes of a role without which the job fails once they cannot be brought back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CriticalNodes {
     /// As the kind of role has it.
     Usual,
-    /// None of them.
     None,
-    /// All of them.
     All,
     /// These, each with how many failures it is forgiven.
     Ranks(BTreeMap<Rank, u32>),
 }
 
 impl Role {
-    /// Whether its pods are parameter servers of ours, which give away what they keep before they go.
+    /// Whether its pods are Flexor's parameter servers, which hand their partitions over before they end.
     pub fn keeps_parameters(&self) -> bool {
-        let main = self.template.main();
-        let (command, args) = (main.command(), main.args());
-        let mut words = command.iter().chain(&args);
-        let is_flexor = words.next().is_some_and(|program| program.rsplit('/').next() == Some("flexor"));
-        let is_ours = is_flexor && words.next() == Some(&"ps");
-        self.kind == RoleKind::ParameterServer && (self.program == Program::FlexorPs || is_ours)
+        self.kind == RoleKind::ParameterServer && self.program == Program::FlexorPs
+    }
+
+    /// Whether its pods get a sidecar: a foreign program that meets at the master's store reaches it through a process
+    /// of its own pod, which outlives restarts of the master.
+    pub fn has_sidecar(&self) -> bool {
+        let is_store =
+            |value: &EnvValue| matches!(value, EnvValue::Address { port, .. } if port.as_str() == STORE_PORT);
+        self.program == Program::Foreign && self.env.iter().any(|rule| is_store(&rule.value))
+    }
+
+    /// Whether the renderer writes the main container's command and image, so that the template need not have them.
+    pub fn has_rendered_command(&self) -> bool {
+        match self.program {
+            Program::FlexorMaster => true,
+            Program::FlexorPs => self.template.main().command().is_empty(),
+            Program::Foreign | Program::FlexorWorker | Program::FlexorLaunch | Program::FlexorOther => false,
+        }
     }
 }
 
 impl RoleKind {
-    /// What it is called in a sentence.
+    /// The word for it in a sentence.
     pub fn as_str(self) -> &'static str {
         match self {
             RoleKind::Master => "master",

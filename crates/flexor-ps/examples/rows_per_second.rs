@@ -1,6 +1,6 @@
 //! How many rows a second one server's state pulls and pushes, and how much memory they take; without any network.
 //!
-//! `cargo run --profile ci -p flexor-ps --example rows_per_second [-- THREADS]`
+//! `cargo run --release -p flexor-ps --example rows_per_second [-- THREADS]`
 //!
 //! A million keys, batches of 6,656 with cubic-skewed keys (as a click log has them), pull then push, after every key
 //! was met once. The first column of numbers is that first touch. Rates are per second of processor time of one thread,

@@ -232,11 +232,11 @@ async fn until_answered<A, T>(master: &Way, ask: impl Fn(Channel) -> A) -> Resul
 where
     A: Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 {
-    let mut attempt = 0_u64;
+    let mut reconnect = master.reconnect();
     loop {
-        attempt += 1;
-        if attempt.is_multiple_of(100) {
-            tracing::warn!(attempt, "the master does not answer; goes on trying");
+        reconnect.next_attempt().await;
+        if let Some(outage) = reconnect.outage_to_report() {
+            tracing::warn!(%master, ?outage, "the master does not answer; keeps trying");
         }
         if let Ok(channel) = master.connect().await {
             match ask(channel).await {
@@ -247,6 +247,5 @@ where
                 Err(_) => {}
             }
         }
-        tokio::time::sleep(PAUSE * 20).await;
     }
 }

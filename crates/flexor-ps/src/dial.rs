@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flexor_client::{Jitter, Reconnect};
 use futures::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -38,12 +39,16 @@ type Open = dyn Fn(&str) -> Opening + Send + Sync;
 
 /// How connections are made; over TCP, unless it is said otherwise.
 #[derive(Clone, Default)]
-pub struct Dialer(Option<Arc<Open>>);
+pub struct Dialer {
+    open: Option<Arc<Open>>,
+    jitter: Jitter,
+}
 
 impl Dialer {
-    /// Connections are made by this, from the address.
-    pub fn new(open: impl Fn(&str) -> Opening + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(open)))
+    /// Connections are made by `open`, from the address. The jitter of reconnecting comes from `jitter`: a simulation
+    /// holds it fixed.
+    pub fn new(jitter: Jitter, open: impl Fn(&str) -> Opening + Send + Sync + 'static) -> Self {
+        Self { open: Some(Arc::new(open)), jitter }
     }
 
     /// The way to an address; an error if it is none.
@@ -62,7 +67,7 @@ impl Dialer {
 
 impl fmt::Debug for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Dialer(own)" } else { "Dialer(TCP)" })
+        f.write_str(if self.open.is_some() { "Dialer(own)" } else { "Dialer(TCP)" })
     }
 }
 
@@ -85,9 +90,14 @@ impl fmt::Display for Way {
 }
 
 impl Way {
+    /// The pace of a loop that keeps a connection to this address.
+    pub fn reconnect(&self) -> Reconnect {
+        Reconnect::new(self.dialer.jitter)
+    }
+
     /// Connects.
     pub async fn connect(&self) -> Result<Channel, Error> {
-        let Some(open) = self.dialer.0.clone() else { return self.endpoint.connect().await };
+        let Some(open) = self.dialer.open.clone() else { return self.endpoint.connect().await };
         let connector = tower::service_fn(move |to: Uri| {
             let opening = open(to.authority().map_or("", |authority| authority.as_str()));
             async move { opening.await.map(TokioIo::new) }

@@ -1,7 +1,6 @@
-//! A plain TCPStore server: what stock torch programs use as their store, in place of torch's own. Also our side of
-//! `cargo xtask bench store`.
+//! A plain TCPStore server that torch programs can use in place of torch's own. Also our side of `cargo xtask bench store`.
 //!
-//! Prints its port, serves on loopback, ends when its standard input does.
+//! Prints its port, serves on loopback, and ends when its standard input ends.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +29,7 @@ async fn serve() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Many clients need many open files.
+/// Raises the limit of open files, because many clients need many.
 fn rlimit_to_the_hard_limit() -> std::io::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;

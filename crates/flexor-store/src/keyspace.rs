@@ -1,9 +1,9 @@
-//! The data of a store: keys, queues and who waits for them. No sockets, no clock.
+//! The data of a store: keys, queues and waiters. No sockets, no clock.
 //!
-//! [`Keyspace`] answers requests exactly as torch's own libuv server does, and is the [`Service`] of a plain store. A
-//! service that knows more wraps it and uses the same keys through [`get`](Keyspace::get), [`set`](Keyspace::set) and
-//! their like, which wake waiters just as requests do. Every change has a sequence number, can be recorded, and can be
-//! [restored](Keyspace::restore) elsewhere.
+//! [`Keyspace`] answers requests exactly as torch's own libuv server does, and is the [`Service`] of a plain store. The
+//! rendezvous store wraps it and uses the same keys through [`get`](Keyspace::get) and [`set`](Keyspace::set), which wake
+//! waiters as requests do. Every change has a sequence number, can be recorded, and can be [restored](Keyspace::restore)
+//! elsewhere.
 
 mod decimal;
 mod mutation;
@@ -35,44 +35,43 @@ pub struct Keyspace {
     entries: BTreeMap<Bytes, Entry>,
     queues: Queues,
     waiters: Waiters,
-    /// The number of the last change.
+    /// The sequence number of the last change.
     seq: u64,
-    /// Changes since they were last taken, when somebody wants them.
+    /// The changes since they were last taken, if the keyspace records them.
     recorded: Option<Vec<Mutation>>,
-    /// What must not come back while changes are being restored.
+    /// Deleted keys and popped items, which late changes must not restore.
     recovery: Option<Recovery>,
 }
 
 #[derive(Debug)]
 struct Entry {
     value: Bytes,
-    /// The number of the change that stored the value.
+    /// The sequence number of the change that stored the value.
     seq: u64,
 }
 
 impl Keyspace {
-    /// An empty one that records no changes.
+    /// Creates an empty keyspace that records no changes.
     pub fn new() -> Keyspace {
         Keyspace::default()
     }
 
-    /// An empty one that records changes until [`take_mutations`](Keyspace::take_mutations) takes them.
+    /// Creates an empty keyspace that records changes for [`take_mutations`](Keyspace::take_mutations).
     pub fn recording() -> Keyspace {
         Keyspace { recorded: Some(Vec::new()), ..Keyspace::default() }
     }
 
-    /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&Bytes> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Stores a value and wakes who waited for the key.
+    /// Stores a value and wakes the waiters of the key.
     pub fn set(&mut self, key: Bytes, value: Bytes, out: &mut Outbox) {
         self.wake_all(&key, out);
         self.write(key, value);
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it existed.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let Some((key, _)) = self.entries.remove_entry(key) else { return false };
         let seq = self.next_seq();
@@ -83,13 +82,13 @@ impl Keyspace {
         true
     }
 
-    /// The keys that begin so, in order.
+    /// The keys with this prefix, in order.
     pub fn keys_with_prefix(&self, prefix: &[u8]) -> impl Iterator<Item = &Bytes> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         self.entries.range::<[u8], _>(from).map(|(key, _)| key).take_while(move |key| key.starts_with(prefix))
     }
 
-    /// Removes the keys and queues that begin so; how many there were.
+    /// Removes the keys and queues with this prefix. Returns how many there were.
     pub fn remove_prefix(&mut self, prefix: &[u8]) -> usize {
         let keys: Vec<_> = self.keys_with_prefix(prefix).cloned().collect();
         keys.iter().for_each(|key| _ = self.delete(key));
@@ -100,17 +99,16 @@ impl Keyspace {
         keys.len() + queues.len()
     }
 
-    /// How many keys there are, queues not counted.
+    /// The number of keys, without queues.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether a connection has an unanswered WAIT or BARRIER, and the keys it still misses.
+    /// The missing keys of a connection's unanswered WAIT or BARRIER; none if the connection does not wait.
     pub fn waiting_for(&self, conn: ConnId) -> Option<Vec<Bytes>> {
         self.waiters.missing(conn)
     }
@@ -138,7 +136,7 @@ impl Keyspace {
     }
 
     fn wake_all(&mut self, key: &[u8], out: &mut Outbox) {
-        self.waiters.key_came(key, |conn| out.send(conn, Reply::StopWaiting));
+        self.waiters.key_set(key, |conn| out.send(conn, Reply::StopWaiting));
     }
 
     fn next_seq(&mut self) -> u64 {

@@ -1,11 +1,11 @@
 //! The sockets of a TCPStore port.
 //!
-//! A [`Server`] accepts connections, turns their bytes into requests, hands them to a [`Service`] under one lock and
-//! delivers what it wants sent. Bytes enter a connection's queue while that lock is held, so that replies leave in the
-//! order the service made them; sockets are written to after it is released, by whoever caused the bytes. A client that
-//! is slow, silent, greedy or talks nonsense costs a bounded amount of memory and harms nobody else.
+//! A [`Server`] accepts connections, decodes requests, passes them to a [`Service`] under one lock and delivers the
+//! replies. Bytes enter the queue of a connection under that lock, so replies leave in the order in which the service made
+//! them. The thread that caused them writes them to sockets after it has released the lock. A client that is slow, silent,
+//! greedy or malformed costs a bounded amount of memory and does not affect others.
 //!
-//! What requests mean is not decided here.
+//! The server does not interpret requests.
 
 mod accept;
 mod connection;
@@ -13,7 +13,7 @@ mod hub;
 mod limits;
 mod reader;
 mod sinks;
-mod watch;
+mod timers;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -28,15 +28,14 @@ pub use self::accept::listen_everywhere;
 pub use self::limits::Limits;
 pub use self::sinks::Sink;
 
-/// For the runtime of a server: how many tasks it runs before it looks for bytes again. With tokio's usual 61, who of a
-/// thousand busy clients has just been answered comes to its turn again before others had theirs, and the unlucky wait
-/// three times as long.
+/// For the runtime of a server: how many tasks it runs before it polls sockets. With tokio's default of 61, some of a
+/// thousand busy clients are served repeatedly before others are served once, and the slowest wait three times as long.
 pub const FAIR_EVENT_INTERVAL: u32 = 512;
 
-/// Tells the time since the process began.
+/// Returns the time since the start of the process.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// A clock that starts at zero with this call.
+/// Creates a clock that starts at zero now.
 pub fn clock_from_now() -> Clock {
     let start = Instant::now();
     Arc::new(move || start.elapsed())
@@ -49,14 +48,14 @@ pub struct Server<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// Prepares a listener for many clients and puts a service behind it. To be called within the tokio runtime that
-    /// will carry the connections.
+    /// Creates a server for a listener and a service. To be called within the tokio runtime that will serve the
+    /// connections.
     pub fn new(listener: TcpListener, service: Arc<Mutex<S>>, clock: Clock, limits: Limits) -> io::Result<Server<S>> {
         accept::prepare(&listener)?;
         Ok(Server { listener, hub: Arc::new(Hub::new(service, clock, limits)) })
     }
 
-    /// A way to the service for other tasks of the process.
+    /// A handle to the service for other tasks of the process.
     pub fn handle(&self) -> Handle<S> {
         Handle { hub: self.hub.clone() }
     }
@@ -66,34 +65,34 @@ impl<S: Service> Server<S> {
         let _ending = self.hub.close_all_when_dropped();
         tokio::select! {
             () = accept::accept(&self.listener, &self.hub) => {}
-            () = watch::tick_when_due(&self.hub) => {}
-            () = watch::close_the_late(&self.hub) => {}
+            () = timers::tick_when_due(&self.hub) => {}
+            () = timers::close_late_connections(&self.hub) => {}
         }
     }
 }
 
-/// A way to the service behind a port.
+/// A handle to the service behind a port.
 pub struct Handle<S> {
     hub: Arc<Hub<S>>,
 }
 
 impl<S: Service> Handle<S> {
-    /// Does something with the service, delivers what it wants sent and notices if it wants to be ticked earlier.
+    /// Runs a function on the service under its lock, delivers the replies, and reschedules the next tick.
     pub fn with<R>(&self, act: impl FnOnce(&mut S, Now, &mut Outbox) -> R) -> R {
         self.hub.with(None, act)
     }
 
-    /// Gives a connection that is no socket a way out. Its number comes from [`ConnId::fresh`].
+    /// Attaches the sink of a connection that is no socket. Its id comes from [`ConnId::fresh`].
     pub fn attach(&self, conn: ConnId, sink: Arc<dyn Sink>) {
         self.hub.sinks.attach(conn, sink);
     }
 
-    /// Takes that way out back.
+    /// Detaches the sink of a connection.
     pub fn detach(&self, conn: ConnId) {
         self.hub.sinks.detach(conn);
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.hub.connections()
     }

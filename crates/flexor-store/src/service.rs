@@ -1,8 +1,8 @@
-//! What stands behind a TCPStore port: takes the requests of connections and says what to send to whom.
+//! The interface between a TCPStore port and the state behind it.
 //!
 //! A [`Service`] is a state machine without sockets and without a clock. The [server](crate::server) owns the sockets,
-//! calls it under one lock, so that every request is atomic, and delivers its [`Outbox`]. The plain service is the
-//! [`Keyspace`](crate::keyspace::Keyspace); one that knows rendezvous wraps it.
+//! calls the service under one lock, so that every request is atomic, and delivers its [`Outbox`]. The plain service is
+//! the [`Keyspace`](crate::keyspace::Keyspace); the master's service also owns the rendezvous of its job.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use bytes::{Buf, Bytes};
 
 use crate::codec::{Chunks, Reply, Request};
 
-/// A connection, by a number that is never given twice in a process.
+/// The id of a connection, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(u64);
 
 impl ConnId {
-    /// A number that nobody has had.
+    /// Creates an id that was never used.
     pub fn fresh() -> ConnId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         ConnId(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -31,14 +31,14 @@ impl fmt::Display for ConnId {
     }
 }
 
-/// A moment, as the time since the process began by a clock that never goes back.
+/// A point in time: the time since the start of the process, by a monotonic clock.
 pub type Now = Duration;
 
-/// A request that the service does not serve. The server logs the reason and closes that connection.
+/// A request that the service does not serve. The server logs the reason and closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
-    /// What is wrong with it, and what to do about it.
+    /// What is wrong with the request, and what to do about it.
     pub reason: String,
 }
 
@@ -50,14 +50,14 @@ pub trait Service: Send + 'static {
     /// A connection sent a request. Replies need not come at once, and may go to other connections.
     fn request(&mut self, conn: ConnId, request: Request, now: Now, out: &mut Outbox) -> Result<(), Refused>;
 
-    /// A connection is gone; nothing can be sent to it any more.
+    /// A connection was closed; nothing can be sent to it any more.
     fn closed(&mut self, conn: ConnId, now: Now, out: &mut Outbox);
 
     /// Time has passed. Called when [`next_tick`](Service::next_tick) says, and perhaps more often.
     fn tick(&mut self, now: Now, out: &mut Outbox);
 
-    /// Whether another request of the connection may be handed over. While not, nothing more is read from it; the service
-    /// tells with [`Outbox::resume`] when that may have changed.
+    /// Whether the service takes another request of the connection. While it does not, nothing is read from the connection.
+    /// The service calls [`Outbox::resume`] when that may have changed.
     fn has_room(&self, _conn: ConnId) -> bool {
         true
     }
@@ -66,15 +66,15 @@ pub trait Service: Send + 'static {
     fn next_tick(&self) -> Option<Now>;
 }
 
-/// What a service wants done: bytes to send and connections to close, in this order.
+/// The output of a service: bytes to send and connections to close, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
     parcels: Vec<Parcel>,
-    /// Bytes in all parcels.
+    /// The bytes in all parcels.
     queued: usize,
 }
 
-/// One thing to do to one connection.
+/// One output for one connection.
 #[derive(Debug)]
 pub(crate) enum Parcel {
     Send(ConnId, Chunks),
@@ -83,7 +83,6 @@ pub(crate) enum Parcel {
 }
 
 impl Parcel {
-    /// Whom it is for.
     pub(crate) fn conn(&self) -> ConnId {
         match self {
             Parcel::Send(conn, _) | Parcel::Close(conn, _) | Parcel::Resume(conn) => *conn,
@@ -102,22 +101,21 @@ impl Outbox {
         self.write(conn, |chunks| chunks.push_shared(bytes));
     }
 
-    /// Closes a connection once its socket was given what was sent to it before; the reason goes to the log.
+    /// Closes a connection after the bytes that were sent to it before. The reason is logged.
     pub fn close(&mut self, conn: ConnId, reason: impl Into<String>) {
         self.parcels.push(Parcel::Close(conn, reason.into()));
     }
 
-    /// Whether nothing is to be done.
     pub fn is_empty(&self) -> bool {
         self.parcels.is_empty()
     }
 
-    /// Lets a connection be read from again that had no room.
+    /// Lets the server read from a connection again.
     pub fn resume(&mut self, conn: ConnId) {
         self.parcels.push(Parcel::Resume(conn));
     }
 
-    /// Takes all bytes, joined per run of sends to one connection: for tests and for services that wrap others.
+    /// Takes all bytes, joined for consecutive sends to one connection. For tests and for services that wrap others.
     pub fn take_sent(&mut self) -> Vec<(ConnId, Bytes)> {
         self.queued = 0;
         let sent = self.parcels.extract_if(.., |parcel| matches!(parcel, Parcel::Send(..)));
@@ -138,7 +136,7 @@ impl Outbox {
         named.collect()
     }
 
-    /// How many bytes are to be sent, to all connections together.
+    /// The number of bytes for all connections.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
@@ -147,7 +145,7 @@ impl Outbox {
         self.parcels
     }
 
-    /// Writes for a connection: several replies in a row to the same one become one parcel.
+    /// Writes to a connection. Consecutive replies to the same connection become one parcel.
     fn write(&mut self, conn: ConnId, write: impl FnOnce(&mut Chunks)) {
         if let Some(Parcel::Send(last, chunks)) = self.parcels.last_mut()
             && *last == conn

@@ -1,19 +1,18 @@
-//! The proxy inside a pod that keeps torchrun's store connection alive while the master restarts or moves.
+//! The sidecar of a pod: a proxy that keeps torchrun's store connections alive while the master restarts or moves.
 //!
 //! ```text
 //! torchrun ── TCPStore, loopback ──▶ Server ─▶ Relay ─▶ link ── StoreLink, gRPC ──▶ master
 //! ```
 //!
-//! A TCPStore client never connects again: it dies with its connection. So the [`Relay`] keeps every request until the
-//! master has answered it, and the link dials the master again for ever. A lost master alone costs clients a pause.
-//! The relay decides and has no sockets; [`Sidecar`] gives it some. What requests mean is known to the master alone.
+//! A TCPStore client never reconnects: it fails with its connection. So the [`Relay`] keeps every request until the master
+//! has answered it, and the link reconnects to the master for ever. The loss of a master only delays clients. The relay
+//! is a state machine without sockets; [`Sidecar`] runs it. Only the master interprets requests.
 
-mod backoff;
-mod kept_results;
+mod known_keys;
 mod link;
 mod relay;
 mod run;
-mod seen_keys;
+mod undurable_results;
 
 #[cfg(test)]
 mod simulated_master;
@@ -21,8 +20,7 @@ mod simulated_master;
 mod tests;
 
 pub use self::{
-    backoff::Backoff,
-    link::{MAX_LINK_MESSAGE, Upstream, UpstreamError},
+    link::MAX_LINK_MESSAGE,
     relay::{LinkFault, Pod, Relay},
-    run::{Ended, Sidecar},
+    run::{Sidecar, SidecarEnd},
 };

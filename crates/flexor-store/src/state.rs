@@ -1,17 +1,17 @@
 //! torchrun's rendezvous state: the one value that every agent of a job reads each second and writes with compare-and-set.
 //!
-//! The agents keep it in the store as base64 of a Python pickle. [`decode`] reads exactly that object graph and refuses
-//! every other pickle by name, so nothing that a client writes is ever executed; [`encode`] writes a pickle that Python
-//! loads to an equal object; [`SharedHead`] writes the same state for many readers who differ in a few entries.
-//! What a change of the state means, and whether it is legal, is not decided here.
+//! Agents store it as base64 of a Python pickle. [`decode`] reads exactly that object graph and refuses every other pickle
+//! by name, so nothing that a client writes is ever executed. [`encode`] writes a pickle that Python loads to an equal
+//! object. [`SharedHead`] writes the same state for many readers that differ in a few entries. This module does not
+//! interpret changes of the state.
 
 mod assemble;
 mod cursor;
+mod error;
 mod machine;
 mod node;
 mod objects;
 mod opcode;
-mod refused;
 mod shared_head;
 mod stamp;
 mod value;
@@ -22,24 +22,24 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+pub use error::StateError;
 pub use node::NodeDesc;
-pub use refused::Refused;
 pub use shared_head::SharedHead;
 pub use stamp::{Stamp, Zone};
 
 use machine::Machine;
 use writer::Writer;
 
-/// What an agent plants under the key before there is a state: "no state yet".
+/// The value that an agent stores under the key before there is a state.
 pub const SENTINEL: &[u8] = b"Y2FuaW1hZGFt";
 
-/// The longest value that [`decode`] looks at, in bytes of base64; also the longest that stock servers take.
+/// The longest value that [`decode`] reads, in bytes of base64; also the longest that torch's server takes.
 pub const MAX_VALUE: usize = 8 << 20;
 
-/// The most nodes that a state may name.
+/// The most nodes of a state.
 pub const MAX_NODES: usize = 65_536;
 
-/// The longest text, in bytes, that may stand in a state.
+/// The longest text in a state, in bytes.
 pub const MAX_TEXT: usize = 1024;
 
 /// torchrun's `_RendezvousState`, attribute by attribute.
@@ -47,36 +47,36 @@ pub const MAX_TEXT: usize = 1024;
 pub struct RendezvousState {
     /// Counts the worlds that were formed; 0 for the first.
     pub round: u64,
-    /// Whether the round's participants are settled.
+    /// Whether the participants of the round are final.
     pub complete: bool,
     /// When an incomplete round that has enough nodes stops waiting for more.
     pub deadline: Option<Stamp>,
-    /// Whether the job is over for everybody.
+    /// Whether the run is over for all nodes.
     pub closed: bool,
-    /// The nodes of the round with their ranks, in the order in which they joined; no node twice.
+    /// The nodes of the round with their ranks, in the order in which they joined; each node once.
     pub participants: Vec<(NodeDesc, u64)>,
     /// Nodes that wait for the next round.
     pub wait_list: BTreeSet<NodeDesc>,
-    /// Nodes beyond the largest world: hot spares. torch 2.2 has no such list and keeps one that it is shown.
+    /// Standbys: nodes beyond the largest world. torch 2.2 does not write this list but keeps one that it reads.
     pub redundancy_list: BTreeSet<NodeDesc>,
-    /// When each node last said that it lives, in the order of their first heartbeats; no node twice.
+    /// The last heartbeat of each node, in the order of their first heartbeats; each node once.
     pub last_heartbeats: Vec<(NodeDesc, Stamp)>,
 }
 
-/// Reads a value as an agent wrote it. Takes time and memory in proportion to its length.
+/// Decodes a value that an agent wrote. Takes time and memory in proportion to its length.
 ///
-/// [`SENTINEL`] is not a state and is refused like any other text; compare with it first.
-pub fn decode(base64_value: &[u8]) -> Result<RendezvousState, Refused> {
+/// [`SENTINEL`] is not a state and is refused like any other text. Compare with it first.
+pub fn decode(base64_value: &[u8]) -> Result<RendezvousState, StateError> {
     if base64_value.len() > MAX_VALUE {
-        return Err(Refused::TooLong { length: base64_value.len() });
+        return Err(StateError::TooLong { length: base64_value.len() });
     }
     Machine::run(&STANDARD.decode(base64_value)?)
 }
 
-/// The value that an agent can read: base64 of a protocol 4 pickle.
+/// Encodes a state as agents read it: base64 of a protocol 4 pickle.
 ///
-/// Writes what it is given: [`decode`] reads it back when no node stands twice in one place and the limits
-/// ([`MAX_VALUE`], [`MAX_NODES`], [`MAX_TEXT`]) are kept.
+/// It does not check the state. [`decode`] reads it back if no node occurs twice in a list and the limits ([`MAX_VALUE`],
+/// [`MAX_NODES`], [`MAX_TEXT`]) are kept.
 pub fn encode(state: &RendezvousState) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.open(state.round, state.complete, state.deadline, state.closed, &state.participants);

@@ -13,7 +13,7 @@ mod sidecar;
 mod two_networks;
 
 pub use self::{
-    api::{Decision, Member, RunStatus, Standing},
+    api::{Decision, Member, RunStatus, StatusCause},
     job_node::JobNode,
     master::{Master, MasterConfig},
     sidecar::Sidecar,

@@ -54,9 +54,14 @@ impl Token {
         ))
     }
 
+    /// The value of the `authorization` header that carries it.
+    pub fn bearer(&self) -> Option<AsciiMetadataValue> {
+        format!("Bearer {}", self.0).parse().ok()
+    }
+
     /// Puts it on every call of a client; without a token calls go as they are.
     pub fn carried(token: Option<&Token>) -> impl Fn(Request<()>) -> Result<Request<()>, Status> + Clone + use<> {
-        let header: Option<AsciiMetadataValue> = token.and_then(|token| format!("Bearer {}", token.0).parse().ok());
+        let header = token.and_then(Token::bearer);
         move |mut request| {
             if let Some(header) = &header {
                 request.metadata_mut().insert("authorization", header.clone());

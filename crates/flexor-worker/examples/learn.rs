@@ -1,6 +1,6 @@
-//! Trains a model alone on a file and tests it on another: `cargo run --release -p flexor-worker --example learn --
-//! MODEL TRAIN TEST [SCHEMA] [PASSES] [BATCH] [OPTIMIZER] [LEARNING-RATE]
-//! [ACCUMULATOR]`. Defaults are tuned with it.
+//! Trains a standalone model on a file and tests it on another: `cargo run --release -p flexor-worker --example learn
+//! -- MODEL TRAIN TEST [SCHEMA] [EPOCHS] [BATCH] [OPTIMIZER] [LEARNING-RATE] [ACCUMULATOR]`. Defaults are tuned with
+//! it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use flexor_worker::Batch;
 use flexor_worker::features::{Features, Schema};
 use flexor_worker::metrics::Metrics;
 use flexor_worker::models::Architecture;
-use flexor_worker::train_alone::TrainAlone;
+use flexor_worker::standalone::StandaloneTrainer;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Failure> {
     let option = |at: usize, default: &str| others.get(at).cloned().unwrap_or_else(|| default.to_owned());
     let architecture: Architecture = model.parse()?;
     let schema: Schema = option(0, "clicks").parse()?;
-    let (passes, size): (u32, u64) = (option(1, "1").parse()?, option(2, "512").parse()?);
+    let (epochs, size): (u32, u64) = (option(1, "1").parse()?, option(2, "512").parse()?);
     let rate: Option<f32> = others.get(4).map(|rate| rate.parse()).transpose()?;
     let optimizer = match (option(3, "default").as_str(), rate) {
         ("sgd", rate) => Optimizer::sgd(rate.unwrap_or(0.1)),
@@ -39,8 +39,8 @@ fn main() -> Result<(), Failure> {
     let mut features = Features::new(&schema);
     let built = architecture.build(features.inputs())?;
     let task = built.task();
-    let mut alone = TrainAlone::new(built, optimizer, 1)?;
-    for pass in 1..=passes {
+    let mut alone = StandaloneTrainer::new(built, optimizer, 1)?;
+    for epoch in 1..=epochs {
         let (mut learned, mut computing, begun) = (Metrics::new(task), Duration::ZERO, Instant::now());
         each_batch(&train, &mut features, size, |batch| {
             let before = Instant::now();
@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
             Ok(())
         })?;
         println!(
-            "pass {pass}: {} records in {seconds:.1} s ({:.0} records/s, {:.0} records/s of steps alone), {} rows; {}; {}",
+            "epoch {epoch}: {} records in {seconds:.1} s ({:.0} records/s, {:.0} records/s of steps alone), {} rows; {}; {}",
             learned.records(),
             learned.records() as f64 / seconds,
             learned.records() as f64 / computing.as_secs_f64(),

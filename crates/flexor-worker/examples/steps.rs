@@ -1,5 +1,5 @@
-//! How many steps per second a model computes on one thread, without any parameter server: the figure to hold against
-//! a tensor library. `cargo run --release -p flexor-worker --example steps -- MODEL FIELDS NUMBERS BATCH`.
+//! Measures how many steps per second a model computes on one thread, without parameter servers, for comparison with a
+//! tensor library: `cargo run --release -p flexor-worker --example steps -- MODEL FIELDS NUMBERS BATCH`.
 
 use std::time::{Duration, Instant};
 

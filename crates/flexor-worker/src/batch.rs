@@ -1,20 +1,20 @@
-//! The records of one step, as a model reads them: labels, numbers and keys of embedding rows.
+//! A batch of records as a model reads it: labels, numbers and keys of embedding rows.
 //!
-//! [`crate::features`] fills a batch from the bytes of records; a [`crate::models::Model`] only ever sees batches. One
-//! batch is meant to be cleared and filled again, so that a long run allocates nothing.
+//! [`crate::features`] fills it from the bytes of records; a [`crate::models::Model`] sees only batches. A batch is
+//! cleared and filled again, so a long run allocates nothing.
 
-/// How wide a record is for a model.
+/// The width of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inputs {
-    /// Keys of embedding rows in each record, one per categorical field.
+    /// Categorical fields per record; each is the key of an embedding row.
     pub fields: usize,
-    /// Numbers in each record.
+    /// Numbers per record.
     pub numbers: usize,
-    /// Labels are less than this: 2 for yes or no.
+    /// Labels are below this: 2 for binary data.
     pub classes: u32,
 }
 
-/// Records, each of the same width.
+/// Records of the same width.
 #[derive(Debug, Clone)]
 pub struct Batch {
     inputs: Inputs,
@@ -24,12 +24,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch without records.
     pub fn new(inputs: Inputs) -> Self {
         Self { inputs, labels: Vec::new(), numbers: Vec::new(), keys: Vec::new() }
     }
 
-    /// Forgets its records.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.numbers.clear();
@@ -40,7 +38,7 @@ impl Batch {
     ///
     /// # Panics
     ///
-    /// When the record is not as wide as this batch's records, or its label is none of the classes.
+    /// When the record's width differs, or its label is none of the classes.
     pub fn push(&mut self, label: u32, numbers: &[f32], keys: &[u64]) {
         let Inputs { fields, numbers: width, classes } = self.inputs;
         assert_eq!((numbers.len(), keys.len()), (width, fields), "records of a batch are equally wide");
@@ -50,42 +48,34 @@ impl Batch {
         self.keys.extend_from_slice(keys);
     }
 
-    /// How wide its records are.
     pub fn inputs(&self) -> Inputs {
         self.inputs
     }
 
-    /// How many records it has.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether it has no records.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The label of each record.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The numbers, record by record.
     pub fn numbers(&self) -> &[f32] {
         &self.numbers
     }
 
-    /// The numbers of one record.
     pub fn numbers_of(&self, record: usize) -> &[f32] {
         &self.numbers[record * self.inputs.numbers..][..self.inputs.numbers]
     }
 
-    /// The keys, record by record.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
 
-    /// The keys of one record.
     pub fn keys_of(&self, record: usize) -> &[u64] {
         &self.keys[record * self.inputs.fields..][..self.inputs.fields]
     }

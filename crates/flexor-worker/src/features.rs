@@ -1,10 +1,10 @@
-//! From the bytes of a record to what a model reads.
+//! Parses the bytes of records into batches.
 //!
-//! A [`Schema`] says what a record means; [`Features`] turns records into a [`Batch`], one after the other, checks them,
-//! and names the record and the column where one is bad. Categorical values become keys (see [`key`]), numbers are
-//! scaled by fixed rules that stand with each schema, so that a worker needs no statistics of the data.
+//! A [`Schema`] defines the content of a record. [`Features`] parses records into a [`Batch`], checks them, and names
+//! the record and the column of an error. Categorical values become keys ([`key`]). Numbers are scaled by fixed rules
+//! of the schema, so a worker needs no statistics of the data.
 //!
-//! It is *not* for finding or cutting records: that is `flexor-data`.
+//! It does *not* find or split records: that is `flexor-data`.
 
 mod columns;
 mod digits;
@@ -20,12 +20,12 @@ pub use schema::{Scale, Schema, SchemaError};
 
 use crate::{Batch, Inputs};
 
-/// Reads records of one schema.
+/// Parses records of one schema.
 #[derive(Debug)]
 pub struct Features {
     reader: Reader,
-    /// Some record has meant something.
-    fit: bool,
+    /// At least one record was parsed.
+    has_parsed: bool,
 }
 
 #[derive(Debug)]
@@ -34,65 +34,43 @@ enum Reader {
     Digits(Digits),
 }
 
-/// A record that means nothing.
+/// A record that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("record {record}: {problem}")]
 pub struct BadRecord {
-    /// Its number in the dataset.
+    /// The record's number in the dataset.
     pub record: u64,
-    /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// What is wrong with a record.
+/// Why a record cannot be parsed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// A label that is none.
+    /// The label is invalid.
     #[error("column {column} is {value:?}, which is no label; write {wanted}")]
-    Label {
-        /// Where it stands.
-        column: String,
-        /// What stands there.
-        value: String,
-        /// What could.
-        wanted: String,
-    },
-    /// A number that is none.
-    #[error("column {column} is {value:?}, which is no finite number; mend it, or leave it empty where it is unknown")]
-    Number {
-        /// Where it stands.
-        column: String,
-        /// What stands there.
-        value: String,
-    },
-    /// Too few columns, or too many.
+    Label { column: String, value: String, wanted: String },
+    /// The number is invalid.
+    #[error("column {column} is {value:?}, which is no finite number; correct it, or leave it empty if it is unknown")]
+    Number { column: String, value: String },
+    /// The record has too few or too many columns.
     #[error(
-        "it has {found} columns, and a record has {wanted}: {names}; mend it, or choose the schema that fits the file"
+        "it has {found} columns, and a record has {wanted}: {names}; correct it, or choose the schema that fits the file"
     )]
-    Columns {
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        wanted: usize,
-        /// Which ones.
-        names: String,
-    },
-    /// An example without a column, or no example.
+    Columns { found: usize, wanted: usize, names: String },
+    /// The record is no example, or lacks a column.
     #[error("{0}; give lines of CSV, or tf.train.Example with a feature of one value for each column of the schema")]
     Example(String),
-    /// No image.
+    /// The record is no image.
     #[error("{0}; give images of 28 × 28 pixels, as IDX files or as tf.train.Example with `image` and `label`")]
     Image(String),
 }
 
 impl Features {
-    /// A reader of records of a schema.
     pub fn new(schema: &Schema) -> Self {
         let reader = Columns::of(schema).map_or_else(|| Reader::Digits(Digits::default()), Reader::Columns);
-        Self { reader, fit: false }
+        Self { reader, has_parsed: false }
     }
 
-    /// How wide records are for a model.
     pub fn inputs(&self) -> Inputs {
         match &self.reader {
             Reader::Columns(columns) => columns.inputs(),
@@ -100,18 +78,18 @@ impl Features {
         }
     }
 
-    /// Adds a record to a batch; `number` is what errors call it. A bad record leaves the batch as it was.
+    /// Adds a record to a batch; errors name it by `number`. A bad record leaves the batch unchanged.
     pub fn add(&mut self, number: u64, record: &[u8], batch: &mut Batch) -> Result<(), BadRecord> {
         let read = match &mut self.reader {
             Reader::Columns(columns) => columns.read(record, batch),
             Reader::Digits(digits) => digits.read(record, batch),
         };
-        self.fit |= read.is_ok();
+        self.has_parsed |= read.is_ok();
         read.map_err(|problem| BadRecord { record: number, problem })
     }
 
-    /// Whether a record has meant something so far: the schema is that of the data then, whatever is wrong with others.
-    pub(crate) fn fit(&self) -> bool {
-        self.fit
+    /// Whether a record was parsed so far. Then the schema fits the data, and further errors are about single records.
+    pub(crate) fn has_parsed(&self) -> bool {
+        self.has_parsed
     }
 }

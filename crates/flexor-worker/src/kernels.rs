@@ -1,11 +1,11 @@
 //! The arithmetic of the built-in models: products of small matrices, layers, and losses with their derivatives.
 //!
-//! Every kernel is one thread and adds in an order that follows from the shapes alone: the width of a vector
-//! instruction never decides what is added to what, each multiplication is fused with its addition always or never, and
-//! exponentials do not come from the system's library. The same numbers therefore give the same bits on every machine,
-//! whatever was computed before. Products run with the widest instructions there are, chosen at one place ([`Products`]).
+//! Every kernel is single-threaded, and its order of additions follows from the shapes alone. The vector width never
+//! changes that order. Each multiplication is always or never fused with its addition. Exponentials do not come from
+//! the system's library. The same input therefore gives the same bits on every machine. Products use the widest
+//! instructions available, chosen in one place ([`Products`]).
 //!
-//! It is *not* a tensor library: there is no graph, no broadcasting and no allocation; models write their own backward
+//! It is *not* a tensor library: there is no graph, no broadcasting and no allocation. Models write their own backward
 //! pass on slices.
 
 mod column;

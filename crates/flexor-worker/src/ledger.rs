@@ -1,8 +1,7 @@
-//! A worker's way to the ledger of the data: it leases batches, says when they are done, and says both again to whoever
-//! is the master when a connection broke.
+//! A worker's client of the data ledger. It leases and acknowledges batches, and resumes after a broken connection.
 //!
-//! One task holds the session ([`session`]); everybody else asks it. A batch that the master took back meanwhile is
-//! refused when it is acknowledged, and nothing follows from that: somebody else does it.
+//! One task holds the session ([`session`]); callers send their requests to it. The master may return a batch to other
+//! workers. Its acknowledgement is then refused, which is no error: another worker processes the batch.
 
 mod session;
 #[cfg(test)]
@@ -16,63 +15,52 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use self::session::{Asked, Session};
+use self::session::{PendingRequest, Session};
 
-/// One life of a worker.
+/// One incarnation of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerName {
-    /// The name, unique in the job.
+    /// Unique in the job.
     pub name: String,
-    /// Which life; a higher one ends the lower ones.
+    /// A higher one ends the lower ones.
     pub incarnation: u64,
 }
 
-/// What the master does not do.
+/// Why a request to the master failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// The master's address is none.
+    /// The master's address is invalid.
     #[error("the master's address cannot be used: {0}")]
     Address(String),
-    /// It does not speak with this worker, and says why.
+    /// The master refuses the session.
     #[error("the master refuses this worker: {0}")]
     Declined(String),
-    /// It refuses what was asked, and says why.
+    /// The master refuses a request.
     #[error("{reason}: {detail}")]
-    Refused {
-        /// Why.
-        reason: Reason,
-        /// In a sentence.
-        detail: String,
-    },
-    /// It refuses what was asked for a reason that this version does not know.
-    #[error("{word}: {detail}")]
-    RefusedOtherwise {
-        /// The word that it has for it.
-        word: String,
-        /// In a sentence.
-        detail: String,
-    },
-    /// It answers something else than was asked.
-    #[error("the master answers nonsense")]
-    Nonsense,
-    /// The session has ended.
+    Refused { reason: Reason, detail: String },
+    /// The master refuses a request for a reason that this version does not know.
+    #[error("{reason_text}: {detail}")]
+    RefusedOtherwise { reason_text: String, detail: String },
+    /// The answer does not match the request.
+    #[error("the master's answer does not match the request")]
+    UnexpectedAnswer,
     #[error("the session with the master has ended")]
     Ended,
 }
 
-/// A ledger.
-pub struct Ledger {
-    asked: mpsc::Sender<Asked>,
+/// A client of the data ledger. Dropping it ends the session.
+pub struct LedgerClient {
+    requests: mpsc::Sender<PendingRequest>,
     session: JoinHandle<()>,
 }
 
-impl Ledger {
-    /// Begins a session with the master at an address, which is waited for.
+impl LedgerClient {
+    /// Starts a session with the master at an address, and waits for the master.
     pub fn open(master: &str, token: Option<Token>, worker: WorkerName) -> Result<Self, LedgerError> {
         Self::with_dialer(master, token, worker, &Dialer::default())
     }
 
-    /// As [`Ledger::open`], over connections that somebody else makes.
+    /// Like [`LedgerClient::open`], over connections of a given dialer.
     pub fn with_dialer(
         master: &str,
         token: Option<Token>,
@@ -80,100 +68,102 @@ impl Ledger {
         dialer: &Dialer,
     ) -> Result<Self, LedgerError> {
         let master = dialer.way_to(master).map_err(|error| LedgerError::Address(error.to_string()))?;
-        let (asked, receiver) = mpsc::channel(64);
+        let (requests, receiver) = mpsc::channel(64);
         let session = Session::new(master, token, worker, receiver);
-        Ok(Self { asked, session: tokio::spawn(session.run()) })
+        Ok(Self { requests, session: tokio::spawn(session.run()) })
     }
 
-    /// The job has this dataset.
+    /// Registers a dataset.
     pub async fn register(&self, dataset: wire::Dataset) -> Result<(), LedgerError> {
-        match self.ask(wire::request::Op::Register(dataset)).await? {
+        match self.call(wire::request::Op::Register(dataset)).await? {
             wire::reply::Result::Done(_) => Ok(()),
-            _ => Err(LedgerError::Nonsense),
+            _ => Err(LedgerError::UnexpectedAnswer),
         }
     }
 
-    /// Batches to go through: waits for some, until there are none any more.
+    /// Leases batches. Waits for available ones; `None` when the dataset is finished.
     pub async fn lease(&self, dataset: &str, batches: u64) -> Result<Option<wire::Lease>, LedgerError> {
         loop {
-            let wanted = wire::LeaseBatches { dataset: dataset.to_owned(), batches, epoch: None, wait_ms: 10_000 };
-            match self.ask(wire::request::Op::Lease(wanted)).await? {
+            let request = wire::LeaseBatches { dataset: dataset.to_owned(), batches, epoch: None, wait_ms: 10_000 };
+            match self.call(wire::request::Op::Lease(request)).await? {
                 wire::reply::Result::Lease(lease) if lease.finished => return Ok(None),
                 wire::reply::Result::Lease(lease) if lease.held.is_some() => return Ok(Some(lease)),
                 wire::reply::Result::Lease(_) => {}
-                _ => return Err(LedgerError::Nonsense),
+                _ => return Err(LedgerError::UnexpectedAnswer),
             }
         }
     }
 
-    /// Waits until all batches are done, or there is one for this worker: whether all are.
+    /// Waits until the dataset is finished, or a batch is available to this worker. Returns whether it is finished.
     pub async fn is_finished(&self, dataset: &str) -> Result<bool, LedgerError> {
         match self.lease(dataset, 1).await?.and_then(|lease| lease.held) {
             None => Ok(true),
-            Some(held) => self.give_back(held).await.map(|()| false),
+            Some(held) => self.release(held).await.map(|()| false),
         }
     }
 
-    /// Batches are done. How many records that accounts for: none if somebody else has done them.
-    pub async fn acknowledge(&self, done: wire::Held, durable: bool) -> Result<u64, LedgerError> {
+    /// Acknowledges batches. Returns the newly accounted records: 0 if another worker had acknowledged them.
+    pub async fn acknowledge(&self, done: wire::LeasedBatches, durable: bool) -> Result<u64, LedgerError> {
         let acknowledged = wire::AcknowledgeBatches { done: Some(done), durable };
-        match self.ask(wire::request::Op::Acknowledge(acknowledged)).await {
+        match self.call(wire::request::Op::Acknowledge(acknowledged)).await {
             Ok(wire::reply::Result::Accounted(accounted)) => Ok(accounted.records),
             Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(0),
-            Ok(_) => Err(LedgerError::Nonsense),
+            Ok(_) => Err(LedgerError::UnexpectedAnswer),
             Err(error) => Err(error),
         }
     }
 
-    /// Batches are not wanted any more. Whether they were this worker's does not matter then.
-    pub async fn give_back(&self, held: wire::Held) -> Result<(), LedgerError> {
-        match self.ask(wire::request::Op::GiveBack(held)).await {
+    /// Releases batches. A void lease is no error.
+    pub async fn release(&self, held: wire::LeasedBatches) -> Result<(), LedgerError> {
+        match self.call(wire::request::Op::Release(held)).await {
             Ok(wire::reply::Result::Done(_)) => Ok(()),
             Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(()),
-            Ok(_) => Err(LedgerError::Nonsense),
+            Ok(_) => Err(LedgerError::UnexpectedAnswer),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits until this worker is to measure the model, which is due after every so many records; gives its number, too.
+    /// Waits until this worker is assigned an evaluation, due after every so many records. Returns it with its number.
     pub async fn next_evaluation(&self, dataset: &str, every: u64) -> Result<(u64, wire::Evaluation), LedgerError> {
         loop {
-            let wanted = wire::EvaluateNext { dataset: dataset.to_owned(), every, wait_ms: 10_000 };
-            match self.ask(wire::request::Op::Evaluate(wanted)).await? {
+            let request = wire::EvaluateNext { dataset: dataset.to_owned(), every, wait_ms: 10_000 };
+            match self.call(wire::request::Op::Evaluate(request)).await? {
                 wire::reply::Result::Evaluation(due) => {
                     if let Some(number) = due.number {
                         return Ok((number, due));
                     }
                 }
-                _ => return Err(LedgerError::Nonsense),
+                _ => return Err(LedgerError::UnexpectedAnswer),
             }
         }
     }
 
-    /// What came of it.
-    pub async fn evaluated(&self, said: wire::Evaluated) -> Result<(), LedgerError> {
-        self.ask(wire::request::Op::Evaluated(said)).await.map(|_| ())
+    /// Sends the result of an evaluation.
+    pub async fn report_evaluation(&self, result: wire::EvaluationResult) -> Result<(), LedgerError> {
+        self.call(wire::request::Op::Evaluated(result)).await.map(|_| ())
     }
 
-    /// Numbers of this worker, for people.
+    /// Sends the worker's metrics.
     pub async fn report(&self, numbers: wire::Metrics) -> Result<(), LedgerError> {
-        self.ask(wire::request::Op::Metrics(numbers)).await.map(|_| ())
+        self.call(wire::request::Op::Metrics(numbers)).await.map(|_| ())
     }
 
-    async fn ask(&self, op: wire::request::Op) -> Result<wire::reply::Result, LedgerError> {
+    async fn call(&self, op: wire::request::Op) -> Result<wire::reply::Result, LedgerError> {
         let (answer, awaited) = oneshot::channel();
-        self.asked.send(Asked { op, answer }).await.map_err(|_| LedgerError::Ended)?;
+        self.requests.send(PendingRequest { op, answer }).await.map_err(|_| LedgerError::Ended)?;
         match awaited.await.map_err(|_| LedgerError::Ended)?? {
-            wire::reply::Result::Refusal(wire::Refusal { reason: word, detail }) => Err(match word.parse() {
-                Ok(reason) => LedgerError::Refused { reason, detail },
-                Err(_) => LedgerError::RefusedOtherwise { word, detail },
-            }),
+            wire::reply::Result::Refusal(wire::Refusal { reason: reason_text, detail }) => {
+                Err(match reason_text.parse() {
+                    Ok(reason) => LedgerError::Refused { reason, detail },
+                    Err(_) => LedgerError::RefusedOtherwise { reason_text, detail },
+                })
+            }
             result => Ok(result),
         }
     }
 }
 
-impl Drop for Ledger {
+impl Drop for LedgerClient {
     fn drop(&mut self) {
         self.session.abort();
     }

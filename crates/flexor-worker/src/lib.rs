@@ -1,28 +1,28 @@
-//! Native training: the built-in models, what they read, what they learn, and how well.
+//! Native training: the built-in models, their input and their metrics.
 //!
-//! Bytes of records become a [`Batch`] ([`features`]); a model ([`models`]) says which rows it needs of a batch
-//! ([`Lookup`]) and, given these and its variables, scores and gradients, with hand-written arithmetic ([`kernels`]);
-//! [`metrics`] say how good the scores are. [`training`] puts these together with the job's ledger and its parameter
-//! servers; [`train_alone`] in one process; [`predicting`] uses what was learnt.
+//! [`features`] parses records into a [`Batch`]. A model ([`models`]) computes which rows a batch needs ([`Lookup`])
+//! and, from these rows and its variables, scores and gradients with hand-written arithmetic ([`kernels`]). [`metrics`]
+//! rates the scores. [`trainer`] trains with the job's data ledger and parameter servers, [`standalone`] in one
+//! process. [`prediction`] applies a checkpoint to records.
 
 mod batch;
-mod described;
+mod batch_reader;
+mod description;
 pub mod features;
 pub mod kernels;
-mod learning;
 pub mod ledger;
 mod lookup;
 pub mod metrics;
 pub mod models;
-pub mod predicting;
-mod reading;
-mod scoring;
-pub mod train_alone;
-pub mod training;
+mod optimizer;
+pub mod prediction;
+mod scorer;
+pub mod standalone;
+pub mod trainer;
 
 pub use batch::{Batch, Inputs};
-pub use described::DescriptionError;
-pub use learning::read_optimizer;
+pub use batch_reader::ReadError;
+pub use description::DescriptionError;
 pub use lookup::{Lookup, TableLookup};
-pub use reading::ReadError;
-pub use scoring::ScoringError;
+pub use optimizer::read_optimizer;
+pub use scorer::ScoringError;

@@ -1,24 +1,24 @@
-//! Which rows of which table a batch needs: each once, and where each record finds its own.
+//! The rows that a batch needs: each key once, and the position of every use.
 //!
-//! A model fills a lookup from a batch; its keys are what a worker pulls and pushes. It is apart from the model, so
-//! that the rows of the next batch can be fetched while this one is computed.
+//! A model fills a lookup from a batch; a worker pulls and pushes its keys. The lookup is separate from the model, so
+//! the rows of the next batch are pulled while this one is computed.
 
-/// The rows that one batch needs of every table of a model, in the order of the model's tables.
+/// The rows that one batch needs, for every table in the model's order.
 #[derive(Debug, Clone, Default)]
 pub struct Lookup {
     tables: Vec<TableLookup>,
 }
 
-/// The rows that one batch needs of one table.
+/// The rows that one batch needs from one table.
 #[derive(Debug, Clone, Default)]
 pub struct TableLookup {
     keys: Vec<u64>,
-    places: Vec<u32>,
-    finder: Finder,
+    positions: Vec<u32>,
+    index: KeyIndex,
 }
 
 impl Lookup {
-    /// The table at a place, made when it is asked for the first time.
+    /// The table with this index, created on first use.
     pub fn table_mut(&mut self, table: usize) -> &mut TableLookup {
         if self.tables.len() <= table {
             self.tables.resize_with(table + 1, TableLookup::default);
@@ -26,43 +26,42 @@ impl Lookup {
         &mut self.tables[table]
     }
 
-    /// Every table.
     pub fn tables(&self) -> &[TableLookup] {
         &self.tables
     }
 }
 
 impl TableLookup {
-    /// The rows to pull, each once, in the order of their first use in the batch.
+    /// The keys to pull, each once, in the order of their first use.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
 
-    /// For every use of a row in the batch, record by record: its place among the keys.
-    pub fn places(&self) -> &[u32] {
-        &self.places
+    /// For every use of a row, record by record: its index in `keys`.
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
     }
 
-    /// Begins anew with the uses of another batch.
+    /// Replaces the content by the uses of another batch.
     ///
     /// # Panics
     ///
-    /// When there are more uses than said.
+    /// When there are more than `at_most` uses.
     pub fn fill(&mut self, uses: impl Iterator<Item = u64>, at_most: usize) {
         self.keys.clear();
-        self.places.clear();
-        self.finder.begin(at_most);
+        self.positions.clear();
+        self.index.begin(at_most);
         for key in uses {
-            assert!(self.places.len() < at_most, "a batch uses at most {at_most} rows");
-            let place = self.finder.place_of(key, &mut self.keys);
-            self.places.push(place);
+            assert!(self.positions.len() < at_most, "a batch uses at most {at_most} rows");
+            let position = self.index.position_of(key, &mut self.keys);
+            self.positions.push(position);
         }
     }
 }
 
-/// Finds the place of a key: open addressing, at most half full, never cleared.
+/// Maps keys to positions: open addressing, at most half full, never cleared.
 #[derive(Debug, Clone, Default)]
-struct Finder {
+struct KeyIndex {
     slots: Vec<Slot>,
     /// Slots of an earlier fill are free.
     fill: u32,
@@ -73,10 +72,10 @@ struct Finder {
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     fill: u32,
-    place: u32,
+    position: u32,
 }
 
-impl Finder {
+impl KeyIndex {
     fn begin(&mut self, at_most: usize) {
         let size = (2 * at_most).next_power_of_two().max(16);
         if self.slots.len() < size || self.fill == u32::MAX {
@@ -87,18 +86,18 @@ impl Finder {
         self.fill += 1;
     }
 
-    fn place_of(&mut self, key: u64, keys: &mut Vec<u64>) -> u32 {
+    fn position_of(&mut self, key: u64, keys: &mut Vec<u64>) -> u32 {
         let mask = self.slots.len() - 1;
         let mut at = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
         loop {
             let slot = &mut self.slots[at & mask];
             if slot.fill != self.fill {
-                *slot = Slot { fill: self.fill, place: keys.len() as u32 };
+                *slot = Slot { fill: self.fill, position: keys.len() as u32 };
                 keys.push(key);
-                return slot.place;
+                return slot.position;
             }
-            if keys[slot.place as usize] == key {
-                return slot.place;
+            if keys[slot.position as usize] == key {
+                return slot.position;
             }
             at += 1;
         }
@@ -114,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_used_twice_is_asked_for_once() {
+    fn a_row_used_twice_is_pulled_once() {
         let mut lookup = TableLookup::default();
         lookup.fill([7, 3, 7, u64::MAX, 3].into_iter(), 5);
         assert_eq!(lookup.keys(), [7, 3, u64::MAX]);
-        assert_eq!(lookup.places(), [0, 1, 0, 2, 1]);
+        assert_eq!(lookup.positions(), [0, 1, 0, 2, 1]);
     }
 
     proptest! {
@@ -129,14 +128,14 @@ mod tests {
             let mut lookup = TableLookup::default();
             for uses in fills {
                 lookup.fill(uses.iter().copied(), uses.len());
-                let mut places = HashMap::new();
+                let mut positions = HashMap::new();
                 for key in &uses {
-                    let next = places.len() as u32;
-                    places.entry(*key).or_insert(next);
+                    let next = positions.len() as u32;
+                    positions.entry(*key).or_insert(next);
                 }
-                prop_assert_eq!(lookup.keys().len(), places.len());
-                let wanted: Vec<u32> = uses.iter().map(|key| places[key]).collect();
-                prop_assert_eq!(lookup.places(), wanted);
+                prop_assert_eq!(lookup.keys().len(), positions.len());
+                let wanted: Vec<u32> = uses.iter().map(|key| positions[key]).collect();
+                prop_assert_eq!(lookup.positions(), wanted);
             }
         }
     }

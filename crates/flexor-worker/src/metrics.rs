@@ -1,4 +1,4 @@
-//! How good a model is: loss, accuracy and AUC, added up record by record.
+//! Metrics of a model: loss, accuracy and AUC, summed record by record.
 
 mod auc;
 
@@ -7,18 +7,17 @@ pub use auc::Auc;
 use crate::kernels::{cross_entropy_of, log_loss_of};
 use crate::models::Task;
 
-/// What is known of the records that were scored.
+/// Metrics of the scored records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metrics {
     records: u64,
     loss: f64,
     correct: u64,
-    /// Only of yes and no.
+    /// Only for binary models.
     auc: Option<Auc>,
 }
 
 impl Metrics {
-    /// Nothing was scored yet.
     pub fn new(task: Task) -> Self {
         let auc = match task {
             Task::YesNo => Some(Auc::default()),
@@ -27,11 +26,11 @@ impl Metrics {
         Self { records: 0, loss: 0.0, correct: 0, auc }
     }
 
-    /// Takes in the scores of records, as a model gives them, and their labels.
+    /// Adds scores, as a model returns them, and their labels.
     ///
     /// # Panics
     ///
-    /// When there are not as many scores for each label as the task has.
+    /// When the number of scores is not a multiple of the number of labels.
     pub fn add(&mut self, scores: &[f32], labels: &[u32]) {
         let Some(width) = scores.len().checked_div(labels.len()) else { return };
         assert_eq!(scores.len(), width * labels.len(), "every record has as many scores");
@@ -53,7 +52,6 @@ impl Metrics {
         self.records += labels.len() as u64;
     }
 
-    /// How many records were scored.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -63,18 +61,18 @@ impl Metrics {
         (self.records > 0).then(|| self.loss / self.records as f64)
     }
 
-    /// Which part of the records was scored rightly: a positive logit for a yes, the highest for a class.
+    /// The share of correct predictions: a positive logit for a yes, the highest for a class.
     pub fn accuracy(&self) -> Option<f64> {
         (self.records > 0).then(|| self.correct as f64 / self.records as f64)
     }
 
-    /// The area under the ROC curve; only of yes and no, and only where both occurred.
+    /// The area under the ROC curve; only for binary models, and only if both labels occurred.
     pub fn auc(&self) -> Option<f64> {
         self.auc.as_ref().and_then(Auc::value)
     }
 }
 
-/// The first of the highest scores.
+/// The index of the highest score; the first of several.
 pub(crate) fn highest(scores: &[f32]) -> usize {
     (1..scores.len()).fold(0, |best, at| if scores[at] > scores[best] { at } else { best })
 }
@@ -84,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_known_of_no_records() {
+    fn metrics_of_no_records_are_unknown() {
         let mut metrics = Metrics::new(Task::YesNo);
         metrics.add(&[], &[]);
         assert_eq!((metrics.records(), metrics.loss(), metrics.accuracy(), metrics.auc()), (0, None, None, None));
     }
 
     #[test]
-    fn how_records_come_makes_no_difference() {
+    fn the_split_into_batches_does_not_matter() {
         let (scores, labels) = ([0.5, -1.0, 2.0, 0.25, -0.5, 3.0], [1, 0, 0, 1, 1, 1]);
         let (mut one, mut two) = (Metrics::new(Task::YesNo), Metrics::new(Task::YesNo));
         one.add(&scores, &labels);

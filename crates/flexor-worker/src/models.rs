@@ -1,10 +1,10 @@
-//! The built-in models: what each learns, which rows it needs, its scores, and its gradients.
+//! The built-in models: their parameters, lookups, scores and gradients.
 //!
-//! A [`Model`] holds no parameters, only buffers: parameters come in with every [`Step`], pulled by whoever trains it,
-//! and gradients go out. So the same code serves a worker with parameter servers and [`crate::train_alone`].
+//! A [`Model`] holds no parameters, only buffers. Parameters come in with every [`Step`] and gradients go out. The same
+//! code therefore serves a worker with parameter servers and [`crate::standalone`].
 //!
-//! It is *not* for optimizers, and not for reading data. Names of variables and tables are in checkpoints; they stand
-//! at the top of each model's file and do not change.
+//! Optimizers and data reading are elsewhere. Checkpoints store the names of variables and tables; they are defined at
+//! the top of each model's file and must not change.
 
 mod architecture;
 mod declaration;
@@ -28,20 +28,17 @@ pub use wide_deep::{Cross, WideDeep};
 
 use crate::{Batch, Lookup};
 
-/// What the scores of a model mean.
+/// The meaning of a model's scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// One logit per record: how likely is a yes.
+    /// One logit per record: the probability of a yes.
     YesNo,
-    /// One logit per class and record: which class is it.
-    OneOf {
-        /// How many there are.
-        classes: u32,
-    },
+    /// One logit per class and record.
+    OneOf { classes: u32 },
 }
 
 impl Task {
-    /// How many scores a record has.
+    /// Scores per record.
     pub fn scores(self) -> usize {
         match self {
             Self::YesNo => 1,
@@ -50,30 +47,28 @@ impl Task {
     }
 }
 
-/// A model that can be trained.
+/// A trainable model.
 ///
-/// All methods panic when a step does not have the shapes that the model declares: parameters that were pulled for the
-/// same declaration always do.
+/// All methods panic when a step does not have the declared shapes. Parameters pulled for the same declaration always
+/// have them.
 pub trait Model: Send {
-    /// What its scores mean.
     fn task(&self) -> Task;
 
-    /// Its variables and tables.
     fn declaration(&self) -> &Declaration;
 
-    /// Finds the rows that a batch needs.
+    /// Fills `lookup` with the rows that a batch needs.
     fn look_up(&self, batch: &Batch, lookup: &mut Lookup);
 
-    /// The scores of a batch, record by record: logits.
+    /// The scores of a batch, record by record, as logits.
     fn scores(&mut self, step: Step<'_>) -> &[f32];
 
-    /// The mean loss of a batch, and its derivative by every parameter that was used.
+    /// Computes the mean loss of a batch and its derivative by every used parameter.
     ///
     /// The same step gives the same bits, whatever the model and `gradients` were used for before.
     fn gradients(&mut self, step: Step<'_>, gradients: &mut Gradients);
 }
 
-/// Sets a buffer to a length, all 0.
+/// Resizes a buffer and fills it with 0.
 fn zeroed(buffer: &mut Vec<f32>, length: usize) {
     buffer.clear();
     buffer.resize(length, 0.0);

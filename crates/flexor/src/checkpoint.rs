@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use flexor_data::output::{Existing, Output};
 use flexor_ps::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, export_plain, list};
 use flexor_ps::elasticdl::KeptError;
-use flexor_worker::predicting::PredictionError;
+use flexor_worker::prediction::PredictionError;
 use serde::Serialize;
 
 use self::convert::ConvertArgs;

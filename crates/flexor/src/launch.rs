@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use flexor_agent::launch::{self, Launch, Over, Signals};
+use flexor_agent::launch::{self, Launch, LaunchEnd, RequestedLimits, Signals};
 use flexor_agent::processes::Keeper;
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
+use flexor_client::Upstream;
 use flexor_dialects::Finding;
 use flexor_dialects::launch_options::{
     self, Address, Asked, ForwardedSignal, LaunchOptions, Nodes, OutputOptions, ProgramKind, Rendezvous,
 };
 use flexor_engine::rendezvous::STRAGGLER_LIMIT;
 use flexor_model::{env, ports};
-use flexor_store::sidecar::Upstream;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -33,7 +33,7 @@ pub use self::help::document;
 
 /// What leads to [`flexor_agent::workers::exec_shim`].
 pub const SHIM: &str = "start-worker";
-/// What leads to [`flexor_agent::processes::keep`].
+/// What leads to [`flexor_agent::processes::run_keeper`].
 pub const KEEPER: &str = "end-what-is-left";
 
 /// How long a rendezvous of torchrun waits for nodes.
@@ -135,10 +135,10 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         role: options.role.clone(),
-        asked: asked(&options, own.is_none()),
+        requested: requested_limits(&options, own.is_none()),
         grace: options.shutdown_timeout,
-        join_within: join_within(&options),
-        change_within: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_WITHIN),
+        join_timeout: join_timeout(&options),
+        change_timeout: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_WITHIN),
         virtual_local_rank: options.virtual_local_rank,
         shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
         logs: log_options(&options.output).open(&run)?,
@@ -152,7 +152,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         }
     };
     // Where it ended for all, all are to hear of it.
-    if let (Some(own), Ok(Over::Finished | Over::Closed { .. })) = (&own, &over) {
+    if let (Some(own), Ok(LaunchEnd::Finished | LaunchEnd::Closed { .. })) = (&own, &over) {
         own.until_all_have_gone().await;
     }
     logging::flush();
@@ -215,14 +215,14 @@ async fn meeting(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::
     }
 }
 
-/// What was asked for of a master that is not this launch's own: what it has another mind about has to be told.
-fn asked(options: &LaunchOptions, elsewhere: bool) -> launch::Asked {
+/// What the command line requests of a master that is not this launch's own. The launcher warns where the master differs.
+fn requested_limits(options: &LaunchOptions, elsewhere: bool) -> RequestedLimits {
     let LaunchOptions { said, nodes, max_restarts, .. } = options;
     let id = match &options.rendezvous {
         Rendezvous::Elastic { id, .. } | Rendezvous::Static { id, .. } => own_master::named(id),
         Rendezvous::Alone => None,
     };
-    launch::Asked {
+    RequestedLimits {
         nodes: (elsewhere && said.nodes).then_some(nodes.min..=nodes.max),
         max_restarts: (elsewhere && said.max_restarts).then_some(*max_restarts),
         job: id.filter(|_| elsewhere).map(str::to_owned),
@@ -231,7 +231,7 @@ fn asked(options: &LaunchOptions, elsewhere: bool) -> launch::Asked {
 
 /// How long a node waits for a world. A master is started again when it is lost; a node that serves, as the first of a
 /// static rendezvous does, may be gone for good, and is waited for as long as torchrun does.
-fn join_within(options: &LaunchOptions) -> Option<Duration> {
+fn join_timeout(options: &LaunchOptions) -> Option<Duration> {
     let a_node_serves = matches!(options.rendezvous, Rendezvous::Static { .. });
     options.rendezvous_conf.join_timeout.or(a_node_serves.then_some(TORCHRUN_JOINS_WITHIN))
 }
@@ -243,33 +243,33 @@ async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {
     }
 }
 
-fn tell(over: &Over) -> Exit {
+fn tell(over: &LaunchEnd) -> Exit {
     match over {
-        Over::Finished => Exit::Success,
-        Over::FinishedBefore => {
+        LaunchEnd::Finished => Exit::Success,
+        LaunchEnd::FinishedBefore => {
             output::note("the run had ended well before this node came; POST /api/retry to its master opens it again");
             Exit::Success
         }
-        Over::Closed { cause, report } => {
+        LaunchEnd::Closed { cause, report } => {
             if let Some(report) = report {
                 output::note(&report.to_string());
             }
             output::note(&format!("error: the run is closed: {cause}"));
             Exit::Failure
         }
-        Over::Fenced(cause) => {
+        LaunchEnd::Fenced(cause) => {
             output::note(&format!("error: {cause}; this node takes no part any more"));
             Exit::Infrastructure
         }
-        Over::OtherJob(cause) => {
+        LaunchEnd::OtherJob(cause) => {
             output::note(&format!("error: {cause}"));
             Exit::Failure
         }
-        Over::Token(cause) => {
+        LaunchEnd::Token(cause) => {
             output::note(&format!("error: {cause}"));
             Exit::Infrastructure
         }
-        Over::NoWorld { within, waited_for, report } => {
+        LaunchEnd::NoWorld { within, waited_for, report } => {
             if let Some(report) = report {
                 output::note(&report.to_string());
             }
@@ -280,7 +280,7 @@ fn tell(over: &Over) -> Exit {
             ));
             Exit::Infrastructure
         }
-        Over::Signal(signal) => {
+        LaunchEnd::Signal(signal) => {
             output::note(&format!("ended by {signal}"));
             Exit::Interrupted
         }

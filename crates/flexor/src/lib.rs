@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     match words.next() {
         Some(word) if word == launch::SHIM => return flexor_agent::workers::exec_shim(words),
-        Some(word) if word == launch::KEEPER => return flexor_agent::processes::keep(words),
+        Some(word) if word == launch::KEEPER => return flexor_agent::processes::run_keeper(words),
         Some(word) if word == pod::WORD => return pod::run(words),
         Some(_) | None => {}
     }

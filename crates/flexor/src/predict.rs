@@ -7,7 +7,7 @@ use clap::Args;
 use flexor_data::output::{Existing, Output};
 use flexor_worker::features::Schema;
 use flexor_worker::models::Architecture;
-use flexor_worker::predicting::{Plan, Predicted, PredictionError, predict};
+use flexor_worker::prediction::{PredictionError, PredictionPlan, PredictionSummary, predict};
 use serde::Serialize;
 
 use crate::data::{Damaged, header};
@@ -70,7 +70,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
     signals::leave_no_halves()?;
     // Records that are left out are named there.
     logging::start_for_run();
-    let plan = Plan {
+    let plan = PredictionPlan {
         architecture: args.model.clone(),
         checkpoints: args.checkpoints.clone(),
         number: args.number,
@@ -81,7 +81,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
         batch: args.batch,
     };
     let done = checkpoint::choose(&args.checkpoints, args.number, |id| {
-        predict_to(&Plan { number: Some(id.0), ..plan.clone() }, args)
+        predict_to(&PredictionPlan { number: Some(id.0), ..plan.clone() }, args)
     });
     match done {
         Ok(()) => Ok(Exit::Success),
@@ -97,7 +97,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
+fn predict_to(plan: &PredictionPlan, args: &PredictArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     if args.out == Path::new("-") {
         let predicted = runtime.block_on(predict(plan, &mut BufWriter::new(io::stdout().lock())))?;
@@ -113,15 +113,15 @@ fn predict_to(plan: &Plan, args: &PredictArgs) -> anyhow::Result<()> {
     output::text(&told(&predicted, args.output)?)
 }
 
-fn name_damage(predicted: &Predicted) {
+fn name_damage(predicted: &PredictionSummary) {
     predicted.damage.iter().for_each(|damage| output::note(&format!("warning: {damage}")));
 }
 
 /// How well the predictions fit.
-fn told(predicted: &Predicted, format: Format) -> anyhow::Result<String> {
+fn told(predicted: &PredictionSummary, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Json => {
-            let Predicted { checkpoint, fit, left_out, .. } = *predicted;
+            let PredictionSummary { checkpoint, scores: fit, skipped_records: left_out, .. } = *predicted;
             let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
             let told = Told { checkpoint, records, loss, auc, accuracy, left_out };
             Ok(format!("{}\n", serde_json::to_string_pretty(&told)?))
@@ -130,7 +130,7 @@ fn told(predicted: &Predicted, format: Format) -> anyhow::Result<String> {
     }
 }
 
-fn line(Predicted { checkpoint, fit, left_out, .. }: &Predicted) -> String {
+fn line(PredictionSummary { checkpoint, scores: fit, skipped_records: left_out, .. }: &PredictionSummary) -> String {
     let left_out = if *left_out > 0 { format!(", {left_out} more left out") } else { String::new() };
     format!("checkpoint {checkpoint}: {} records{}{left_out}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::Context;
 use flexor_local::api;
 use flexor_local::cluster::{ApiError, Cluster, Options};
-use flexor_local::limits::Wanted;
+use flexor_local::limits::LimitsMode;
 use flexor_local::state_dir::StateDir;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -205,8 +205,8 @@ pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
         ephemeral: args.ephemeral,
         cpus: args.cpus,
         limits: match args.limits {
-            Limits::Auto => Wanted::Best,
-            Limits::Watch => Wanted::Watched,
+            Limits::Auto => LimitsMode::Best,
+            Limits::Watch => LimitsMode::Watched,
         },
         chaos: false,
         background: false,

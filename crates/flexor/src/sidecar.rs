@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use flexor_store::sidecar::{Ended, Pod, Sidecar, Upstream};
+use flexor_client::Upstream;
+use flexor_store::sidecar::{Pod, Sidecar, SidecarEnd};
 use serde::Serialize;
 
 use crate::cli::SidecarArgs;
@@ -46,8 +47,8 @@ async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Resu
     let sidecar = Sidecar::new(listener, pod, upstream)?;
     tell(args, &Listening { listen })?;
     match sidecar.run(async { end = termination.wait().await }).await {
-        Ended::Stopped => Ok(end),
-        Ended::PodIsOut(fault) => {
+        SidecarEnd::Stopped => Ok(end),
+        SidecarEnd::PodRejected(fault) => {
             output::note(&format!("error: {fault}; its connections are closed"));
             Ok(Exit::Failure)
         }

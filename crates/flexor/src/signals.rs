@@ -41,7 +41,7 @@ pub fn leave_no_halves() -> anyhow::Result<()> {
             Exit::Success => Exit::Failure,
             other => other,
         };
-        let _given_up = flexor_data::output::give_up();
+        let _given_up = flexor_data::output::discard_unfinished();
         std::process::exit(exit.code().into());
     });
     Ok(())

@@ -14,8 +14,9 @@ use flexor_worker::features::Schema;
 use flexor_worker::ledger::WorkerName;
 use flexor_worker::models::Architecture;
 use flexor_worker::read_optimizer;
-use flexor_worker::training::{
-    Evaluated, Evaluations, Outcome, Place, Plan, Standing, Steps, TestResult, Told, TrainingError, train,
+use flexor_worker::trainer::{
+    EvaluationResult, EvaluationSchedule, ProgressReport, SyncSteps, TestResult, TrainingError, TrainingEvent,
+    TrainingOutcome, TrainingPlan, WorkerContext, train,
 };
 
 use crate::data::{Damaged, header};
@@ -103,7 +104,7 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<Exit> {
 
 async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
-    let plan = Plan {
+    let plan = TrainingPlan {
         optimizer: args.optimizer.unwrap_or_else(|| args.model.default_optimizer()),
         architecture: args.model.clone(),
         seed: args.seed,
@@ -114,16 +115,16 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         on_damage: args.damaged.into(),
         batch: args.batch,
         epochs: args.epochs,
-        evaluations: args.evaluate_every.map(|every| Evaluations {
+        evaluations: args.evaluate_every.map(|every| EvaluationSchedule {
             every,
             memory: bytes(args.evaluation_memory),
             checkpoint: bytes(args.evaluation_checkpoint),
         }),
         by_staleness: args.lr_staleness_modulation,
         non_finite: if args.leave_out_non_finite { NonFinite::LeaveOut } else { NonFinite::Refuse },
-        steps: args.grads_to_wait.map(|batches| Steps { batches, tolerance: args.staleness_tolerance }),
+        steps: args.grads_to_wait.map(|batches| SyncSteps { batches, tolerance: args.staleness_tolerance }),
     };
-    let place = Place {
+    let place = WorkerContext {
         worker: WorkerName { name: args.name.clone(), incarnation: ps::this_life()? },
         master: args.master.clone(),
         token: args.token_file.as_deref().map(master::read_token).transpose().context("--token-file")?,
@@ -169,15 +170,15 @@ fn exit_of(error: &TrainingError, schema_was_given: bool) -> Exit {
 }
 
 /// What is told goes nowhere only when nobody reads it any more, which is no reason to stop.
-fn tell(told: Told<'_>) {
+fn tell(told: TrainingEvent<'_>) {
     match told {
-        Told::Standing(standing) => tell_standing(standing),
-        Told::Evaluated(evaluated) => tell_evaluated(evaluated),
+        TrainingEvent::Progress(standing) => tell_standing(standing),
+        TrainingEvent::Evaluated(evaluated) => tell_evaluated(evaluated),
     }
 }
 
-fn tell_evaluated(evaluated: &Evaluated) {
-    let Evaluated { records, outcome, checkpoint } = evaluated;
+fn tell_evaluated(evaluated: &EvaluationResult) {
+    let EvaluationResult { records, outcome, checkpoint } = evaluated;
     let on = checkpoint.map(|number| format!(" on checkpoint {number}")).unwrap_or_default();
     let came = match outcome {
         Ok(of) => format!("{on}: {} records{}", of.records, measured(of.loss, of.auc, of.accuracy)),
@@ -186,14 +187,14 @@ fn tell_evaluated(evaluated: &Evaluated) {
     let _ = output::text(&format!("evaluation after {records} records{came}\n"));
 }
 
-fn tell_standing(standing: &Standing) {
-    let Standing { steps, records, records_per_second, .. } = standing;
+fn tell_standing(standing: &ProgressReport) {
+    let ProgressReport { steps, records, records_per_second, .. } = standing;
     let measured = measured(standing.loss, standing.auc, standing.accuracy);
     let _ = output::text(&format!("step {steps}, {records} records, {records_per_second:.0} records/s{measured}\n"));
 }
 
-fn tell_end(outcome: &Outcome) -> anyhow::Result<()> {
-    let Outcome { steps, records, damaged, applied_before, test } = outcome;
+fn tell_end(outcome: &TrainingOutcome) -> anyhow::Result<()> {
+    let TrainingOutcome { steps, records, damaged, applied_before, test } = outcome;
     let damaged = if *damaged > 0 { format!(", {damaged} of them damaged and left out") } else { String::new() };
     let done = format!(
         "done: {steps} steps, {records} records accounted for{damaged}, {applied_before} parts applied before\n"

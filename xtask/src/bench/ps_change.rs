@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use flexor_wire::master::v1 as wire;
-use flexor_worker::ledger::{Ledger, WorkerName};
+use flexor_worker::ledger::{LedgerClient, WorkerName};
 use tokio::runtime::Runtime;
 
 use self::change::{Change, Noticed};
@@ -123,7 +123,7 @@ fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>
 /// latest is not of the same data.
 async fn finish_data(master: &str, dataset: &str) -> Result<()> {
     let worker = WorkerName { name: "load".to_owned(), incarnation: 1 };
-    let ledger = Ledger::open(master, None, worker)?;
+    let ledger = LedgerClient::open(master, None, worker)?;
     let name = dataset.to_owned();
     let spec = wire::Dataset { name, records: 1, batch: 1, epochs: Some(1), ..wire::Dataset::default() };
     ledger.register(spec).await?;

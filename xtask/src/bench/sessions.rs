@@ -90,7 +90,7 @@ impl Session {
                 Some(Answer::World(world)) => world,
                 other => bail!("{} joined and was answered with {other:?}", session.node.name),
             };
-            if world.place() == wire::world::Place::InWorld {
+            if world.state() == wire::world::MemberState::InWorld {
                 ensure!(world.size as usize == size, "a world of {} nodes where {size} were wanted", world.size);
                 return Ok((session, world.rank as usize, Instant::now()));
             }

@@ -1,7 +1,7 @@
-//! The launcher's side of the session with the master: what this node wants and what happened on it, and where it stands.
+//! The launcher's side of the session with the master: the node's desired membership, its reports, and its state.
 //!
-//! Nothing here waits for the master but the end, and that not for long. What is written down is delivered by
-//! [`super::session`], to every master that comes until one has heard it.
+//! Nothing here waits for the master but [`Membership::leave`], and that only for seconds. [`super::session`] delivers the
+//! outbox to every master that comes, until one has received it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,127 +13,129 @@ use tokio::time::timeout;
 use wire::request::Op;
 
 use super::Launch;
-use super::belonging::Belonging;
-use super::errands::{ASIDE, ENDS, Errands, Wanted};
-use super::failing::LastFailure;
-use super::known::{Known, KnownJob};
-use super::outcome::Over;
-use super::place::{Bar, Place};
+use super::group_failure::LastFailure;
+use super::job_identity::JobIdentity;
+use super::launch_end::LaunchEnd;
+use super::master_status::{JobStatus, MasterStatus};
+use super::node_state::{NodeState, Rejection};
+use super::outbox::{DesiredMembership, LAUNCHER_ENDED, Outbox, RESTARTS_WORKERS};
 use super::session::Session;
 
-/// How long the last errands may take where no master answers.
-const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
-/// How much longer where one does.
-const LAST_WORD_HEARD_WITHIN: Duration = Duration::from_secs(4);
+/// How long a launcher that ends waits for its outbox to be delivered.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How much longer it waits where a master is connected.
+const CONNECTED_DELIVERY_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub(super) struct Membership {
-    errands: Arc<watch::Sender<Errands>>,
-    place: watch::Receiver<Place>,
-    known: watch::Receiver<Known>,
-    /// Where the master is.
+    outbox: Arc<watch::Sender<Outbox>>,
+    state: watch::Receiver<NodeState>,
+    master_status: watch::Receiver<MasterStatus>,
+    /// Address of the master.
     address: String,
     last_round: Option<u64>,
-    /// It has stood aside since it was last in a world.
-    apart: bool,
-    /// What went wrong last in the world that the node is in, or to get into the next one.
+    /// The node has stood aside since it was last in a world.
+    stood_aside: bool,
+    /// The last failure in the current world, or since it.
     last_failure: Option<LastFailure>,
     session: JoinHandle<()>,
 }
 
 impl Membership {
-    /// Dials the master, and wants nothing yet.
-    pub(super) fn begin(launch: &Launch) -> Self {
+    /// Starts the session with the master.
+    pub(super) fn start(launch: &Launch) -> Self {
         let (name, incarnation) = &launch.node;
         let node = wire::Node { name: name.to_string(), incarnation: *incarnation };
-        let errands = Arc::new(watch::Sender::new(Errands::new()));
-        let ((place_sender, place), (known_sender, known)) =
-            (watch::channel(Place::Waiting { needed: false }), watch::channel(Known::default()));
+        let outbox = Arc::new(watch::Sender::new(Outbox::new()));
+        let (state_sender, state) = watch::channel(NodeState::Waiting { needed: false });
+        let (status_sender, master_status) = watch::channel(MasterStatus::default());
         let address = launch.master_address.clone();
         let session = Session {
             master: launch.master.clone(),
             address: address.clone(),
             token_file: launch.token_file.clone(),
-            belonging: Belonging::new(launch.asked.job.clone()),
+            job_identity: JobIdentity::new(launch.requested.job.clone()),
             node,
             processes: launch.processes,
-            errands: Arc::clone(&errands),
-            place: place_sender,
-            known: known_sender,
+            outbox: Arc::clone(&outbox),
+            state: state_sender,
+            master_status: status_sender,
         };
-        let session = tokio::spawn(session.keep());
-        Self { errands, place, known, address, last_round: None, apart: false, last_failure: None, session }
+        let session = tokio::spawn(session.run());
+        let (last_round, stood_aside, last_failure) = (None, false, None);
+        Self { outbox, state, master_status, address, last_round, stood_aside, last_failure, session }
     }
 
-    /// Waits for a master. What it says of its job, or why it will not have this node.
-    pub(super) async fn met(&mut self) -> Result<KnownJob, Bar> {
-        // Another one than that of `changed`, for which everything is news yet.
-        let mut place = self.place.clone();
+    /// Waits for a master, and returns the status of its job or why it rejects this node.
+    pub(super) async fn await_job(&mut self) -> Result<JobStatus, Rejection> {
+        // A receiver of its own, so that `next_state` still sees every state as new.
+        let mut state = self.state.clone();
         tokio::select! {
             biased;
-            Ok(known) = self.known.wait_for(|known| known.job.is_some()) => {
-                if let Some(job) = known.job.clone() {
+            Ok(status) = self.master_status.wait_for(|status| status.job.is_some()) => {
+                if let Some(job) = status.job.clone() {
                     return Ok(job);
                 }
             }
-            Ok(place) = place.wait_for(|place| matches!(place, Place::Barred(_))) => {
-                if let Place::Barred(bar) = &*place {
-                    return Err(bar.clone());
+            Ok(state) = state.wait_for(|state| matches!(state, NodeState::Rejected(_))) => {
+                if let NodeState::Rejected(rejection) = &*state {
+                    return Err(rejection.clone());
                 }
             }
             else => {}
         }
-        // The session has ended without a word.
+        // The session task has ended without a result.
         std::future::pending().await
     }
 
-    /// What the master last said of its job.
-    pub(super) fn job(&self) -> Option<KnownJob> {
-        self.known.borrow().job.clone()
+    /// The job, as the master last described it.
+    pub(super) fn job(&self) -> Option<JobStatus> {
+        self.master_status.borrow().job.clone()
     }
 
-    /// What a node that is in no world waits for, in words.
-    pub(super) fn waits_for(&self) -> String {
-        self.known.borrow().waits_for(&self.address)
+    /// What a node that is in no world waits for, as text.
+    pub(super) fn describe_wait(&self) -> String {
+        self.master_status.borrow().describe_wait(&self.address)
     }
 
-    /// Whether there is nothing to take part in any more.
+    /// Whether the run is closed.
     pub(super) fn is_closed(&self) -> bool {
-        matches!(*self.place.borrow(), Place::Closed(_))
+        matches!(*self.state.borrow(), NodeState::Closed(_))
     }
 
     /// Wants to be in the next world.
     pub(super) fn join(&mut self, survives: bool) {
-        self.want(Wanted::World { after: self.last_round, survives, apart: self.apart });
+        let (after, stood_aside) = (self.last_round, self.stood_aside);
+        self.set_desired(DesiredMembership::NextWorld { after, survives, stood_aside });
     }
 
-    /// Wants nothing but the world that it has. What went wrong before is made good.
+    /// Wants the current world and no other. Failures before it count no more.
     pub(super) fn stay(&mut self) {
-        (self.apart, self.last_failure) = (false, None);
-        self.want(Wanted::Nothing);
+        (self.stood_aside, self.last_failure) = (false, None);
+        self.set_desired(DesiredMembership::Current);
     }
 
-    /// The program has ended well here.
+    /// The program has succeeded on this node.
     pub(super) fn finish(&mut self) {
-        self.want(Wanted::Rest { apart: self.apart });
+        self.set_desired(DesiredMembership::Finished { stood_aside: self.stood_aside });
     }
 
     /// Whether the node has stood aside since it was last in a world.
-    pub(super) fn is_apart(&self) -> bool {
-        self.apart
+    pub(super) fn has_stood_aside(&self) -> bool {
+        self.stood_aside
     }
 
-    /// Whether those who are not outside, as this node is, are too few for a world.
+    /// Whether this node is outside and the other nodes are too few for a world.
     pub(super) fn is_needed(&self) -> bool {
-        matches!(*self.place.borrow(), Place::Waiting { needed: true })
+        matches!(*self.state.borrow(), NodeState::Waiting { needed: true })
     }
 
-    /// Until there has been no master for so long, which it gives. For ever, where that is no limit.
-    pub(super) fn without_master(&self, limit: Option<Duration>) -> impl Future<Output = Duration> + use<> {
-        let mut known = self.known.clone();
+    /// Waits until there has been no master for `limit`, and returns that; for ever where there is no limit.
+    pub(super) fn master_missing_for(&self, limit: Option<Duration>) -> impl Future<Output = Duration> + use<> {
+        let mut status = self.master_status.clone();
         async move {
             let Some(limit) = limit else { return std::future::pending().await };
-            while known.wait_for(|known| known.away.is_some()).await.is_ok() {
-                if timeout(limit, known.wait_for(|known| known.away.is_none())).await.is_err() {
+            while status.wait_for(|status| status.unavailable.is_some()).await.is_ok() {
+                if timeout(limit, status.wait_for(|status| status.unavailable.is_none())).await.is_err() {
                     return limit;
                 }
             }
@@ -141,70 +143,69 @@ impl Membership {
         }
     }
 
-    /// Wants to be in no world for a while, so that others can go on without this node.
+    /// Leaves the world for a while, so that other nodes can go on without this one.
     pub(super) fn stand_aside(&mut self) {
-        self.apart = true;
-        self.want(Wanted::Absence(ASIDE));
+        self.stood_aside = true;
+        self.set_desired(DesiredMembership::Absent(RESTARTS_WORKERS));
     }
 
-    /// Whether its processes outlive changes of the world that it is in.
-    pub(super) fn outlives(&mut self, outlives: bool) {
-        self.errands.send_if_modified(|errands| std::mem::replace(&mut errands.outlives, outlives) != outlives);
+    /// Whether the node's processes survive changes of the world that it is in.
+    pub(super) fn set_survives_changes(&mut self, survives: bool) {
+        self.outbox.send_if_modified(|outbox| std::mem::replace(&mut outbox.survives_changes, survives) != survives);
     }
 
-    /// The launcher ends, which may take its workers a while: from here on it joins nothing, whatever master comes.
-    pub(super) fn begin_to_end(&mut self) {
-        self.errands.send_if_modified(Errands::want_no_more);
+    /// The launcher ends, which may take its workers a while. From here on the node joins no world, whatever master comes.
+    pub(super) fn stop_joining(&mut self) {
+        self.outbox.send_if_modified(Outbox::stop_joining);
     }
 
-    /// Something happened that the master should know.
+    /// Reports an event of this node to the master.
     pub(super) fn report(&mut self, op: Op) {
-        self.errands.send_modify(|errands| errands.report(op));
+        self.outbox.send_modify(|outbox| outbox.report(op));
     }
 
-    /// The program has failed here.
-    pub(super) fn failed(&mut self, failure: LastFailure) {
+    /// The program has failed on this node.
+    pub(super) fn record_failure(&mut self, failure: LastFailure) {
         self.last_failure = Some(failure);
     }
 
-    /// Where the node stands, when that is something else than before. Worlds that it has been in before are no news.
-    pub(super) async fn changed(&mut self) -> Place {
+    /// Waits for the next state of the node. Worlds that it has been in before are skipped.
+    pub(super) async fn next_state(&mut self) -> NodeState {
         loop {
-            if self.place.changed().await.is_err() {
-                // Whoever is barred has been told so.
+            if self.state.changed().await.is_err() {
+                // The session has ended; the rejection was returned before.
                 return std::future::pending().await;
             }
-            let place = self.place.borrow_and_update().clone();
-            match &place {
-                Place::InWorld(world) if self.last_round.is_some_and(|last| world.round <= last) => {}
-                Place::Restart { round, .. } if self.last_round.is_some_and(|last| *round < last) => {}
-                Place::Restart { round, .. } => {
-                    // Perhaps of a world that ended before it was seen.
+            let state = self.state.borrow_and_update().clone();
+            match &state {
+                NodeState::InWorld(world) if self.last_round.is_some_and(|last| world.round <= last) => {}
+                NodeState::Restart { round, .. } if self.last_round.is_some_and(|last| *round < last) => {}
+                NodeState::Restart { round, .. } => {
+                    // Perhaps of a world that ended before the node saw it.
                     self.last_round = Some(*round);
-                    return place;
+                    return state;
                 }
-                Place::InWorld(world) => {
+                NodeState::InWorld(world) => {
                     self.last_round = Some(world.round);
-                    return place;
+                    return state;
                 }
-                Place::Waiting { .. } | Place::Closed(_) | Place::Barred(_) => return place,
+                NodeState::Waiting { .. } | NodeState::Closed(_) | NodeState::Rejected(_) => return state,
             }
         }
     }
 
-    /// Leaves for good, and says so and all that is left to say if the master can be reached. Gives the last failure of
-    /// the program here.
-    ///
-    /// One that the master will not have says nothing.
-    pub(super) async fn end(self, over: Option<&Over>) -> Option<LastFailure> {
-        if !matches!(over, Some(Over::Fenced(_) | Over::OtherJob(_) | Over::Token(_))) {
-            self.want(Wanted::Absence(ENDS));
-            let mut errands = self.errands.subscribe();
-            let mut settled = timeout(LAST_WORD_WITHIN, errands.wait_for(|errands| errands.settled)).await.is_ok();
-            if !settled && errands.borrow().linked {
-                settled = timeout(LAST_WORD_HEARD_WITHIN, errands.wait_for(|errands| errands.settled)).await.is_ok();
+    /// Leaves for good. Delivers the outbox if the master can be reached; a rejected node delivers nothing. Returns the
+    /// last failure of the program on this node.
+    pub(super) async fn leave(self, end: Option<&LaunchEnd>) -> Option<LastFailure> {
+        if !matches!(end, Some(LaunchEnd::Fenced(_) | LaunchEnd::OtherJob(_) | LaunchEnd::Token(_))) {
+            self.set_desired(DesiredMembership::Absent(LAUNCHER_ENDED));
+            let mut outbox = self.outbox.subscribe();
+            let mut delivered = timeout(DELIVERY_TIMEOUT, outbox.wait_for(|outbox| outbox.delivered)).await.is_ok();
+            if !delivered && outbox.borrow().connected {
+                let delivery = outbox.wait_for(|outbox| outbox.delivered);
+                delivered = timeout(CONNECTED_DELIVERY_TIMEOUT, delivery).await.is_ok();
             }
-            if !settled {
+            if !delivered {
                 tracing::debug!("the master could not be told that this node leaves");
             }
         }
@@ -212,7 +213,7 @@ impl Membership {
         self.last_failure
     }
 
-    fn want(&self, wanted: Wanted) {
-        self.errands.send_if_modified(|errands| errands.want(wanted));
+    fn set_desired(&self, desired: DesiredMembership) {
+        self.outbox.send_if_modified(|outbox| outbox.set_desired(desired));
     }
 }

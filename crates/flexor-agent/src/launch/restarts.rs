@@ -1,53 +1,51 @@
-//! What restarts outside a world cost, and how long to wait before each.
+//! Restarts outside a world: which are charged, and the delay before each.
 //!
-//! The master counts failures that end a world for everybody. Those that others go on without are counted here, by the
-//! launcher of the node that they happen on.
+//! The master counts failures that end a world for all nodes. Where the other nodes go on, the launcher of the failed node
+//! counts them here.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::workers::{Outcome, WorkerExit};
+use crate::workers::{ExitOutcome, WorkerExit};
 
-/// The pause before a second start.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// No pause is longer.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Workers that lived so long were worth starting: what follows begins without a pause.
-const LIVED_WELL: Duration = Duration::from_secs(10);
+/// The delay before a second start.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// Workers that lived this long are restarted without delay.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// The restarts of one node outside a world.
 #[derive(Debug)]
 pub(super) struct Restarts {
     failures: u32,
-    /// Whether workers have been in a world since one was last killed for nothing, if one was.
+    /// Whether the next kill is not charged: workers have been in a world since the last free one.
     one_kill_is_free: bool,
-    next_pause: Duration,
+    next_delay: Duration,
 }
 
 impl Restarts {
-    /// None so far.
-    pub(super) fn begin() -> Self {
-        Self { failures: 0, one_kill_is_free: true, next_pause: Duration::ZERO }
+    pub(super) fn new() -> Self {
+        Self { failures: 0, one_kill_is_free: true, next_delay: Duration::ZERO }
     }
 
-    /// Workers have been in a world; to be told one is not enough.
-    pub(super) fn have_worked(&mut self) {
+    /// Workers have been in a world. Being sent a world is not enough.
+    pub(super) fn note_work(&mut self) {
         self.one_kill_is_free = true;
     }
 
-    /// How often the program has failed so far.
+    /// Charged failures of the program so far.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Workers have ended like this. How often the program has failed by now.
+    /// Charges the exits of a group, and returns the failures of the program by now.
     ///
-    /// Who kills a worker comes from outside, and that is no failure of the program, unless it happens again before the
-    /// next one was of any use: then it is probably its memory.
+    /// A SIGKILL comes from outside and is not charged. A second one before the workers were in a world again is charged:
+    /// the program probably ran out of memory.
     pub(super) fn charge(&mut self, exits: &[WorkerExit]) -> u32 {
-        let by_itself = |exit: &&WorkerExit| !exit.ended && !exit.outcome.is_success();
-        let killed = |exit: &WorkerExit| exit.outcome == Outcome::Signal(Signal::SIGKILL as i32);
+        let by_itself = |exit: &&WorkerExit| !exit.during_shutdown && !exit.outcome.is_success();
+        let killed = |exit: &WorkerExit| exit.outcome == ExitOutcome::Signal(Signal::SIGKILL as i32);
         let mut failed = exits.iter().filter(by_itself).peekable();
         if failed.peek().is_none() {
             return self.failures;
@@ -57,11 +55,11 @@ impl Restarts {
         self.failures
     }
 
-    /// How long to wait before workers are started again after others that lived so long.
-    pub(super) fn pause(&mut self, lived: Duration) -> Duration {
-        let pause = if lived >= LIVED_WELL { Duration::ZERO } else { self.next_pause };
-        self.next_pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        pause
+    /// The delay before the next start. The last workers lived for `lived`.
+    pub(super) fn delay(&mut self, lived: Duration) -> Duration {
+        let delay = if lived >= STABLE_AFTER { Duration::ZERO } else { self.next_delay };
+        self.next_delay = (delay * 2).clamp(FIRST_DELAY, LONGEST_DELAY);
+        delay
     }
 }
 
@@ -74,47 +72,47 @@ mod tests {
     use super::*;
     use crate::workers::{GlobalRank, LocalRank};
 
-    fn exit(outcome: Outcome, ended: bool) -> WorkerExit {
+    fn exit(outcome: ExitOutcome, during_shutdown: bool) -> WorkerExit {
         WorkerExit {
             local_rank: LocalRank(0),
             rank: Some(GlobalRank(0)),
             pid: 1,
             outcome,
             at: Timestamp::UNIX_EPOCH,
-            ended,
+            during_shutdown,
             error_file: PathBuf::new(),
             error: None,
             is_python: false,
         }
     }
 
-    const KILLED: Outcome = Outcome::Signal(9);
+    const KILLED: ExitOutcome = ExitOutcome::Signal(9);
 
     #[test]
     fn a_kill_is_free_once_per_world() {
-        let mut restarts = Restarts::begin();
+        let mut restarts = Restarts::new();
         assert_eq!(restarts.charge(&[exit(KILLED, false)]), 0);
-        assert_eq!(restarts.charge(&[exit(KILLED, false)]), 1, "it did not even come into a world");
-        restarts.have_worked();
+        assert_eq!(restarts.charge(&[exit(KILLED, false)]), 1, "no worker was in a world since");
+        restarts.note_work();
         assert_eq!(restarts.charge(&[exit(KILLED, false)]), 1);
     }
 
     #[test]
-    fn a_failure_counts_and_what_follows_from_it_does_not() {
-        let mut restarts = Restarts::begin();
-        restarts.have_worked();
-        assert_eq!(restarts.charge(&[exit(Outcome::Code(3), false), exit(KILLED, true)]), 1);
-        assert_eq!(restarts.charge(&[exit(KILLED, false), exit(Outcome::Code(3), false)]), 2, "one of two failed");
-        assert_eq!(restarts.charge(&[exit(Outcome::Code(0), false), exit(Outcome::Signal(15), true)]), 2);
+    fn a_failure_is_charged_and_its_consequences_are_not() {
+        let mut restarts = Restarts::new();
+        restarts.note_work();
+        assert_eq!(restarts.charge(&[exit(ExitOutcome::Code(3), false), exit(KILLED, true)]), 1);
+        assert_eq!(restarts.charge(&[exit(KILLED, false), exit(ExitOutcome::Code(3), false)]), 2, "one of two failed");
+        assert_eq!(restarts.charge(&[exit(ExitOutcome::Code(0), false), exit(ExitOutcome::Signal(15), true)]), 2);
     }
 
     #[test]
-    fn the_first_start_is_at_once_and_each_that_was_no_use_makes_the_next_wait_longer() {
-        let mut restarts = Restarts::begin();
+    fn the_first_start_is_at_once_and_each_short_life_lengthens_the_next_delay() {
+        let mut restarts = Restarts::new();
         let soon = Duration::from_millis(200);
-        let pauses: Vec<u64> = (0..6).map(|_| restarts.pause(soon).as_secs()).collect();
-        assert_eq!(pauses, [0, 1, 2, 4, 8, 10]);
-        assert_eq!(restarts.pause(Duration::from_secs(3600)), Duration::ZERO);
-        assert_eq!(restarts.pause(soon), FIRST_PAUSE);
+        let delays: Vec<u64> = (0..6).map(|_| restarts.delay(soon).as_secs()).collect();
+        assert_eq!(delays, [0, 1, 2, 4, 8, 10]);
+        assert_eq!(restarts.delay(Duration::from_secs(3600)), Duration::ZERO);
+        assert_eq!(restarts.delay(soon), FIRST_DELAY);
     }
 }

@@ -1,12 +1,14 @@
-//! The task that keeps a session with the master: it dials for ever, delivers the node's errands and tells where the
-//! node stands. Workers do not notice when a master goes and comes; people are told once of each.
+//! The task that keeps a session with the master: it reconnects for ever, delivers the node's outbox and publishes the
+//! node's state.
+//!
+//! Workers do not notice when a master ends and another one starts. The log has one line for each.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flexor_client::{Reconnect, Upstream};
 use flexor_model::env;
-use flexor_store::sidecar::{Backoff, Upstream};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
 use tokio::sync::{mpsc, watch};
@@ -14,162 +16,168 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use super::belonging::{Belonging, Stranger};
-use super::dialogue::{Dialogue, Heard};
-use super::errands::Errands;
-use super::known::Known;
-use super::place::{Bar, Place};
+use super::job_identity::{JobIdentity, WrongJob};
+use super::master_status::MasterStatus;
+use super::node_state::{NodeState, Rejection};
+use super::outbox::Outbox;
+use super::session_protocol::{ReplyEffect, SessionProtocol};
 
 pub(super) struct Session {
     pub(super) master: Upstream,
-    /// Where that is, for people.
+    /// Address of the master, for messages.
     pub(super) address: String,
-    /// The file with the token that is shown, for people.
+    /// The file with the token, for messages.
     pub(super) token_file: Option<PathBuf>,
-    pub(super) belonging: Belonging,
+    pub(super) job_identity: JobIdentity,
     pub(super) node: wire::Node,
     pub(super) processes: u32,
-    /// Shared with the launcher, which adds to them.
-    pub(super) errands: Arc<watch::Sender<Errands>>,
-    pub(super) place: watch::Sender<Place>,
-    pub(super) known: watch::Sender<Known>,
+    /// Shared with the launcher, which adds to it.
+    pub(super) outbox: Arc<watch::Sender<Outbox>>,
+    pub(super) state: watch::Sender<NodeState>,
+    pub(super) master_status: watch::Sender<MasterStatus>,
 }
 
 /// Why there is no session.
-enum Failure {
+enum SessionFailure {
     /// There may be one later.
-    Away(String),
+    Unavailable(String),
     /// There will be none.
-    Barred(Bar),
+    Rejected(Rejection),
 }
 
-/// One stream to a master and back.
-struct Stream {
+/// One connection to a master.
+struct Connection {
     requests: mpsc::Sender<wire::Request>,
     replies: Streaming<wire::Reply>,
-    dialogue: Dialogue,
+    protocol: SessionProtocol,
 }
 
 impl Session {
-    /// Keeps a session until the master will not have this node.
-    pub(super) async fn keep(mut self) {
-        let mut backoff = Backoff::default();
+    /// Keeps a session until the master rejects this node.
+    pub(super) async fn run(mut self) {
+        let mut reconnect = Reconnect::default();
         loop {
-            let cause = match self.hold(&mut backoff).await {
-                Err(Failure::Away(cause)) => cause,
-                Err(Failure::Barred(bar)) => {
-                    self.place.send_replace(Place::Barred(bar));
+            reconnect.next_attempt().await;
+            let cause = match self.run_once(&mut reconnect).await {
+                Err(SessionFailure::Unavailable(cause)) => cause,
+                Err(SessionFailure::Rejected(rejection)) => {
+                    self.state.send_replace(NodeState::Rejected(rejection));
                     return;
                 }
             };
-            self.errands.send_if_modified(|errands| std::mem::take(&mut errands.linked));
-            if self.known.borrow().away.is_none() {
+            self.outbox.send_if_modified(|outbox| std::mem::take(&mut outbox.connected));
+            if self.master_status.borrow().unavailable.is_none() {
                 tracing::warn!("{cause}; dialling again until a master answers");
             }
             tracing::debug!(%cause, "no session");
-            self.known.send_modify(|known| known.away = Some(cause));
-            tokio::time::sleep(backoff.pause()).await;
+            self.master_status.send_modify(|status| status.unavailable = Some(cause));
         }
     }
 
-    /// Opens a session and lives in it until it breaks.
-    async fn hold(&mut self, backoff: &mut Backoff) -> Result<Infallible, Failure> {
-        let mut stream = self.dial().await?;
-        let mut changes = self.errands.subscribe();
+    /// Opens a session and runs it until it breaks.
+    async fn run_once(&mut self, reconnect: &mut Reconnect) -> Result<Infallible, SessionFailure> {
+        let mut connection = self.connect().await?;
+        let mut changes = self.outbox.subscribe();
         let mut last_refusal = None;
         loop {
-            let next = stream.dialogue.next(&changes.borrow_and_update(), Instant::now());
+            let next = connection.protocol.next_request(&changes.borrow_and_update(), Instant::now());
             if let Some(request) = next {
-                stream.requests.send(request).await.map_err(|_| self.ended())?;
+                connection.requests.send(request).await.map_err(|_| self.ended())?;
             }
-            self.errands.send_if_modified(|errands| {
-                let settled = stream.dialogue.is_settled(errands);
-                std::mem::replace(&mut errands.settled, settled) != settled
+            self.outbox.send_if_modified(|outbox| {
+                let delivered = connection.protocol.has_delivered(outbox);
+                std::mem::replace(&mut outbox.delivered, delivered) != delivered
             });
-            let wakes_at = stream.dialogue.wakes_at(Instant::now());
+            let wakeup = connection.protocol.next_wakeup(Instant::now());
             tokio::select! {
-                reply = stream.replies.message() => {
+                reply = connection.replies.message() => {
                     let reply = reply.map_err(|status| self.broken(&status))?.ok_or_else(|| self.ended())?;
-                    match stream.dialogue.hear(reply, Instant::now()) {
-                        Heard::Nothing => {}
-                        Heard::Stands(place) => {
-                            let knew_it = self.belonging.is_known();
-                            if let Some(world) = stream.dialogue.stands() {
-                                self.belonging.meet(world, &self.address)?;
-                                // Not before: where another job's master answers there is nothing to hurry for.
-                                backoff.reset();
-                                self.tell(place);
-                                self.note(world, knew_it);
+                    match connection.protocol.handle_reply(reply, Instant::now()) {
+                        ReplyEffect::None => {}
+                        ReplyEffect::State(state) => {
+                            let was_known = self.job_identity.is_known();
+                            if let Some(world) = connection.protocol.world() {
+                                self.job_identity.check(world, &self.address)?;
+                                // Not before: another job's master must not reset the back-off.
+                                reconnect.established();
+                                self.publish(state);
+                                self.update_status(world, was_known);
                             }
                         }
-                        Heard::Report(refused) => self.is_reported(refused.as_deref()),
-                        Heard::Refused(cause) => {
+                        ReplyEffect::ReportHandled(refusal) => self.remove_report(refusal.as_deref()),
+                        ReplyEffect::Refused(cause) => {
                             if last_refusal.as_ref() != Some(&cause) {
-                                tracing::warn!("the master does not take what this node says: {cause}; says it again");
+                                tracing::warn!("the master refuses a request of this node: {cause}; retries");
                             }
                             last_refusal = Some(cause);
                         }
-                        Heard::Unwelcome(cause) => {
+                        ReplyEffect::SessionRefused(cause) => {
                             let address = &self.address;
-                            return Err(Failure::Away(format!("the master at {address} refuses this node: {cause}")));
+                            let cause = format!("the master at {address} refuses this node: {cause}");
+                            return Err(SessionFailure::Unavailable(cause));
                         }
-                        Heard::Fenced(cause) => return Err(Failure::Barred(Bar::Fenced(cause))),
+                        ReplyEffect::Fenced(cause) => {
+                            return Err(SessionFailure::Rejected(Rejection::Fenced(cause)));
+                        }
                     }
                 }
                 changed = changes.changed() => changed.map_err(|_| self.ended())?,
-                () = tokio::time::sleep_until(wakes_at.unwrap_or_else(Instant::now)), if wakes_at.is_some() => {}
+                () = tokio::time::sleep_until(wakeup.unwrap_or_else(Instant::now)), if wakeup.is_some() => {}
             }
         }
     }
 
-    async fn dial(&self) -> Result<Stream, Failure> {
-        let mut dialogue = Dialogue::new(self.node.clone(), self.processes);
+    async fn connect(&self) -> Result<Connection, SessionFailure> {
+        let mut protocol = SessionProtocol::new(self.node.clone(), self.processes);
         let (requests, receiver) = mpsc::channel(1);
-        let (channel, stream) = self.master.open(ReceiverStream::new(receiver)).await.map_err(Failure::Away)?;
-        requests.send(dialogue.open()).await.map_err(|_| self.ended())?;
+        let connected = self.master.connect(ReceiverStream::new(receiver)).await;
+        let (channel, stream) = connected.map_err(|error| SessionFailure::Unavailable(error.to_string()))?;
+        requests.send(protocol.open()).await.map_err(|_| self.ended())?;
         let replies = MasterClient::new(channel).session(stream).await.map_err(|status| self.broken(&status))?;
-        Ok(Stream { requests, replies: replies.into_inner(), dialogue })
+        Ok(Connection { requests, replies: replies.into_inner(), protocol })
     }
 
-    fn tell(&self, place: Place) {
-        self.errands.send_if_modified(|errands| !std::mem::replace(&mut errands.linked, true));
-        self.place.send_if_modified(|told| {
-            let is_news = *told != place;
-            *told = place;
-            is_news
+    fn publish(&self, state: NodeState) {
+        self.outbox.send_if_modified(|outbox| !std::mem::replace(&mut outbox.connected, true));
+        self.state.send_if_modified(|published| {
+            let is_new = *published != state;
+            *published = state;
+            is_new
         });
     }
 
-    /// The master has said something: it is there. After the node's place, which is then known as well.
-    fn note(&self, world: &wire::World, knew_it: bool) {
-        self.known.send_if_modified(|known| {
-            if known.away.is_some() {
-                tracing::info!("the master is {}", if knew_it { "back" } else { "here" });
+    /// Notes that the master is there, and what it says of the job. Called after [`Session::publish`], so that a reader that
+    /// sees the status also sees the state.
+    fn update_status(&self, world: &wire::World, was_known: bool) {
+        self.master_status.send_if_modified(|status| {
+            if status.unavailable.is_some() {
+                tracing::info!("the master is {}", if was_known { "back" } else { "here" });
             }
-            let before = known.clone();
-            known.hear(world);
-            *known != before
+            let before = status.clone();
+            status.update(world);
+            *status != before
         });
     }
 
-    /// The first report is done with.
-    fn is_reported(&self, refused: Option<&str>) {
-        if let Some(cause) = refused {
-            tracing::warn!("the master does not take a report of this node: {cause}");
+    /// The master has recorded or refused the oldest report.
+    fn remove_report(&self, refusal: Option<&str>) {
+        if let Some(cause) = refusal {
+            tracing::warn!("the master refuses a report of this node: {cause}");
         }
-        self.errands.send_modify(|errands| drop(errands.reports.pop_front()));
+        self.outbox.send_modify(|outbox| drop(outbox.reports.pop_front()));
     }
 
-    fn ended(&self) -> Failure {
-        Failure::Away(format!("the master at {} has ended the session", self.address))
+    fn ended(&self) -> SessionFailure {
+        SessionFailure::Unavailable(format!("the master at {} has ended the session", self.address))
     }
 
-    /// A token that was never taken is a mistake; one that was may have been replaced, and so may the file's.
-    fn broken(&self, status: &Status) -> Failure {
+    /// A token that the master never accepted is a mistake of the user. One that it accepted before may have been replaced,
+    /// and the file may be replaced too.
+    fn broken(&self, status: &Status) -> SessionFailure {
         let (address, variable) = (&self.address, env::TOKEN_FILE.name);
         if status.code() != Code::Unauthenticated {
             tracing::debug!(?status, "the session broke");
-            return Failure::Away(format!("the connection to the master at {address} was lost"));
+            return SessionFailure::Unavailable(format!("the connection to the master at {address} was lost"));
         }
         let cause = match &self.token_file {
             Some(file) => format!(
@@ -178,15 +186,19 @@ impl Session {
             ),
             None => format!("the master at {address} wants the job's token; name the file with it in {variable}"),
         };
-        if self.belonging.is_known() { Failure::Away(cause) } else { Failure::Barred(Bar::Token(cause)) }
+        if self.job_identity.is_known() {
+            SessionFailure::Unavailable(cause)
+        } else {
+            SessionFailure::Rejected(Rejection::Token(cause))
+        }
     }
 }
 
-impl From<Stranger> for Failure {
-    fn from(stranger: Stranger) -> Self {
-        match stranger {
-            Stranger::NotAsked(cause) => Failure::Barred(Bar::OtherJob(cause)),
-            Stranger::Another(cause) => Failure::Away(cause),
+impl From<WrongJob> for SessionFailure {
+    fn from(wrong_job: WrongJob) -> Self {
+        match wrong_job {
+            WrongJob::NotRequested(cause) => SessionFailure::Rejected(Rejection::OtherJob(cause)),
+            WrongJob::Changed(cause) => SessionFailure::Unavailable(cause),
         }
     }
 }

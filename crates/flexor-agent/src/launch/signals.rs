@@ -1,57 +1,57 @@
-//! The signals that end a launcher: the first is passed on to the workers, the second kills them.
+//! The signals that end a launcher: the first one is passed on to the workers, the second one kills them.
 
 use nix::sys::signal::Signal;
 use tokio::sync::watch;
 
-/// More signals than this change nothing.
-const HEEDED: usize = 2;
+/// Further signals are ignored.
+const MAX_SIGNALS: usize = 2;
 
-/// Signals as they come, and where they come from.
+/// A channel for the signals of a launcher.
 pub fn signals() -> (SignalSender, Signals) {
-    let (sender, came) = watch::channel(Vec::new());
-    (SignalSender(sender), Signals(came))
+    let (sender, receiver) = watch::channel(Vec::new());
+    (SignalSender(sender), Signals(receiver))
 }
 
-/// Hands signals on to a launcher.
+/// Passes signals on to a launcher.
 #[derive(Debug, Clone)]
 pub struct SignalSender(watch::Sender<Vec<Signal>>);
 
-/// The signals that have come, in their order. A launcher that has not looked for a while misses none of them.
+/// The received signals in their order. A launcher that has not looked for a while misses none of them.
 #[derive(Debug, Clone)]
 pub struct Signals(watch::Receiver<Vec<Signal>>);
 
 impl SignalSender {
-    /// A signal has come.
     pub fn send(&self, signal: Signal) {
-        self.0.send_if_modified(|came| {
-            let is_heeded = came.len() < HEEDED;
-            came.extend(is_heeded.then_some(signal));
-            is_heeded
+        self.0.send_if_modified(|received| {
+            let has_room = received.len() < MAX_SIGNALS;
+            received.extend(has_room.then_some(signal));
+            has_room
         });
     }
 }
 
 impl Signals {
-    /// The first one, if it has come.
+    /// The first signal, if it was received.
     pub(super) fn first(&self) -> Option<Signal> {
         self.0.borrow().first().copied()
     }
 
-    /// Waits for the first one.
+    /// Waits for the first signal.
     pub(super) async fn until_first(&mut self) -> Signal {
         self.until(0).await
     }
 
-    /// Waits for the second one.
+    /// Waits for the second signal.
     pub(super) async fn until_second(&mut self) -> Signal {
         self.until(1).await
     }
 
     async fn until(&mut self, index: usize) -> Signal {
-        let signal = self.0.wait_for(|came| came.len() > index).await.ok().and_then(|came| came.get(index).copied());
+        let signal = self.0.wait_for(|received| received.len() > index).await;
+        let signal = signal.ok().and_then(|received| received.get(index).copied());
         match signal {
             Some(signal) => signal,
-            // Nobody can send one any more.
+            // The sender is gone.
             None => std::future::pending().await,
         }
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn two_signals_that_come_before_anybody_looks_are_two() {
+    async fn two_signals_before_the_launcher_looks_are_both_seen() {
         let at_once = Duration::ZERO;
         let (sender, mut signals) = signals();
         assert_eq!(signals.first(), None);

@@ -1,10 +1,13 @@
-//! The socket over which workers that want to go on through a change of the world are told of it.
+//! The world socket: over it the launcher tells workers about changes of the world, so that they can survive them.
 //!
-//! A worker that connects to `FLEXOR_WORLD_SOCKET` has opted in. Messages are lines of JSON. From the worker: first
-//! `{"worker": NAME}` with its `FLEXOR_WORKER`; `{"ready": true}` when it takes part in no world (it has just come, it was
-//! asked to meet, or it has seen that its peers are gone); `{"joined": ROUND}` when it is in a world that it was told.
-//! To the worker: `{"meet": {"cause": …}}` when it shall leave its world at the next step, and `{"world": {…}}` when
-//! there is a new one. Whoever never connects knows nothing of this and is restarted.
+//! A worker that connects to `FLEXOR_WORLD_SOCKET` has opted in; one that never connects is restarted at each change.
+//! Messages are lines of JSON. A worker sends:
+//! - `{"worker": NAME}` first, with its `FLEXOR_WORKER`;
+//! - `{"ready": true}` when it is in no world: it has just started, it was asked for a rendezvous, or its peers are gone;
+//! - `{"joined": ROUND}` when it is in the world that it was sent.
+//!
+//! The launcher sends `{"rendezvous": {"reason": …}}` when the worker has to leave its world at the next step, and
+//! `{"world": {…}}` when there is a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -21,32 +24,32 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::outcome::LaunchError;
+use super::launch_end::LaunchError;
 
-/// Where paths are short enough for a socket's, which has 108 bytes.
+/// A folder with a short path: the path of a socket has at most 108 bytes.
 const SHORT_FOLDER: &str = "/tmp";
-/// The longest line that is read.
+/// The longest line from a worker, in bytes.
 const MAX_LINE: u64 = 4096;
 
-/// The world, as one worker is told it.
+/// The world, as it is sent to one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToldWorld {
+pub(super) struct WorldMessage {
     pub(super) round: u64,
     pub(super) rank: u32,
     pub(super) world_size: u32,
     pub(super) local_rank: u32,
     pub(super) master_addr: String,
     pub(super) master_port: u16,
-    /// Those whose processes ran before, by rank. Where there are any, rank 0 is one of them.
+    /// Ranks of the processes that ran before. Where there are any, rank 0 is one of them.
     pub(super) survivors: Vec<u32>,
-    /// What stands before the keys of the round in the master's own store, for those who use it directly.
+    /// The prefix of the round's keys in the master's own store, for programs that use it directly.
     pub(super) store_prefix: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Said {
+enum FromWorker {
     Worker(String),
     Ready(bool),
     Joined(u64),
@@ -54,12 +57,12 @@ enum Said {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Say<'a> {
-    Meet { cause: &'a str },
-    World(&'a ToldWorld),
+enum ToWorker<'a> {
+    Rendezvous { reason: &'a str },
+    World(&'a WorldMessage),
 }
 
-/// Ended with its guard.
+/// Dropping it closes the socket.
 pub(super) struct WorldSocket {
     shared: Arc<Shared>,
     changes: watch::Receiver<u64>,
@@ -68,26 +71,25 @@ pub(super) struct WorldSocket {
 }
 
 struct Shared {
-    workers: Mutex<BTreeMap<u32, Worker>>,
+    workers: Mutex<BTreeMap<u32, ConnectedWorker>>,
     /// Whether any worker ever connected.
-    called: AtomicBool,
+    has_any_connected: AtomicBool,
     changes: watch::Sender<u64>,
     node: String,
     count: u32,
 }
 
-/// A worker that has connected.
-struct Worker {
+struct ConnectedWorker {
     lines: mpsc::UnboundedSender<String>,
     ready: bool,
     joined: Option<u64>,
 }
 
 impl WorldSocket {
-    /// For the workers of a node, `NODE/0` to `NODE/COUNT-1`.
+    /// Opens the socket for the workers `NODE/0` to `NODE/COUNT-1`.
     ///
-    /// In the folder for temporary files, or where its path is too long for a socket's, as those of batch systems are,
-    /// in the system's.
+    /// It lies in the folder for temporary files. Where that path is too long for a socket, as it is on some batch
+    /// systems, it lies in the system's folder.
     pub(super) fn open(node: &str, count: u32) -> Result<Self, LaunchError> {
         let usual = env::temp_dir();
         let (folder, listener) = listen_in(&usual).or_else(|error| {
@@ -97,7 +99,7 @@ impl WorldSocket {
         let (sender, changes) = watch::channel(0);
         let shared = Arc::new(Shared {
             workers: Mutex::default(),
-            called: AtomicBool::new(false),
+            has_any_connected: AtomicBool::new(false),
             changes: sender,
             node: node.to_owned(),
             count,
@@ -111,13 +113,13 @@ impl WorldSocket {
     }
 
     /// Whether all `count` workers have opted in.
-    pub(super) fn all_here(&self, count: u32) -> bool {
+    pub(super) fn all_connected(&self, count: u32) -> bool {
         self.lock().len() == count as usize
     }
 
-    /// Whether any worker has opted in, though it may be gone.
-    pub(super) fn has_anybody_called(&self) -> bool {
-        self.shared.called.load(Ordering::Relaxed)
+    /// Whether any worker ever opted in; it may be gone.
+    pub(super) fn has_any_connected(&self) -> bool {
+        self.shared.has_any_connected.load(Ordering::Relaxed)
     }
 
     /// Whether all `count` workers take part in no world.
@@ -126,7 +128,7 @@ impl WorldSocket {
         workers.len() == count as usize && workers.values().all(|worker| worker.ready)
     }
 
-    /// Who takes part in no world.
+    /// Local ranks of the workers that take part in no world.
     pub(super) fn ready(&self) -> BTreeSet<u32> {
         self.lock().iter().filter_map(|(local, worker)| worker.ready.then_some(*local)).collect()
     }
@@ -137,38 +139,39 @@ impl WorldSocket {
         workers.len() == count as usize && workers.values().all(|worker| worker.joined == Some(round))
     }
 
-    /// Somebody has come, gone or said something.
+    /// Waits until a worker connects, disconnects or sends something.
     pub(super) async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Asks all to leave their world.
-    pub(super) fn ask_to_meet(&self, cause: &str) {
+    /// Asks all workers to leave their world for a rendezvous.
+    pub(super) fn request_rendezvous(&self, reason: &str) {
         for worker in self.lock().values() {
-            worker.say(&Say::Meet { cause });
+            worker.send(&ToWorker::Rendezvous { reason });
         }
     }
 
-    /// Tells each its new world, by local rank.
-    pub(super) fn tell(&self, worlds: &[ToldWorld]) {
+    /// Sends each worker its new world, by local rank.
+    pub(super) fn send_worlds(&self, worlds: &[WorldMessage]) {
         let mut workers = self.lock();
         for world in worlds {
             if let Some(worker) = workers.get_mut(&world.local_rank) {
                 worker.ready = false;
-                worker.say(&Say::World(world));
+                worker.send(&ToWorker::World(world));
             }
         }
     }
 
-    /// Who has connected and not been told any world.
-    pub(super) fn untold(&self) -> BTreeSet<u32> {
-        let untold = |(local, worker): (&u32, &Worker)| (worker.ready && worker.joined.is_none()).then_some(*local);
-        self.lock().iter().filter_map(untold).collect()
+    /// Local ranks of the workers that have connected and were never in a world.
+    pub(super) fn without_world(&self) -> BTreeSet<u32> {
+        let is_without =
+            |(local, worker): (&u32, &ConnectedWorker)| (worker.ready && worker.joined.is_none()).then_some(*local);
+        self.lock().iter().filter_map(is_without).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Worker>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, ConnectedWorker>> {
         self.shared.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,23 +182,23 @@ impl Drop for WorldSocket {
     }
 }
 
-impl Worker {
-    fn say(&self, message: &Say<'_>) {
+impl ConnectedWorker {
+    fn send(&self, message: &ToWorker<'_>) {
         if let Ok(line) = serde_json::to_string(message) {
-            // One that has gone is noticed by its reader.
+            // The reader notices a worker that is gone.
             let _ = self.lines.send(line + "\n");
         }
     }
 }
 
-/// A folder of ours alone below this one, and a socket in it.
+/// Makes a private folder below this one, and a socket in it.
 fn listen_in(parent: &Path) -> Result<(TempDir, UnixListener), LaunchError> {
-    let no = |path: PathBuf| move |source| LaunchError::Socket { path, source };
-    let ours = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix("flexor-").permissions(ours).tempdir_in(parent);
-    let folder = folder.map_err(no(parent.to_owned()))?;
+    let failed = |path: PathBuf| move |source| LaunchError::Socket { path, source };
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("flexor-").permissions(private).tempdir_in(parent);
+    let folder = folder.map_err(failed(parent.to_owned()))?;
     let path = path_in(folder.path());
-    let listener = UnixListener::bind(&path).map_err(no(path))?;
+    let listener = UnixListener::bind(&path).map_err(failed(path))?;
     Ok((folder, listener))
 }
 
@@ -206,20 +209,20 @@ fn path_in(folder: &Path) -> PathBuf {
 async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(converse(stream, Arc::clone(&shared)))),
-            // Too many open files: those that are here go on.
+            Ok((stream, _)) => drop(tokio::spawn(serve_worker(stream, Arc::clone(&shared)))),
+            // Too many open files. Connected workers are not affected.
             Err(error) => {
-                tracing::warn!("a worker could not connect to the world's socket: {error}");
+                tracing::warn!("a worker could not connect to the world socket: {error}");
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-async fn converse(stream: UnixStream, shared: Arc<Shared>) {
+async fn serve_worker(stream: UnixStream, shared: Arc<Shared>) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let (lines, mut to_say) = mpsc::unbounded_channel::<String>();
+    let (lines, mut outgoing) = mpsc::unbounded_channel::<String>();
     let mut local = None;
     let mut line = Vec::new();
     loop {
@@ -230,14 +233,14 @@ async fn converse(stream: UnixStream, shared: Arc<Shared>) {
                     break;
                 }
                 if complete {
-                    if let Err(odd) = hear(&line, &mut local, &lines, &shared) {
-                        tracing::warn!("a worker said something odd on the world's socket: {odd}");
+                    if let Err(error) = handle_line(&line, &mut local, &lines, &shared) {
+                        tracing::warn!("a worker sent an invalid message on the world socket: {error}");
                         break;
                     }
                     line.clear();
                 }
             }
-            Some(text) = to_say.recv() => {
+            Some(text) = outgoing.recv() => {
                 if writer.write_all(text.as_bytes()).await.is_err() {
                     break;
                 }
@@ -255,35 +258,35 @@ async fn converse(stream: UnixStream, shared: Arc<Shared>) {
     }
 }
 
-fn hear(
+fn handle_line(
     line: &[u8],
     local: &mut Option<u32>,
     lines: &mpsc::UnboundedSender<String>,
     shared: &Shared,
 ) -> Result<(), String> {
-    let said: Said = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let message: FromWorker = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let mut workers = shared.workers.lock().unwrap_or_else(PoisonError::into_inner);
-    match (said, *local) {
-        (Said::Worker(name), None) => {
+    match (message, *local) {
+        (FromWorker::Worker(name), None) => {
             let rank = name.rsplit_once('/').filter(|(node, _)| *node == shared.node);
             let rank = rank.and_then(|(_, rank)| rank.parse().ok()).filter(|rank| *rank < shared.count);
             let rank = rank.ok_or_else(|| format!("{name:?} is no worker of this node"))?;
             *local = Some(rank);
-            shared.called.store(true, Ordering::Relaxed);
-            workers.insert(rank, Worker { lines: lines.clone(), ready: false, joined: None });
+            shared.has_any_connected.store(true, Ordering::Relaxed);
+            workers.insert(rank, ConnectedWorker { lines: lines.clone(), ready: false, joined: None });
         }
-        (Said::Ready(ready), Some(rank)) => {
+        (FromWorker::Ready(ready), Some(rank)) => {
             if let Some(worker) = workers.get_mut(&rank) {
                 worker.ready = ready;
             }
         }
-        (Said::Joined(round), Some(rank)) => {
+        (FromWorker::Joined(round), Some(rank)) => {
             if let Some(worker) = workers.get_mut(&rank) {
                 worker.joined = Some(round);
             }
         }
-        (Said::Worker(_), Some(_)) => return Err("it named itself twice".to_owned()),
-        (Said::Ready(_) | Said::Joined(_), None) => return Err("it did not name itself first".to_owned()),
+        (FromWorker::Worker(_), Some(_)) => return Err("it named itself twice".to_owned()),
+        (FromWorker::Ready(_) | FromWorker::Joined(_), None) => return Err("it did not name itself first".to_owned()),
     }
     drop(workers);
     shared.changes.send_modify(|count| *count += 1);

@@ -1,14 +1,13 @@
-//! The environment of a program: ours with changes, or one of its own.
+//! The environment of a program: that of this process with changes, or exactly the given variables.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
-/// What a program finds in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Environment {
-    /// What this process has, with changes.
+    /// The environment of this process, with changes.
     Inherited(EnvironmentChanges),
     /// These variables and no others.
     Exact(BTreeMap<OsString, OsString>),
@@ -34,22 +33,21 @@ impl Environment {
 /// How an environment differs from the one it was inherited from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentChanges {
-    /// `None` takes a variable away.
+    /// `None` removes a variable.
     changes: BTreeMap<OsString, Option<OsString>>,
 }
 
 impl EnvironmentChanges {
-    /// Sets a variable.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.changes.insert(name.into(), Some(value.into()));
     }
 
-    /// Takes a variable away, so that it is not inherited.
+    /// Removes a variable, so that it is not inherited.
     pub fn remove(&mut self, name: impl Into<OsString>) {
         self.changes.insert(name.into(), None);
     }
 
-    /// What `name` is after the changes, where `inherited` is what it was before.
+    /// The value of `name` after the changes, where `inherited` is the value before.
     pub fn resolve(&self, name: &str, inherited: Option<OsString>) -> Option<OsString> {
         match self.changes.get(OsStr::new(name)) {
             Some(changed) => changed.clone(),
@@ -57,7 +55,7 @@ impl EnvironmentChanges {
         }
     }
 
-    /// The changes in order of their names; `None` takes a variable away.
+    /// The changes in order of their names; `None` removes a variable.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, Option<&OsStr>)> {
         self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
     }
@@ -86,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_environment_has_no_path_but_its_own() {
+    fn an_exact_environment_has_only_its_own_path() {
         assert_eq!(Environment::Exact(BTreeMap::new()).path(), None);
         let own = Environment::Exact([("PATH".into(), "/opt/bin".into())].into());
         assert_eq!(own.path(), Some("/opt/bin".into()));

@@ -6,61 +6,57 @@ use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::supervised::ProcessKey;
+use super::supervisor::ProcessKey;
 
-/// What the kernel says about the end of a process.
+/// The exit of a process, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It exited with this code.
+pub enum ExitOutcome {
+    /// Exit code.
     Code(i32),
-    /// A signal of this number ended it.
+    /// Number of the signal that ended it.
     Signal(i32),
 }
 
-impl Outcome {
-    /// Whether it is what a program answers that did what it should.
+impl ExitOutcome {
     pub fn is_success(self) -> bool {
-        self == Outcome::Code(0)
+        self == ExitOutcome::Code(0)
     }
 
-    /// The number Python's `subprocess` has for it: the exit code, or the signal's number below zero.
+    /// The number that Python's `subprocess` uses: the exit code, or the negative number of the signal.
     pub fn number(self) -> i32 {
         match self {
-            Outcome::Code(code) => code,
-            Outcome::Signal(signal) => -signal,
+            ExitOutcome::Code(code) => code,
+            ExitOutcome::Signal(signal) => -signal,
         }
     }
 
-    /// The name of the signal, where it has one; real-time signals have none.
+    /// The name of the signal; real-time signals have none.
     pub fn signal_name(self) -> Option<&'static str> {
         match self {
-            Outcome::Code(_) => None,
-            Outcome::Signal(signal) => Signal::try_from(signal).ok().map(Signal::as_str),
+            ExitOutcome::Code(_) => None,
+            ExitOutcome::Signal(signal) => Signal::try_from(signal).ok().map(Signal::as_str),
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ExitOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.signal_name()) {
-            (Outcome::Code(code), _) => write!(f, "exit code {code}"),
-            (Outcome::Signal(signal), Some(name)) => write!(f, "signal {signal} ({name})"),
-            (Outcome::Signal(signal), None) => write!(f, "signal {signal}"),
+            (ExitOutcome::Code(code), _) => write!(f, "exit code {code}"),
+            (ExitOutcome::Signal(signal), Some(name)) => write!(f, "signal {signal} ({name})"),
+            (ExitOutcome::Signal(signal), None) => write!(f, "signal {signal}"),
         }
     }
 }
 
-/// A program that is gone. What it had started may still be there.
+/// A program that has ended. Its descendants may still run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// What it was started as.
     pub key: ProcessKey,
-    /// The process id that it had.
     pub pid: u32,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// When its end was noticed.
+    pub outcome: ExitOutcome,
+    /// When the exit was seen.
     pub at: Timestamp,
 }
 
@@ -69,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_reads_as_people_know_it() {
-        assert_eq!(Outcome::Code(3).to_string(), "exit code 3");
-        assert_eq!(Outcome::Signal(9).to_string(), "signal 9 (SIGKILL)");
-        assert_eq!(Outcome::Signal(40).to_string(), "signal 40");
-        assert_eq!((Outcome::Code(3).number(), Outcome::Signal(9).number()), (3, -9));
-        assert!(Outcome::Code(0).is_success());
-        assert!(!Outcome::Code(1).is_success() && !Outcome::Signal(15).is_success());
+    fn an_outcome_prints_as_shells_print_it() {
+        assert_eq!(ExitOutcome::Code(3).to_string(), "exit code 3");
+        assert_eq!(ExitOutcome::Signal(9).to_string(), "signal 9 (SIGKILL)");
+        assert_eq!(ExitOutcome::Signal(40).to_string(), "signal 40");
+        assert_eq!((ExitOutcome::Code(3).number(), ExitOutcome::Signal(9).number()), (3, -9));
+        assert!(ExitOutcome::Code(0).is_success());
+        assert!(!ExitOutcome::Code(1).is_success() && !ExitOutcome::Signal(15).is_success());
     }
 }

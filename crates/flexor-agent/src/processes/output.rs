@@ -1,8 +1,8 @@
 //! Where the output of programs goes.
 //!
-//! A stream is our own, or a file that the program writes itself, or a pipe that we read ([`pump`]) to pass it on: to a
-//! file that is put aside when it is full, to our own stream line by line, or to both. Which of these is the caller's
-//! choice, for each program and stream.
+//! A stream of a program is our own stream, a file that the program writes itself, or a pipe that we read ([`pump`]). The
+//! pump writes to a rotated log file, to our own stream line by line, or to both. The caller chooses, for each program
+//! and stream.
 
 mod console;
 mod lines;
@@ -20,124 +20,124 @@ use tokio::time::{Instant, timeout_at};
 
 pub use log_file::{LogCut, LogFile, Rotation};
 
-use super::lineage::Serial;
+use super::process_tag::StartId;
 use lines::ConsoleLines;
-use pump::{Pump, Source};
+use pump::{Pump, PumpSource};
 
 /// Where one stream of a program goes.
 #[derive(Debug)]
 pub enum Output {
     /// Our own stream, written to by the program itself.
     Inherited,
-    /// Nobody wants it.
     Nowhere,
     /// A file that the program writes itself.
     File(File),
-    /// Through us.
+    /// A pipe that we read.
     Pumped {
-        /// A file to write it to.
+        /// The log file, if there is one.
         file: Option<LogFile>,
-        /// Whether to write it to our own stream, and what to put before each line there.
+        /// The prefix of each line on our own stream; none where nothing is written there.
         prefix: Option<String>,
     },
-    /// Standard error only: wherever standard output goes, in the order in which both are written.
+    /// Only for standard error: the destination of standard output, in the order in which both are written.
     WithStdout,
 }
 
 /// One of the two streams that a program writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum OutputStream {
     Stdout,
     Stderr,
 }
 
 /// The program's end of a stream.
-enum End {
+enum ProgramEnd {
     Inherited,
     Null,
     Open(OwnedFd),
 }
 
-impl End {
-    /// The same for the other stream.
-    fn again(&self) -> io::Result<Self> {
+impl ProgramEnd {
+    /// A second end for the other stream.
+    fn duplicate(&self) -> io::Result<Self> {
         Ok(match self {
-            End::Inherited => End::Open(io::stdout().as_fd().try_clone_to_owned()?),
-            End::Null => End::Null,
-            End::Open(fd) => End::Open(fd.try_clone()?),
+            ProgramEnd::Inherited => ProgramEnd::Open(io::stdout().as_fd().try_clone_to_owned()?),
+            ProgramEnd::Null => ProgramEnd::Null,
+            ProgramEnd::Open(fd) => ProgramEnd::Open(fd.try_clone()?),
         })
     }
 }
 
-impl From<End> for Stdio {
-    fn from(end: End) -> Self {
+impl From<ProgramEnd> for Stdio {
+    fn from(end: ProgramEnd) -> Self {
         match end {
-            End::Inherited => Stdio::inherit(),
-            End::Null => Stdio::null(),
-            End::Open(fd) => fd.into(),
+            ProgramEnd::Inherited => Stdio::inherit(),
+            ProgramEnd::Null => Stdio::null(),
+            ProgramEnd::Open(fd) => fd.into(),
         }
     }
 }
 
-/// The pumps of some programs.
+/// The pumps of a set of programs.
 #[derive(Debug, Default)]
 pub(super) struct Pumps {
-    /// Started when they are needed.
+    /// Started on first use.
     stdout: Option<Pump>,
     stderr: Option<Pump>,
-    /// Streams that have not ended, as far as was seen.
-    open: Vec<(Serial, oneshot::Receiver<()>)>,
+    /// Streams whose end was not seen yet.
+    open: Vec<(StartId, oneshot::Receiver<()>)>,
 }
 
 impl Pumps {
-    /// Makes of both outputs what a program can be given, and what is to be pumped once it has started.
-    pub(super) fn prepare(&mut self, stdout: Output, stderr: Output) -> io::Result<[(Stdio, Option<Source>); 2]> {
+    /// Opens both outputs: the ends for the program, and the sources that are pumped once it has started.
+    pub(super) fn prepare(&mut self, stdout: Output, stderr: Output) -> io::Result<[(Stdio, Option<PumpSource>); 2]> {
         let shared = matches!(stderr, Output::WithStdout);
-        let (end, out) = self.prepare_one(Stream::Stdout, stdout)?;
-        let (other, err) = if shared { (end.again()?, None) } else { self.prepare_one(Stream::Stderr, stderr)? };
+        let (end, out) = self.prepare_one(OutputStream::Stdout, stdout)?;
+        let (other, err) =
+            if shared { (end.duplicate()?, None) } else { self.prepare_one(OutputStream::Stderr, stderr)? };
         Ok([(end.into(), out), (other.into(), err)])
     }
 
-    fn prepare_one(&mut self, stream: Stream, output: Output) -> io::Result<(End, Option<Source>)> {
+    fn prepare_one(&mut self, stream: OutputStream, output: Output) -> io::Result<(ProgramEnd, Option<PumpSource>)> {
         let (file, prefix) = match output {
-            Output::Inherited => return Ok((End::Inherited, None)),
-            // There is no other stream to go with.
-            Output::Nowhere | Output::WithStdout => return Ok((End::Null, None)),
-            Output::File(file) => return Ok((End::Open(file.into()), None)),
+            Output::Inherited => return Ok((ProgramEnd::Inherited, None)),
+            // `WithStdout` of standard output itself has no meaning.
+            Output::Nowhere | Output::WithStdout => return Ok((ProgramEnd::Null, None)),
+            Output::File(file) => return Ok((ProgramEnd::Open(file.into()), None)),
             Output::Pumped { file, prefix } => (file, prefix),
         };
         match stream {
-            Stream::Stdout if self.stdout.is_none() => self.stdout = Some(Pump::start(io::stdout())?),
-            Stream::Stderr if self.stderr.is_none() => self.stderr = Some(Pump::start(io::stderr())?),
-            Stream::Stdout | Stream::Stderr => {}
+            OutputStream::Stdout if self.stdout.is_none() => self.stdout = Some(Pump::start(io::stdout())?),
+            OutputStream::Stderr if self.stderr.is_none() => self.stderr = Some(Pump::start(io::stderr())?),
+            OutputStream::Stdout | OutputStream::Stderr => {}
         }
         let (pipe, end_of_program) = io::pipe()?;
-        let source = Source { pipe, file, lines: prefix.map(ConsoleLines::new) };
-        Ok((End::Open(end_of_program.into()), Some(source)))
+        let source = PumpSource { pipe, file, lines: prefix.map(ConsoleLines::new) };
+        Ok((ProgramEnd::Open(end_of_program.into()), Some(source)))
     }
 
-    /// Begins to pump what was prepared.
-    pub(super) fn open(&mut self, stream: Stream, serial: Serial, source: Option<Source>) {
+    /// Starts to pump a prepared source.
+    pub(super) fn open(&mut self, stream: OutputStream, start_id: StartId, source: Option<PumpSource>) {
         let pump = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
         };
         if let (Some(pump), Some(source)) = (pump, source) {
             self.open.retain_mut(|(_, done)| done.try_recv() == Err(TryRecvError::Empty));
-            self.open.push((serial, pump.open(serial, source)));
+            self.open.push((start_id, pump.open(start_id, source)));
         }
     }
 
-    /// Lets the pumps read what `serials` have left, for `patience` at most. One that is stuck in a write is left behind.
-    pub(super) async fn finish(&mut self, serials: &[Serial], patience: Duration) {
-        let until = Instant::now() + patience;
+    /// Drains the streams of `start_ids`, for `limit` at most. A pump that is stuck in a write is left behind.
+    pub(super) async fn finish(&mut self, start_ids: &[StartId], limit: Duration) {
+        let until = Instant::now() + limit;
         for pump in self.stdout.iter_mut().chain(&mut self.stderr) {
-            serials.iter().for_each(|serial| pump.finish(*serial));
+            start_ids.iter().for_each(|start_id| pump.finish(*start_id));
         }
-        let theirs = self.open.extract_if(.., |(serial, _)| serials.contains(serial));
-        for (_, mut done) in theirs.collect::<Vec<_>>() {
+        let selected = self.open.extract_if(.., |(start_id, _)| start_ids.contains(start_id));
+        for (_, mut done) in selected.collect::<Vec<_>>() {
             if timeout_at(until, &mut done).await.is_err() {
-                tracing::warn!("output of a program is lost: nobody reads what is written here");
+                tracing::warn!("output of a program is lost: the console is not read");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! One program as it is to be started.
+//! The description of one program that is to be started.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -9,37 +9,32 @@ use super::environment::{Environment, EnvironmentChanges};
 use super::output::Output;
 use super::view::Mount;
 
-/// A program, and all that it is started with. What it holds open is closed here once it runs.
+/// A program with everything that its start needs. Its descriptors are closed in this process once it runs.
 #[derive(Debug)]
 pub struct Program {
-    /// A path, or a name to look for in the program's `PATH`.
+    /// A path, or a name that is looked up in the program's `PATH`.
     pub program: OsString,
-    /// What follows the program's name.
     pub args: Vec<OsString>,
-    /// Its environment.
     pub environment: Environment,
-    /// The folder that it runs in, where that is not ours. A path of the program is relative to it.
+    /// Its working folder, unless that is ours. A relative path of the program starts here.
     pub folder: Option<PathBuf>,
-    /// What it reads.
     pub stdin: Input,
-    /// Where its standard output goes.
     pub stdout: Output,
-    /// Where its standard error goes.
     pub stderr: Output,
-    /// What it finds open besides, as descriptors 3, 4 and so on: listening sockets, say.
+    /// Descriptors that it inherits as 3, 4 and so on, such as listening sockets.
     pub descriptors: Vec<OwnedFd>,
-    /// Control groups that it is in before it runs, by their folders.
+    /// Folders of the control groups that it joins before it runs.
     pub groups: Vec<PathBuf>,
-    /// What it finds at other paths than this machine has it. With any, folder and program are looked for behind them.
+    /// Files and folders that it sees at other paths. Where there are any, the working folder and the program are looked
+    /// up in that view.
     pub mounts: Vec<Mount>,
 }
 
-/// What a program reads from its standard input.
+/// The standard input of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// What we would.
+    /// Our own standard input.
     Inherited,
-    /// Nothing.
     Null,
 }
 
@@ -53,7 +48,7 @@ impl From<Input> for Stdio {
 }
 
 impl Program {
-    /// A program that has everything from us.
+    /// A program that inherits everything from this process.
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             program: program.into(),

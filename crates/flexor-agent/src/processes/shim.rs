@@ -1,14 +1,13 @@
-//! The shim: what a process is between our fork and the user's program.
+//! The shim: the program that a process runs between our fork and the user's program.
 //!
-//! A program must be a session of its own, within its limits, with its own view of the files, and die with us. These are
-//! things that a process does to itself, and code between fork and exec is unsafe in Rust, so we start a hidden command of
-//! our own binary, which does them and then becomes the program. Arguments: those of the caller that lead to
-//! [`exec_shim`], then our process id, the mark that the program carries, how many control groups it is to be in, their
-//! folders, how many mounts it is to see ([`view`]), each with its mode and two paths, the folder that it runs in, its
-//! file, its name (`argv[0]`) and its arguments.
+//! A program needs its own session, its control groups and its view of the files, and must die with us. A process does
+//! these things to itself, and code between fork and exec is unsafe in Rust. So we start a hidden command of our own
+//! binary, which does them and then executes the program. Its arguments: those of the caller that lead to [`exec_shim`],
+//! our process id, the program's tag, the number of control groups and their folders, the number of mounts ([`view`]),
+//! each with its mode and two paths, the working folder, the program's file, its name (`argv[0]`) and its arguments.
 //!
-//! The kernel ends a program with us, not what the program has started; while we can still act, we end those too
-//! ([`super::ending`]), and when we cannot, a [keeper](super::Keeper) does.
+//! The kernel kills a program when we end, but not the processes that the program has started. As long as we run, we end
+//! those too ([`super::termination`]); when we are killed, a [keeper](super::Keeper) does.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -23,21 +22,21 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{getppid, setsid};
 
-use super::lineage::Mark;
-use super::lookup::{ProgramError, find_program};
+use super::process_tag::ProcessTag;
+use super::program_lookup::{ProgramError, find_program};
 use super::view::{self, Mount};
 
-/// What a shell answers for a command that it cannot execute.
+/// Exit code of a shell for a command that it cannot execute.
 const CANNOT_EXECUTE: u8 = 126;
-/// What a shell answers for a command that it cannot find.
+/// Exit code of a shell for a command that it cannot find.
 const NOT_FOUND: u8 = 127;
-/// What a container runtime answers where it cannot make a container.
+/// Exit code of a container runtime that cannot create a container.
 const NO_CONTAINER: u8 = 128;
-/// What a command answers that was called in a wrong way.
+/// Exit code of a command that was called with wrong arguments.
 const USAGE: u8 = 2;
-/// What leads a mount that cannot be written.
+/// The mode of a mount that cannot be written.
 const READ_ONLY: &str = "ro";
-/// Whoever writes this into a control group's list is put into it.
+/// A process that writes this into a control group's list joins the group.
 const THIS_PROCESS: &str = "0";
 
 /// How to start the shim: a program and the arguments that make it call [`exec_shim`] with what follows them.
@@ -48,63 +47,60 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// The shim that `program`, an absolute path, is when it is started with `args`.
+    /// `program`, an absolute path, is a shim when it is started with `args`.
     pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: program.into(), args: args.into_iter().map(Into::into).collect() }
     }
 
-    /// The command that becomes a program, once it is started.
-    pub(super) fn command(&self, mark: Mark, becomes: &Becomes<'_>) -> Command {
+    /// The command that executes a program through the shim.
+    pub(super) fn command(&self, tag: ProcessTag, target: &ShimTarget<'_>) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.args).arg(std::process::id().to_string()).arg(mark.to_string());
-        command.arg(becomes.groups.len().to_string()).args(becomes.groups);
-        command.arg(becomes.mounts.len().to_string());
-        for mount in becomes.mounts {
+        command.args(&self.args).arg(std::process::id().to_string()).arg(tag.to_string());
+        command.arg(target.groups.len().to_string()).args(target.groups);
+        command.arg(target.mounts.len().to_string());
+        for mount in target.mounts {
             command.arg(if mount.read_only { READ_ONLY } else { "" }).arg(&mount.from).arg(&mount.at);
         }
-        command.arg(becomes.folder).arg(becomes.file).arg(becomes.name).args(becomes.args);
+        command.arg(target.folder).arg(target.file).arg(target.name).args(target.args);
         command
     }
 }
 
-/// What the shim becomes.
-pub(super) struct Becomes<'a> {
-    /// The control groups that it is in then.
+/// The program that the shim executes.
+pub(super) struct ShimTarget<'a> {
+    /// Folders of the control groups that it joins.
     pub(super) groups: &'a [PathBuf],
-    /// What it finds at other paths.
     pub(super) mounts: &'a [Mount],
-    /// Where it runs, if there are mounts, as only they may make it.
+    /// Its working folder where there are mounts, which may contain it. Unused without mounts.
     pub(super) folder: &'a Path,
-    /// The file of the program; looked for by its name if there are mounts.
+    /// The program's file. With mounts the shim looks it up by its name instead.
     pub(super) file: &'a Path,
-    /// Its name.
     pub(super) name: &'a OsStr,
-    /// Its arguments.
     pub(super) args: &'a [OsString],
 }
 
-/// Why the shim did not become the program.
+/// Why the shim did not execute the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotStarted {
-    /// What a shell would answer.
+pub struct ShimError {
+    /// The exit code that a shell would have.
     pub code: u8,
     message: String,
 }
 
-impl fmt::Display for NotStarted {
+impl fmt::Display for ShimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-/// Makes this process a session of its own that dies with the one that started it, and then the program that `args`
-/// name. Comes back only where that failed.
+/// Gives this process a session of its own, ties its life to the process that started it, and executes the program that
+/// `args` name. Returns only on failure.
 ///
-/// To be called at the very start of a process, before it has threads.
-pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> NotStarted {
+/// Call it at the very start of a process, before it has threads.
+pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> ShimError {
     let mut args = args.into_iter();
     let parent = args.next().and_then(|pid| pid.to_str()?.parse::<i32>().ok());
-    let mark = args.next().and_then(|mark| Mark::parse(mark.to_str()?));
+    let tag = args.next().and_then(|tag| ProcessTag::parse(tag.to_str()?));
     let count = |args: &mut dyn Iterator<Item = OsString>| {
         args.next().and_then(|count| count.to_str()?.parse::<usize>().ok()).unwrap_or(0)
     };
@@ -112,18 +108,18 @@ pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> NotStarted {
     let groups: Vec<PathBuf> = args.by_ref().take(groups).map(PathBuf::from).collect();
     let mounts: Vec<Mount> = (0..count(&mut args)).filter_map(|_| mount(&mut args)).collect();
     let (folder, file, name) = (args.next(), args.next(), args.next());
-    let (Some(parent), Some(mark), Some(folder), Some(file), Some(name)) = (parent, mark, folder, file, name) else {
+    let (Some(parent), Some(tag), Some(folder), Some(file), Some(name)) = (parent, tag, folder, file, name) else {
         let message = "this command starts programs for flexor and is not meant to be called by hand".to_owned();
-        return NotStarted { code: USAGE, message };
+        return ShimError { code: USAGE, message };
     };
-    mark.put_on();
+    tag.apply_to_self();
     if let Err(errno) = setsid().and_then(|_| prctl::set_pdeathsig(Signal::SIGKILL)) {
-        return NotStarted::cause(&name, &errno.into());
+        return ShimError::of(&name, &errno.into());
     }
-    // A parent that died before the line above left no signal behind.
+    // A parent that died before the line above caused no signal.
     if getppid().as_raw() != parent {
-        let message = format!("'{}' is not started: whoever wanted it is gone", name.display());
-        return NotStarted { code: CANNOT_EXECUTE, message };
+        let message = format!("'{}' is not started: the process that wanted it is gone", name.display());
+        return ShimError { code: CANNOT_EXECUTE, message };
     }
     for group in &groups {
         if let Err(error) = fs::write(group.join("cgroup.procs"), THIS_PROCESS) {
@@ -132,16 +128,16 @@ pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> NotStarted {
                 name.display(),
                 group.display()
             );
-            return NotStarted { code: CANNOT_EXECUTE, message };
+            return ShimError { code: CANNOT_EXECUTE, message };
         }
     }
-    let file = if mounts.is_empty() { Ok(file.into()) } else { in_its_view(&mounts, Path::new(&folder), &name) };
+    let file = if mounts.is_empty() { Ok(file.into()) } else { find_in_view(&mounts, Path::new(&folder), &name) };
     let file = match file {
         Ok(file) => file,
         Err(failed) => return failed,
     };
     let error = Command::new(&file).arg0(&name).args(args).exec();
-    NotStarted::cause(&name, &error)
+    ShimError::of(&name, &error)
 }
 
 fn mount(args: &mut impl Iterator<Item = OsString>) -> Option<Mount> {
@@ -149,9 +145,9 @@ fn mount(args: &mut impl Iterator<Item = OsString>) -> Option<Mount> {
     Some(Mount { at: at.into(), from: from.into(), read_only: mode == READ_ONLY })
 }
 
-/// Mounts what the program is to find, and finds the program, which may be in there.
-fn in_its_view(mounts: &[Mount], folder: &Path, name: &OsStr) -> Result<PathBuf, NotStarted> {
-    let refused = |code: u8, message: String| NotStarted { code, message };
+/// Enters the view with the mounts, and looks up the program, which may be in one of them.
+fn find_in_view(mounts: &[Mount], folder: &Path, name: &OsStr) -> Result<PathBuf, ShimError> {
+    let refused = |code: u8, message: String| ShimError { code, message };
     view::enter(mounts, folder).map_err(|error| refused(NO_CONTAINER, error.to_string()))?;
     find_program(name, env::var_os("PATH").as_deref(), None).map_err(|error| match error {
         ProgramError::NotExecutable { .. } | ProgramError::Folder { .. } => refused(CANNOT_EXECUTE, error.to_string()),
@@ -162,10 +158,10 @@ fn in_its_view(mounts: &[Mount], folder: &Path, name: &OsStr) -> Result<PathBuf,
     })
 }
 
-impl NotStarted {
-    fn cause(name: &OsStr, error: &io::Error) -> Self {
+impl ShimError {
+    fn of(name: &OsStr, error: &io::Error) -> Self {
         let next = match error.kind() {
-            // The file was there when it was looked for.
+            // The file existed when it was looked up.
             io::ErrorKind::NotFound => "; does the interpreter in its first line exist?",
             io::ErrorKind::ArgumentListTooLong => "; shorten its arguments and environment",
             _ => "",

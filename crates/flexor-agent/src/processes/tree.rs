@@ -1,39 +1,37 @@
-//! Processes and what descends from them, read from `/proc`.
+//! Processes and their descendants, read from `/proc`.
 //!
 //! Only the processes in question are read, by the lists of children that the kernel keeps for each thread
-//! (`/proc/PID/task/*/children`), never all of the machine. Who belongs to whom among our own children is
-//! [`super::look`]'s concern, and who gets which signal [`super::ending`]'s.
+//! (`/proc/PID/task/*/children`), never all processes of the machine. [`super::snapshot`] decides which processes belong
+//! to a program, and [`super::termination`] which of them get a signal.
 
 use std::fs;
 use std::io;
 
 use nix::unistd::Pid;
 
-/// A process that was seen.
+/// A process as it was when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
     pub pid: i32,
     /// When it started, in the kernel's ticks since boot; with the id it names one process for good.
     pub started: u64,
     /// The name of its program, as `ps` shows it; cut by the kernel after 15 bytes.
     pub name: String,
-    /// Who started it, or has taken it over since.
+    /// The process that started it, or has adopted it since.
     pub parent: i32,
-    /// What it has used of processors, in the kernel's ticks.
+    /// CPU time, in the kernel's ticks.
     pub ticks: u64,
-    /// What it has of memory, in pages.
+    /// Resident memory, in pages.
     pub pages: u64,
     group: i32,
-    /// Dead, but not yet waited for.
     zombie: bool,
 }
 
-/// What no other process ever has: the id and the time of its start.
+/// Process id and start time: no other process ever has both.
 pub(super) type Identity = (i32, u64);
 
 impl Process {
-    /// Reads one process; `None` where it is gone.
+    /// Reads one process; `None` if it is gone.
     pub fn read(pid: i32) -> Option<Self> {
         parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -42,7 +40,7 @@ impl Process {
         Pid::from_raw(self.pid)
     }
 
-    /// The process group that it is in; all of one belong to the same session.
+    /// Its process group. All processes of a group belong to the same session.
     pub(super) fn group(&self) -> Pid {
         Pid::from_raw(self.group)
     }
@@ -51,22 +49,22 @@ impl Process {
         (self.pid, self.started)
     }
 
-    /// Whether this process (ours) is its parent.
+    /// Whether its parent is this process (ours).
     pub(super) fn is_child(&self) -> bool {
         self.parent == own_pid()
     }
 
-    /// Whether it has not ended; one that has may still wait to be waited for.
-    pub fn lives(&self) -> bool {
+    /// False for a zombie, which has ended and was not waited for.
+    pub fn is_alive(&self) -> bool {
         !self.zombie
     }
 
-    /// This process and all that descend from it, parents before their children.
+    /// This process and all its descendants, parents before their children.
     pub fn with_descendants(self) -> Vec<Self> {
         let mut found = vec![self];
         let mut next = 0;
         while let Some(parent) = found.get(next).map(|process| process.pid) {
-            // Those that end meanwhile have no children that would not be found elsewhere: they have become ours.
+            // Children of a process that ends meanwhile become our children, and are found there.
             let children = children(parent).unwrap_or_default().into_iter().filter_map(Self::read);
             found.extend(children.filter(|child| child.parent == parent));
             next += 1;
@@ -75,7 +73,7 @@ impl Process {
     }
 }
 
-/// The children of this process, dead ones that were not waited for included.
+/// The children of this process, zombies included.
 ///
 /// # Errors
 ///
@@ -93,7 +91,7 @@ fn own_pid() -> i32 {
 fn children(parent: i32) -> io::Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{parent}/task"))? {
-        // A thread that has ended since has left its children to another one, or to us.
+        // Children of a thread that has ended since belong to another thread, or to us.
         let list = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
         children.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
@@ -101,7 +99,7 @@ fn children(parent: i32) -> io::Result<Vec<i32>> {
     Ok(children)
 }
 
-/// Reads a line of `/proc/PID/stat`. The name in it stands in parentheses and may itself hold any byte.
+/// Parses a line of `/proc/PID/stat`. The name in it stands in parentheses and may contain any byte.
 fn parse(stat: &[u8]) -> Option<Process> {
     let text = String::from_utf8_lossy(stat);
     let (pid, rest) = text.split_once(" (")?;
@@ -115,7 +113,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
     let threads: i64 = fields.nth(4)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
     let pages = fields.nth(1)?.parse().ok()?;
-    // The first thread of a process may be dead while others go on.
+    // The first thread of a process may be dead while others run.
     let zombie = dead && threads <= 1;
     let (pid, name, ticks) = (pid.parse().ok()?, name.to_owned(), user + system);
     Some(Process { pid, started, name, parent, ticks, pages, group, zombie })
@@ -137,11 +135,11 @@ mod tests {
             assert_eq!((process.ticks, process.pages), (42, 77));
         }
         assert!(parse(stat("sh", "Z", 1).as_bytes()).unwrap().zombie);
-        assert!(!parse(stat("sh", "Z", 2).as_bytes()).unwrap().zombie, "its other threads live");
+        assert!(!parse(stat("sh", "Z", 2).as_bytes()).unwrap().zombie, "its other threads run");
     }
 
     #[test]
-    fn what_is_no_such_line_is_no_process() {
+    fn a_malformed_line_is_no_process() {
         for line in ["", "42", "42 (sh", "42 (sh) S", "x (sh) S 7 42 42 0 -1", "42 (sh) S 7 42 42 0 -1"] {
             assert_eq!(parse(line.as_bytes()), None, "{line}");
         }

@@ -1,10 +1,10 @@
-//! A view of this machine's files for one program: what is mounted stands at its path, everything else where it was.
+//! A program's view of the files: mounts appear at their paths, and everything else where it is on this machine.
 //!
-//! The shim enters it just before it becomes the program. It is a mount namespace, made in a user namespace where we are
-//! not root, so nothing of it is seen outside, and all of it is gone with the last process that is in it. Paths that this
-//! machine does not have are made in the view alone ([`cover`]).
+//! The shim enters the view just before it executes the program. The view is a mount namespace, in a user namespace where
+//! we are not root. Nothing of it is visible outside, and it disappears with its last process. Paths that this machine
+//! does not have are created in the view alone ([`cover`]).
 //!
-//! It is *not* a container: processes, users and the network are those of the machine, and nothing is kept from anybody.
+//! It is *not* a container: processes, users and the network are those of the machine, and nothing is hidden.
 
 mod cover;
 
@@ -23,38 +23,30 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use thiserror::Error;
 
-/// A file or folder of this machine that a program finds at another path.
+/// A file or folder of this machine that a program sees at another path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Where the program finds it.
+    /// The path for the program.
     pub at: PathBuf,
-    /// Where it is.
+    /// The path on this machine.
     pub from: PathBuf,
-    /// It cannot be written there.
     pub read_only: bool,
 }
 
-/// Why a program cannot have its view.
+/// Why a view cannot be made.
 #[derive(Debug, Error)]
 pub(super) enum ViewError {
-    /// The system does not let us.
+    /// The system does not allow mounts.
     #[error(
         "this system forbids mounts ({0}), and volumes at other paths than their own need them; allow user namespaces \
          (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or use hostPath volumes \
          whose mountPath is their path"
     )]
     Forbidden(io::Error),
-    /// What is to be mounted is not there.
+    /// The source of a mount cannot be used.
     #[error("what is to be mounted at '{}' cannot be used: {}: {error}", at.display(), from.display())]
-    Source {
-        /// Where it was to be.
-        at: PathBuf,
-        /// Where it should be.
-        from: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// A folder cannot take the place of a file, nor the other way round.
+    Source { at: PathBuf, from: PathBuf, error: io::Error },
+    /// A folder cannot be mounted over a file, nor a file over a folder.
     #[error(
         "'{}' is a {} on this machine, and what is to be mounted there a {}; choose another mountPath",
         at.display(),
@@ -62,63 +54,49 @@ pub(super) enum ViewError {
         word(*is_folder)
     )]
     OtherType {
-        /// Where it was to be.
         at: PathBuf,
-        /// Whether it is a folder that is to be mounted.
+        /// Whether the source is a folder.
         is_folder: bool,
     },
-    /// The folder that a program runs in stays what it is.
+    /// The path is in the working folder, which is never covered.
     #[error("'{}' is not there; make it first: mkdir -p '{}'", at.display(), at.display())]
-    MakeFirst {
-        /// Where it was to be.
-        at: PathBuf,
-    },
-    /// Anything else.
+    MakeFirst { at: PathBuf },
     #[error("nothing can be mounted at '{}': {error}", at.display())]
-    Place {
-        /// Where it was to be.
-        at: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The folder to run in is not in the view.
+    MountPoint { at: PathBuf, error: io::Error },
+    /// The view does not have the working folder.
     #[error(
         "no folder '{}' for the program to run in: {error}; make it, mount a volume there, or choose another",
         path.display()
     )]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
+    Folder { path: PathBuf, error: io::Error },
 }
 
-/// Gives this process, which has no other threads, a view with these mounts, and has it run in `folder`.
+/// Gives this process, which must have no other threads, a view with these mounts, and enters `folder`.
 pub(super) fn enter(mounts: &[Mount], folder: &Path) -> Result<(), ViewError> {
-    separate().map_err(ViewError::Forbidden)?;
+    unshare_mounts().map_err(ViewError::Forbidden)?;
     let mut mounts: Vec<&Mount> = mounts.iter().collect();
-    // What lies in another comes after it.
+    // A mount inside another one comes after it.
     mounts.sort_by_key(|mount| mount.at.components().count());
-    // Copied before any of them can hide another.
-    let sources = mounts.iter().map(|mount| Source::of(mount)).collect::<Result<Vec<_>, _>>()?;
+    // All sources are opened before a mount can hide one of them.
+    let sources = mounts.iter().map(|mount| MountSource::of(mount)).collect::<Result<Vec<_>, _>>()?;
     let mut view = View { covers: Vec::new(), placed: Vec::new(), folder: fs::canonicalize(folder).ok() };
-    if let Some(mount) = mounts.iter().find(|mount| nearest(&mount.at) == Path::new("/") && !mount.at.exists()) {
-        let device = cover::root().map_err(|error| ViewError::Place { at: mount.at.clone(), error })?;
+    if let Some(mount) = mounts.iter().find(|mount| nearest_existing(&mount.at) == Path::new("/") && !mount.at.exists())
+    {
+        let device = cover::root().map_err(|error| ViewError::MountPoint { at: mount.at.clone(), error })?;
         view.covers.push(device);
     }
     for (mount, source) in mounts.iter().zip(sources) {
-        view.place(mount, source)?;
+        view.mount(mount, source)?;
     }
     env::set_current_dir(folder).map_err(|error| ViewError::Folder { path: folder.to_owned(), error })
 }
 
-/// From here on what we mount is seen by us alone.
-fn separate() -> io::Result<()> {
+/// From here on our mounts are visible to this process alone.
+fn unshare_mounts() -> io::Result<()> {
     if unshare(CloneFlags::CLONE_NEWNS).is_err() {
         let (uid, gid) = (geteuid(), getegid());
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
-        // Without this nobody may say which groups there are.
+        // The kernel refuses a gid map without this.
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
         fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
@@ -127,75 +105,75 @@ fn separate() -> io::Result<()> {
 }
 
 struct View {
-    /// The devices of what was made in this view alone.
+    /// Devices of the covers of this view.
     covers: Vec<u64>,
-    /// Where something was mounted.
+    /// Paths of the mounts.
     placed: Vec<PathBuf>,
-    /// Where the program will run.
+    /// The working folder.
     folder: Option<PathBuf>,
 }
 
-/// What is to be mounted.
-struct Source {
-    tree: Tree,
+/// The source of a mount.
+struct MountSource {
+    tree: MountTree,
     is_folder: bool,
-    /// Which file of this machine it is.
+    /// Device and inode.
     identity: (u64, u64),
 }
 
-impl Source {
+impl MountSource {
     fn of(mount: &Mount) -> Result<Self, ViewError> {
-        let copied = Tree::of(&mount.from).and_then(|tree| Ok((fs::metadata(&mount.from)?, tree)));
+        let copied = MountTree::of(&mount.from).and_then(|tree| Ok((fs::metadata(&mount.from)?, tree)));
         let (known, tree) =
             copied.map_err(|error| ViewError::Source { at: mount.at.clone(), from: mount.from.clone(), error })?;
         Ok(Self { tree, is_folder: known.is_dir(), identity: (known.dev(), known.ino()) })
     }
 }
 
-/// A file or folder with all that is mounted in it, copied, and mounted nowhere yet.
-struct Tree(OwnedFd);
+/// A detached copy of a mount tree: a file or folder with all mounts in it.
+struct MountTree(OwnedFd);
 
-impl Tree {
+impl MountTree {
     fn of(path: &Path) -> io::Result<Self> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
         Ok(Self(open_tree(CWD, path, flags)?))
     }
 
-    fn put(self, at: &Path) -> io::Result<()> {
+    fn attach(self, at: &Path) -> io::Result<()> {
         Ok(move_mount(self.0, c"", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
     }
 }
 
 impl View {
-    fn place(&mut self, wanted: &Mount, source: Source) -> Result<(), ViewError> {
-        let refused = |error: io::Error| ViewError::Place { at: wanted.at.clone(), error };
-        if !wanted.at.exists() {
-            self.make_way(wanted, source.is_folder)?;
+    fn mount(&mut self, requested: &Mount, source: MountSource) -> Result<(), ViewError> {
+        let refused = |error: io::Error| ViewError::MountPoint { at: requested.at.clone(), error };
+        if !requested.at.exists() {
+            self.create_path(requested, source.is_folder)?;
         }
-        let at = fs::canonicalize(&wanted.at).map_err(refused)?;
-        let there = fs::metadata(&at).map_err(refused)?;
-        if there.is_dir() != source.is_folder {
+        let at = fs::canonicalize(&requested.at).map_err(refused)?;
+        let target = fs::metadata(&at).map_err(refused)?;
+        if target.is_dir() != source.is_folder {
             return Err(ViewError::OtherType { at, is_folder: source.is_folder });
         }
-        if (there.dev(), there.ino()) != source.identity || wanted.read_only {
-            source.tree.put(&at).map_err(refused)?;
+        if (target.dev(), target.ino()) != source.identity || requested.read_only {
+            source.tree.attach(&at).map_err(refused)?;
         }
-        if wanted.read_only {
+        if requested.read_only {
             make_read_only(&at).map_err(refused)?;
         }
         self.placed.push(at);
         Ok(())
     }
 
-    /// Makes a path that this machine does not have: in what is mounted above it, else in a cover of this view.
-    fn make_way(&mut self, wanted: &Mount, is_folder: bool) -> Result<(), ViewError> {
-        let at = &wanted.at;
-        let refused = |error: io::Error| ViewError::Place { at: at.clone(), error };
-        let above = fs::canonicalize(nearest(at)).map_err(refused)?;
+    /// Creates a path that this machine does not have: in the mount above it, else in a cover of this view.
+    fn create_path(&mut self, requested: &Mount, is_folder: bool) -> Result<(), ViewError> {
+        let at = &requested.at;
+        let refused = |error: io::Error| ViewError::MountPoint { at: at.clone(), error };
+        let above = fs::canonicalize(nearest_existing(at)).map_err(refused)?;
         let device = fs::metadata(&above).map_err(refused)?.dev();
         let in_a_mount = self.placed.iter().any(|placed| above.starts_with(placed));
         if !in_a_mount && !self.covers.contains(&device) {
-            // What the program makes there would be lost with the view.
+            // Files that the program creates there would be lost with the view.
             if self.folder.as_ref() == Some(&above) {
                 return Err(ViewError::MakeFirst { at: at.clone() });
             }
@@ -210,12 +188,12 @@ impl View {
     }
 }
 
-/// The nearest folder above a path that is there.
-fn nearest(at: &Path) -> &Path {
+/// The nearest existing folder above a path.
+fn nearest_existing(at: &Path) -> &Path {
     at.ancestors().skip(1).find(|above| above.exists()).unwrap_or(Path::new("/"))
 }
 
-/// What else the mount forbids stays forbidden: in a user namespace nothing of it may be given up.
+/// Keeps the other restrictions of the mount: a user namespace may not lift any of them.
 fn make_read_only(at: &Path) -> io::Result<()> {
     let known = statvfs(at)?.flags();
     let kept = [

@@ -1,12 +1,12 @@
-//! The environment of a worker: what torchrun's workers find in theirs, under the same names.
+//! The environment of a worker: the variables that torchrun sets, under the same names.
 //!
-//! A worker inherits the launcher's environment; here only the differences are made. The error file is not among them,
-//! because the group chooses it with the other files of the attempt.
+//! A worker inherits the launcher's environment; this module makes only the differences. The error file is not among
+//! them, because the group chooses it with the other files of the attempt.
 
 use super::worker::{GlobalRank, LocalRank};
 use crate::processes::EnvironmentChanges;
 
-/// What a node makes of a worker, and a world of both.
+/// The variables of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerEnvironment {
     /// `LOCAL_RANK`.
@@ -23,39 +23,40 @@ pub struct WorkerEnvironment {
     pub run_id: String,
     /// `TORCHELASTIC_USE_AGENT_STORE`: whether a store already listens at `MASTER_ADDR`, so that rank 0 opens none.
     pub use_agent_store: bool,
-    /// What only a world can tell. Who is started outside of one hears it later, in another way.
+    /// The variables that depend on the world. A worker that starts outside every world gets them later, over the world
+    /// socket.
     pub world: Option<WorkerWorld>,
 }
 
-/// The place of a worker in a world.
+/// The ranks of a worker in a world, and the world's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerWorld {
     /// `RANK`.
     pub rank: GlobalRank,
     /// `WORLD_SIZE`: workers of all nodes.
     pub world_size: u32,
-    /// `GROUP_RANK`: the place of this node among the nodes.
+    /// `GROUP_RANK`: the rank of this node among the nodes.
     pub group_rank: u32,
     /// `GROUP_WORLD_SIZE`: nodes of the round.
     pub group_world_size: u32,
-    /// `ROLE_RANK`: the place among all workers of the role.
+    /// `ROLE_RANK`: the rank among all workers of the role.
     pub role_rank: u32,
     /// `ROLE_WORLD_SIZE`.
     pub role_world_size: u32,
-    /// `MASTER_ADDR`: where the store is.
+    /// `MASTER_ADDR`: the address of the store.
     pub master_addr: String,
     /// `MASTER_PORT`.
     pub master_port: u16,
 }
 
 impl WorkerEnvironment {
-    /// The variables as changes to an environment of which `inherits` tells what it already has.
+    /// The changes to an inherited environment. `inherits` tells whether that has a variable.
     pub fn changes(&self, inherits: impl Fn(&str) -> bool) -> EnvironmentChanges {
         let mut changes = EnvironmentChanges::default();
         for (name, value) in WorkerWorld::variables(self.world.as_ref()) {
             match value {
                 Some(value) => changes.set(name, value),
-                // Those of a world that the launcher itself is in are not the worker's.
+                // The launcher may itself be in a world, whose variables are not the worker's.
                 None => changes.remove(name),
             }
         }
@@ -70,7 +71,7 @@ impl WorkerEnvironment {
         if !inherits("TORCH_NCCL_ASYNC_ERROR_HANDLING") {
             changes.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
         }
-        // Several workers with a thread per core each would only get in each other's way.
+        // Several workers with one thread per core each would slow each other down.
         if self.local_world_size > 1 && !inherits("OMP_NUM_THREADS") {
             changes.set("OMP_NUM_THREADS", "1");
         }
@@ -79,7 +80,7 @@ impl WorkerEnvironment {
 }
 
 impl WorkerWorld {
-    /// The variables of a place in a world, without values where there is none.
+    /// The variables that depend on the world, without values where there is no world.
     fn variables(world: Option<&Self>) -> [(&'static str, Option<String>); 8] {
         let of = |value: fn(&Self) -> String| world.map(value);
         [
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_a_world_only_what_a_world_tells_is_missing() {
+    fn outside_a_world_only_the_variables_of_a_world_are_missing() {
         let outside = WorkerEnvironment { world: None, ..second_of_two() };
         let (outside, inside) = (outside.changes(|_| false), second_of_two().changes(|_| false));
         for (name, inside) in inside.iter() {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_chose_is_left_alone() {
+    fn variables_that_the_user_has_set_are_kept() {
         let changes = second_of_two().changes(|_| true);
         assert_eq!(value(&changes, "OMP_NUM_THREADS"), None);
         assert_eq!(value(&changes, "TORCH_NCCL_ASYNC_ERROR_HANDLING"), None);

@@ -1,8 +1,8 @@
-//! Error files: how a worker tells in its own words why it failed, in the JSON that torch's `@record` writes.
+//! Error files: in them a worker reports why it failed, in the JSON that torch's `@record` writes.
 //!
-//! A worker finds the path in [`ERROR_FILE_VARIABLE`]; the group reads the file when the worker has failed. Whatever is
-//! in it came from the user's program: sizes are bounded, odd shapes are accepted or ignored, nothing panics. The
-//! launcher may be a worker itself (of a sidecar, of another launcher): [`propagate`] hands the root cause upwards.
+//! A worker finds the path in [`ERROR_FILE_VARIABLE`]; the group reads the file when the worker has failed. The content
+//! comes from the user's program: sizes are bounded, odd shapes are accepted or ignored, nothing panics. The launcher may
+//! be a worker itself (of a sidecar, of another launcher): [`propagate`] passes the root cause upwards.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -14,32 +14,31 @@ use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::exit::WorkerExit;
+use super::worker_exit::WorkerExit;
 
-/// The variable that tells a program where to write its error file.
+/// The environment variable with the path of the error file.
 pub const ERROR_FILE_VARIABLE: &str = "TORCHELASTIC_ERROR_FILE";
 
-/// A longer file is ignored; a Python traceback has some kilobytes.
-const LONGEST: u64 = 1 << 20;
+/// Longer files are ignored, in bytes. A Python traceback has some kilobytes.
+const MAX_FILE: u64 = 1 << 20;
 
-/// A file that was written this long after the time that stands in it was not written for that error.
-const PROMPT: SignedDuration = SignedDuration::from_secs(2);
+/// A file whose modification time is later than its timestamp by more than this was not written for that error.
+const MAX_WRITE_DELAY: SignedDuration = SignedDuration::from_secs(2);
 
-/// What a worker says about its failure.
+/// A worker's report of its failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorReport {
-    /// In one line: the exception and its text.
+    /// One line: the exception and its text.
     pub message: String,
-    /// The traceback.
     pub traceback: Option<String>,
-    /// When it happened. Whole seconds, where nothing but the file's text is known.
+    /// When it happened. In whole seconds if it comes from the file's text.
     pub at: Option<Timestamp>,
-    /// The exit code or signal (below zero) that a launcher has added.
+    /// The exit code, or the negative signal number, that a launcher has added.
     pub error_code: Option<i64>,
 }
 
 impl ErrorReport {
-    /// Reads the text of an error file; `None` where it holds no message.
+    /// Parses an error file; `None` if it has no message.
     ///
     /// `message` is a string or an object of `message` and `extraInfo`, whose `timestamp` is a number or its text.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
@@ -87,10 +86,10 @@ impl ErrorReport {
         json!({ "message": message }).to_string()
     }
 
-    /// Reads the error file of a worker that failed. `None` where there is none, or none that tells anything.
+    /// Reads the error file of a failed worker. `None` if there is none, or it has no message.
     ///
-    /// Reports hold whole seconds, too coarse to tell which of two workers failed first; the time of the file's last
-    /// change is finer and taken where it agrees.
+    /// Timestamps in reports are whole seconds, too coarse to tell which of two workers failed first. The file's
+    /// modification time is finer; it is used where both agree.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let (bytes, written) = match read_bounded(path) {
             Ok(read) => read,
@@ -105,7 +104,9 @@ impl ErrorReport {
             return None;
         };
         report.at = match (report.at, written) {
-            (Some(at), Some(written)) if !(SignedDuration::ZERO..=PROMPT).contains(&written.duration_since(at)) => {
+            (Some(at), Some(written))
+                if !(SignedDuration::ZERO..=MAX_WRITE_DELAY).contains(&written.duration_since(at)) =>
+            {
                 Some(at)
             }
             (_, Some(written)) => Some(written),
@@ -114,7 +115,7 @@ impl ErrorReport {
         Some(report)
     }
 
-    /// What is known of a worker that failed without a word of its own.
+    /// The report for a worker that failed and left none.
     pub(super) fn of_exit(exit: &WorkerExit) -> Self {
         Self {
             message: exit.message(),
@@ -129,7 +130,7 @@ impl ErrorReport {
     }
 }
 
-/// Hands the error of a failed worker to whoever started the launcher: writes it to `to`, the launcher's own
+/// Passes the error of a failed worker to the launcher's own supervisor: writes it to `to`, the path in the launcher's
 /// [`ERROR_FILE_VARIABLE`], with the worker's exit code added.
 ///
 /// The file is written in place, never replaced: it may be a mount point, as a pod's termination message is.
@@ -140,7 +141,7 @@ impl ErrorReport {
 pub fn propagate(exit: &WorkerExit, to: &Path) -> io::Result<()> {
     let own =
         || read_bounded(&exit.error_file).ok().and_then(|(bytes, _)| serde_json::from_slice::<Value>(&bytes).ok());
-    // The worker's own file goes on as it is, fields that we do not know included.
+    // The worker's file is passed on with all its fields, known or not.
     let Some(mut file) = exit.error.is_some().then(own).flatten() else {
         return ErrorReport::of_exit(exit).write(to);
     };
@@ -151,24 +152,24 @@ pub fn propagate(exit: &WorkerExit, to: &Path) -> io::Result<()> {
 }
 
 fn overwrite(path: &Path, text: &str) -> io::Result<()> {
-    // As in `read_bounded`; a pipe without a reader is an error then.
+    // As in `read_bounded`: opening a pipe without a reader is an error, not a wait.
     let flags = OFlag::O_NONBLOCK.bits();
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
     file.write_all(text.as_bytes())
 }
 
-/// The bytes of a plain file that is not too long, and when it was last changed.
+/// The bytes of a regular file that is not too long, and its modification time.
 fn read_bounded(path: &Path) -> io::Result<(Vec<u8>, Option<Timestamp>)> {
-    // A worker may have put a pipe there; opening one must not wait for a writer.
+    // A worker may have made a pipe; opening it must not wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a plain file"));
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it is longer than {MAX_FILE} bytes")));
     }
     Ok((bytes, metadata.modified().ok().and_then(|written| Timestamp::try_from(written).ok())))
 }
@@ -180,7 +181,7 @@ fn timestamp(value: &Value) -> Option<Timestamp> {
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
-    // Out of every calendar's range is no time at all; the cast saturates.
+    // A number outside the calendar's range is ignored; the cast saturates.
     seconds.is_finite().then(|| Timestamp::from_second(seconds.floor() as i64).ok()).flatten()
 }
 

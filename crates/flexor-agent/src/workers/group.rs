@@ -1,9 +1,8 @@
-//! The group: the workers of this node in one round, started together and ended together.
+//! The worker group: the workers of this node, started together and ended together.
 //!
-//! One task owns it. [`WorkerGroup::next_exit`] gives out exits in the order in which they were seen;
-//! [`WorkerGroup::end`] takes everything down that the workers have left behind. A group that is dropped without that
-//! kills what is left and waits for nobody. What is known of processes, and not of workers, is in
-//! [`crate::processes`].
+//! One task owns it. [`WorkerGroup::next_exit`] returns exits in the order in which they were seen. [`WorkerGroup::end`]
+//! ends the workers with everything that they have left behind. A group that is dropped without that kills what is left
+//! and waits for nothing. [`crate::processes`] holds what applies to any process.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,46 +13,40 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::error_file::{ERROR_FILE_VARIABLE, ErrorReport};
-use super::exit::WorkerExit;
 use super::logs::{AttemptLogs, LogError};
 use super::root_cause::{self, FirstFailure};
 use super::worker::{GlobalRank, LocalRank, WorkerSpec};
+use super::worker_exit::WorkerExit;
 use crate::processes::{
-    self, Ending, Environment, Ladder, ProcessExit, ProcessKey, Processes, Program, ProgramError, Shim, find_program,
+    self, Environment, Ladder, ProcessExit, ProcessKey, Processes, Program, ProgramError, Shim, Termination,
+    find_program,
 };
 
-/// Why a group was not started. None of its workers is left running then.
+/// Why a group was not started. None of its workers is left running.
 #[derive(Debug, Error)]
-pub enum StartError {
-    /// There is no such program.
+pub enum GroupStartError {
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Its output has nowhere to go.
     #[error(transparent)]
     Logs(#[from] LogError),
-    /// The system would not.
+    /// The system refuses to start a worker.
     #[error("cannot start the worker of local rank {local_rank}: {cause}")]
-    Process {
-        /// Which worker.
-        local_rank: LocalRank,
-        /// Why.
-        cause: processes::StartError,
-    },
-    /// The system would not let us watch processes.
+    Process { local_rank: LocalRank, cause: processes::StartError },
+    /// The system does not let us watch processes.
     #[error(
         "cannot watch child processes: {0}; is /proc mounted, and does the kernel keep lists of children in it \
          (CONFIG_PROC_CHILDREN)?"
     )]
-    Watch(io::Error),
+    ChildWatch(io::Error),
 }
 
-impl StartError {
-    /// Whether it is the program that cannot be started, and not the machine that will not.
+impl GroupStartError {
+    /// Whether the program is at fault, and not the machine.
     pub fn is_of_the_program(&self) -> bool {
         match self {
-            StartError::Program(_) => true,
-            StartError::Process { cause, .. } => matches!(cause, processes::StartError::Program(_)),
-            StartError::Logs(_) | StartError::Watch(_) => false,
+            GroupStartError::Program(_) => true,
+            GroupStartError::Process { cause, .. } => matches!(cause, processes::StartError::Program(_)),
+            GroupStartError::Logs(_) | GroupStartError::ChildWatch(_) => false,
         }
     }
 }
@@ -61,15 +54,15 @@ impl StartError {
 /// The workers of this node.
 pub struct WorkerGroup {
     processes: Processes,
-    workers: BTreeMap<ProcessKey, Worker>,
-    /// In the order in which they were seen; the first `told` have been given out.
+    workers: BTreeMap<ProcessKey, GroupWorker>,
+    /// In the order in which they were seen. The first `returned` have come out of `next_exit`.
     exits: Vec<WorkerExit>,
-    told: usize,
+    returned: usize,
     /// Whether the launcher has begun to end the group.
-    ending: bool,
+    is_ending: bool,
 }
 
-struct Worker {
+struct GroupWorker {
     local_rank: LocalRank,
     rank: Option<GlobalRank>,
     error_file: PathBuf,
@@ -79,23 +72,23 @@ struct Worker {
 impl WorkerGroup {
     /// Starts one process per spec, each in a session of its own, with the files of `logs`.
     ///
-    /// Every program is looked for before the first is started. To be called on a tokio runtime, from a thread that
-    /// lives as long as the workers shall, as with [`Processes::start`].
+    /// Every program is looked up before the first one starts. Call it on a tokio runtime, from a thread that outlives the
+    /// workers, as with [`Processes::start`].
     ///
     /// # Errors
     ///
-    /// A program, a log file or a process cannot be had; nothing stays behind.
-    pub fn start(shim: &Shim, specs: &[WorkerSpec], logs: &AttemptLogs) -> Result<Self, StartError> {
+    /// A program is missing, or a log file or a process cannot be created. Nothing is left behind.
+    pub fn start(shim: &Shim, specs: &[WorkerSpec], logs: &AttemptLogs) -> Result<Self, GroupStartError> {
         for spec in specs {
             let path = spec.environment.resolve("PATH", env::var_os("PATH"));
             find_program(&spec.program, path.as_deref(), None)?;
         }
         let mut group = Self {
-            processes: Processes::new(shim.clone()).map_err(StartError::Watch)?,
+            processes: Processes::new(shim.clone()).map_err(GroupStartError::ChildWatch)?,
             workers: BTreeMap::new(),
             exits: Vec::with_capacity(specs.len()),
-            told: 0,
-            ending: false,
+            returned: 0,
+            is_ending: false,
         };
         for spec in specs {
             let (local_rank, rank) = (spec.local_rank, spec.rank);
@@ -111,31 +104,33 @@ impl WorkerGroup {
             };
             let key = ProcessKey(local_rank.0);
             let started = group.processes.start(key, program);
-            started.map_err(|cause| StartError::Process { local_rank, cause })?;
-            group.workers.insert(key, Worker { local_rank, rank, error_file, is_python: is_python(&spec.program) });
+            started.map_err(|cause| GroupStartError::Process { local_rank, cause })?;
+            group
+                .workers
+                .insert(key, GroupWorker { local_rank, rank, error_file, is_python: is_python(&spec.program) });
         }
         Ok(group)
     }
 
-    /// The next worker that ended; `None` when all have. Giving up this wait loses nothing.
+    /// The next exit; `None` when all workers have ended. Dropping the future loses nothing.
     pub async fn next_exit(&mut self) -> Option<WorkerExit> {
         self.collect();
-        if self.told == self.exits.len() {
+        if self.returned == self.exits.len() {
             let exit = self.processes.next_exit().await?;
             self.note(exit);
         }
-        let exit = self.exits.get(self.told).cloned();
-        self.told += 1;
+        let exit = self.exits.get(self.returned).cloned();
+        self.returned += 1;
         exit
     }
 
-    /// All workers that have ended, in the order in which it was seen.
+    /// All exits, in the order in which they were seen.
     pub fn exits(&self) -> &[WorkerExit] {
         &self.exits
     }
 
-    /// The first worker in which the program failed, as far as is known before all have ended: one that has failed, or
-    /// one that has left a report before that and is about to end.
+    /// The first worker in which the program failed, as far as it is known: one that has failed, or one that wrote an
+    /// earlier report and is about to end.
     pub fn first_failure(&mut self) -> Option<FirstFailure> {
         self.collect();
         let has_ended = |local: LocalRank| self.exits.iter().any(|exit| exit.local_rank == local);
@@ -144,41 +139,41 @@ impl WorkerGroup {
         root_cause::first_failure(&self.exits, reports)
     }
 
-    /// The workers have gone on into another world, the first of them with this rank.
+    /// The workers have moved to another world, where the first of them has this rank.
     pub fn set_ranks(&mut self, first: GlobalRank) {
         for worker in self.workers.values_mut() {
             worker.rank = Some(GlobalRank(first.0 + worker.local_rank.0));
         }
     }
 
-    /// How many workers have not ended, as far as was seen.
+    /// Number of workers whose exit was not seen yet.
     pub fn running(&self) -> usize {
         self.workers.len() - self.exits.len()
     }
 
-    /// Ends whatever is left of the group, and comes back as soon as nothing is.
+    /// Ends the group with all its descendants, and returns as soon as nothing is left.
     ///
-    /// Also to be called when all workers have ended by themselves: they may have left daemons, and the last of their
-    /// output is written here. A caller that gives up this wait (on a second signal, say) calls again with less grace.
-    pub async fn end(&mut self, ladder: Ladder) -> Ending {
-        // What ended until here ended by itself.
+    /// Call it also when all workers have ended by themselves: they may have left daemons, and the rest of their output is
+    /// written here. A caller that drops this future (on a second signal, say) calls again with less grace.
+    pub async fn end(&mut self, ladder: Ladder) -> Termination {
+        // Workers that have ended until here ended by themselves.
         self.collect();
-        self.ending = true;
-        let ending = self.processes.end_all(ladder).await;
+        self.is_ending = true;
+        let termination = self.processes.end_all(ladder).await;
         self.collect();
-        ending
+        termination
     }
 
-    /// Notes the exits that are there.
+    /// Notes new exits.
     fn collect(&mut self) {
         while let Some(exit) = self.processes.take_exit() {
             self.note(exit);
         }
     }
 
-    /// Notes an end with the worker's own words, and leaves a report in their place where there are none.
+    /// Notes an exit with the worker's error file. For a failed worker without one, writes it.
     fn note(&mut self, exit: ProcessExit) {
-        // Nothing else is started here.
+        // Every key belongs to a worker.
         let Some(worker) = self.workers.get(&exit.key) else { return };
         let failed = !exit.outcome.is_success();
         let exit = WorkerExit {
@@ -187,13 +182,13 @@ impl WorkerGroup {
             pid: exit.pid,
             outcome: exit.outcome,
             at: exit.at,
-            ended: self.ending,
+            during_shutdown: self.is_ending,
             error_file: worker.error_file.clone(),
             error: failed.then(|| ErrorReport::read(&worker.error_file)).flatten(),
             is_python: worker.is_python,
         };
         if failed
-            && !exit.ended
+            && !exit.during_shutdown
             && exit.error.is_none()
             && let Err(error) = ErrorReport::of_exit(&exit).write(&exit.error_file)
         {
@@ -203,7 +198,7 @@ impl WorkerGroup {
     }
 }
 
-/// Whether a program is an interpreter of Python, or a script of it that is executed itself.
+/// Whether a program is a Python interpreter, or an executable Python script.
 fn is_python(program: &OsStr) -> bool {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     name.starts_with("python") || name.ends_with(".py")

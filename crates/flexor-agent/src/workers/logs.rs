@@ -1,9 +1,9 @@
 //! Where the output of workers goes: torchrun's `--log-dir`, `--redirects`, `--tee`, `--local-ranks-filter` and
 //! `--log-line-prefix-template`.
 //!
-//! [`LogOptions`] hold what the user asked for, [`RunLogs`] the folder of one run, [`AttemptLogs`] that of one attempt,
-//! from which a worker gets its streams and its error file. A stream that is neither redirected nor tee'd is the
-//! launcher's own; a tee'd one is pumped ([`crate::processes`]). What the launcher itself has to say is not logged here.
+//! [`LogOptions`] hold the user's options, [`RunLogs`] the folder of one run, [`AttemptLogs`] the folder of one attempt,
+//! which has each worker's streams and error file. A stream that is neither redirected nor tee'd is the launcher's own; a
+//! tee'd stream is pumped ([`crate::processes`]). The launcher's own log lines do not go here.
 
 mod destination;
 mod folder;
@@ -23,54 +23,42 @@ pub use streams::{StreamChoice, Streams};
 
 use super::worker::{LocalRank, WorkerSpec};
 use crate::processes::{LogFile, Output};
-use destination::{Destination, Stream};
+use destination::{Destination, LogStream};
 use folder::RunFolder;
 
-/// Why output cannot go where it should. The texts say the cause, so that it is nobody's source.
+/// Why a log cannot be written. The messages contain the cause, so it is not the error's source too.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// A folder cannot be made.
     #[error("cannot make the log folder '{}': {cause}; choose another with --log-dir", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// A file cannot be opened.
+    Folder { path: PathBuf, cause: io::Error },
     #[error("cannot write the log file '{}': {cause}; choose another folder with --log-dir", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
+    File { path: PathBuf, cause: io::Error },
 }
 
-/// What the user asked for.
+/// The user's options.
 #[derive(Debug, Clone, Default)]
 pub struct LogOptions {
     /// `--log-dir`.
     pub folder: LogFolder,
-    /// `--redirects`: what goes to a file and not to the console.
+    /// `--redirects`: streams that go to a file and not to the console.
     pub redirects: StreamChoice,
-    /// `--tee`: what goes to a file and to the console.
+    /// `--tee`: streams that go to a file and to the console.
     pub tee: StreamChoice,
-    /// `--local-ranks-filter`: the workers that may write to the console; all where there is none.
+    /// `--local-ranks-filter`: the workers that may write to the console; without it, all.
     pub shown: Option<BTreeSet<LocalRank>>,
     /// `--log-line-prefix-template`.
     pub prefix: LinePrefix,
 }
 
 impl LogOptions {
-    /// Makes the folder of one run: `<log dir>/<run id>_<random>`.
+    /// Creates the folder of one run: `<log dir>/<run id>_<random>`.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn open(self, run_id: &str) -> Result<RunLogs, LogError> {
-        let wanted = !self.redirects.is_none() || !self.tee.is_none();
-        let folder = RunFolder::make(&self.folder, run_id, wanted)?;
+        let has_logs = !self.redirects.is_none() || !self.tee.is_none();
+        let folder = RunFolder::create(&self.folder, run_id, has_logs)?;
         Ok(RunLogs { options: self, folder })
     }
 }
@@ -83,28 +71,26 @@ pub struct RunLogs {
 }
 
 impl RunLogs {
-    /// Keeps the folder though nobody asked for one. Without this, a folder of error files alone goes when this value
-    /// does; after a failure they are worth having.
+    /// Keeps the folder even if the user did not ask for logs. Without this call, a folder that has only error files is
+    /// removed when this value is dropped; after a failure they are useful.
     pub fn keep(&mut self) {
         self.folder.keep();
     }
 
-    /// The folder in which output is written to files, where some is.
+    /// The folder of the log files, if output goes to files.
     pub fn folder_of_files(&self) -> Option<&Path> {
-        let wanted = !self.options.redirects.is_none() || !self.options.tee.is_none();
-        (wanted && self.folder.takes_logs()).then(|| self.folder.path())
+        let has_logs = !self.options.redirects.is_none() || !self.options.tee.is_none();
+        (has_logs && self.folder.takes_logs()).then(|| self.folder.path())
     }
 
-    /// Makes the folder of one attempt, `attempt_<number>`.
-    ///
-    /// A number that was used before is used again: logs are continued, not lost.
+    /// Creates the folder of one attempt, `attempt_<number>`. The logs of an existing folder are continued.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn attempt(&self, number: u32) -> Result<AttemptLogs, LogError> {
         let folder = self.folder.path().join(format!("attempt_{number}"));
-        make_folder(&folder)?;
+        create_folder(&folder)?;
         Ok(AttemptLogs { options: self.options.clone(), folder, writes_files: self.folder.takes_logs() })
     }
 }
@@ -119,15 +105,15 @@ pub struct AttemptLogs {
 }
 
 impl AttemptLogs {
-    /// Where the worker of `local_rank` is told to write its error.
+    /// The path of a worker's error file.
     pub fn error_file(&self, local_rank: LocalRank) -> PathBuf {
         self.folder_of(local_rank).join("error.json")
     }
 
-    /// Makes the place of a worker's files: no error file is there, whatever was before.
+    /// Creates the folder of a worker's files and removes an old error file.
     pub(super) fn prepare(&self, local_rank: LocalRank) -> Result<(), LogError> {
-        make_folder(&self.folder_of(local_rank))?;
-        // One of an earlier round with the same number would be taken for this worker's.
+        create_folder(&self.folder_of(local_rank))?;
+        // The error file of an earlier start with the same number would be taken for this worker's.
         let path = self.error_file(local_rank);
         match fs::remove_file(&path) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(LogError::File { path, cause }),
@@ -135,17 +121,15 @@ impl AttemptLogs {
         }
     }
 
-    /// Where a worker's standard output goes.
     pub(super) fn stdout(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
-        self.output(Stream::Stdout, worker)
+        self.output(LogStream::Stdout, worker)
     }
 
-    /// Where a worker's standard error goes.
     pub(super) fn stderr(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
-        self.output(Stream::Stderr, worker)
+        self.output(LogStream::Stderr, worker)
     }
 
-    fn output(&self, stream: Stream, worker: &WorkerSpec) -> Result<Output, LogError> {
+    fn output(&self, stream: LogStream, worker: &WorkerSpec) -> Result<Output, LogError> {
         let path = self.folder_of(worker.local_rank).join(stream.file_name());
         let failed = |cause| LogError::File { path: path.clone(), cause };
         let prefix = Some(self.options.prefix.of(worker));
@@ -167,6 +151,6 @@ impl AttemptLogs {
     }
 }
 
-fn make_folder(path: &Path) -> Result<(), LogError> {
+fn create_folder(path: &Path) -> Result<(), LogError> {
     fs::create_dir_all(path).map_err(|cause| LogError::Folder { path: path.to_owned(), cause })
 }

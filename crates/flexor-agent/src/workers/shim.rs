@@ -1,4 +1,4 @@
-//! The shim of a worker: that of any program, which tells also in the worker's error file why it did not become one.
+//! The shim of a worker: that of any program, which also writes to the worker's error file why it failed.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use super::error_file::{ERROR_FILE_VARIABLE, ErrorReport};
 use crate::processes;
 
-/// Becomes the program that `args` name, as [`processes::exec_shim`] does.
+/// Executes the program that `args` name, as [`processes::exec_shim`] does.
 ///
-/// Comes back only where that failed; the reason is then on standard error and in the error file that the program was to
-/// have, if it was to have one. To be called at the very start of a process, before it has threads.
+/// Returns only on failure. The cause is then on standard error, and in the program's error file if it has one. Call it at
+/// the very start of a process, before it has threads.
 pub fn exec_shim(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let failed = processes::exec_shim(args);
     eprintln!("{failed}");

@@ -1,4 +1,4 @@
-//! One worker as it is to be started: which program, with which ranks and environment.
+//! The description of one worker that is to be started: program, ranks and environment.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::processes::EnvironmentChanges;
 
-/// The place of a worker among those of its node, `0..nproc_per_node`.
+/// Rank of a worker on its node, `0..nproc_per_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LocalRank(pub u32);
 
-/// The place of a worker in the whole world, `0..world_size`.
+/// Rank of a worker in the world, `0..world_size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GlobalRank(pub u32);
@@ -29,18 +29,17 @@ impl fmt::Display for GlobalRank {
     }
 }
 
-/// A process to start.
+/// A worker that is to be started.
 #[derive(Debug, Clone)]
 pub struct WorkerSpec {
     /// Unique within the group.
     pub local_rank: LocalRank,
-    /// The rank it has in its world; none where it is started outside every world.
+    /// Its rank in the world; none if it starts outside every world.
     pub rank: Option<GlobalRank>,
-    /// The role, for prefixes of console lines.
+    /// Role, for the prefixes of console lines.
     pub role: String,
-    /// A path, or a name to look for in the worker's `PATH`.
+    /// A path, or a name that is looked up in the worker's `PATH`.
     pub program: OsString,
-    /// What follows the program's name.
     pub args: Vec<OsString>,
     /// How its environment differs from the launcher's.
     pub environment: EnvironmentChanges,

@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use flexor_agent::workers::Outcome as Exit;
+use flexor_agent::workers::ExitOutcome as Exit;
 
 use crate::launch::Launch;
 
-/// A worker that would leave a trace, and one whose command is `command`.
-fn beside_a_good_one(command: &str) -> Launch {
+/// A launch with a valid worker, which leaves a note when it starts, and one whose command is `command`.
+fn beside_a_valid_one(command: &str) -> Launch {
     let mut launch = Launch::sh(&["echo > $NOTES/started"]);
     launch.scenario.workers.push(vec![command.to_owned()]);
     launch
@@ -16,7 +16,7 @@ fn beside_a_good_one(command: &str) -> Launch {
 
 #[test]
 fn a_command_that_does_not_exist_is_found_before_anything_starts() {
-    let ended = beside_a_good_one("no-such-command").run();
+    let ended = beside_a_valid_one("no-such-command").run();
     let refused = ended.outcome.refused.as_ref().unwrap();
     assert!(refused.starts_with("no command 'no-such-command': no folder of PATH has it"), "{refused}");
     assert_eq!(ended.note("started"), None);
@@ -24,7 +24,7 @@ fn a_command_that_does_not_exist_is_found_before_anything_starts() {
 
 #[test]
 fn a_folder_is_no_command() {
-    let ended = beside_a_good_one("/usr").run();
+    let ended = beside_a_valid_one("/usr").run();
     assert_eq!(ended.outcome.refused.as_deref(), Some("'/usr' is a folder, not a program; name a file in it"));
     assert_eq!(ended.note("started"), None);
 }

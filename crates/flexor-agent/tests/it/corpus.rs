@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target for error files, held to what it claims (`fuzz/fuzz_targets/`).
+//! Runs the checked-in inputs of the fuzz target for error files (`fuzz/fuzz_targets/`) as a test.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn any_bytes_are_an_error_file_or_ignored() {
     inputs.sort();
     assert!(!inputs.is_empty(), "{} is empty", folder.display());
     for input in inputs {
-        // Seen only when the claim does not hold.
+        // Shown only if the test fails.
         println!("{}", input.display());
         if let Some(report) = ErrorReport::parse(&std::fs::read(&input).unwrap()) {
             assert_eq!(ErrorReport::parse(report.to_json().as_bytes()), Some(report));

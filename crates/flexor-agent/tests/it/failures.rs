@@ -1,6 +1,6 @@
-//! Workers that fail, and what is known of it afterwards.
+//! Workers that fail, and the reports about them.
 
-use flexor_agent::workers::{ErrorReport, Outcome as Exit};
+use flexor_agent::workers::{ErrorReport, ExitOutcome as Exit};
 
 use crate::launch::{Ended, Launch};
 
@@ -13,7 +13,7 @@ fn error_file(ended: &Ended, local_rank: u32) -> Option<ErrorReport> {
 fn a_worker_that_dies_by_a_signal_gets_an_error_file() {
     let ended = Launch::sh(&["kill -SEGV $$"]).run();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(11));
-    assert_eq!(ended.outcome.exits[0].error, None, "it said nothing itself");
+    assert_eq!(ended.outcome.exits[0].error, None, "it wrote no report");
     let report = error_file(&ended, 0).unwrap();
     assert!(report.message.starts_with("signal 11 (SIGSEGV); "), "{}", report.message);
     assert_eq!(report.error_code, Some(-11));
@@ -23,7 +23,7 @@ fn a_worker_that_dies_by_a_signal_gets_an_error_file() {
 }
 
 #[test]
-fn a_signal_without_a_name_is_an_end_like_any_other() {
+fn a_signal_without_a_name_is_reported_by_its_number() {
     let ended = Launch::python("import os; os.kill(os.getpid(), 40)").run();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Signal(40));
     assert!(ended.outcome.report.unwrap().root_cause.message.starts_with("signal 40; "));
@@ -47,7 +47,7 @@ sys.exit(1)
 "#;
 
 #[test]
-fn what_a_worker_recorded_is_reported_and_handed_upwards() {
+fn a_recorded_error_is_reported_and_passed_upwards() {
     let launch = Launch::python(RECORDS);
     let upper = launch.path("upper.json");
     let ended = launch.with(|scenario| scenario.error_file = Some(upper)).run();
@@ -80,11 +80,11 @@ fn the_first_of_three_failures_is_the_root_cause() {
 }
 
 #[test]
-fn those_that_are_ended_after_a_failure_are_not_the_cause() {
+fn workers_that_the_launcher_ends_are_not_the_cause() {
     let ended = Launch::sh(&["exec sleep 600", "exit 3", "exec sleep 600"]).run();
     let report = ended.outcome.report.as_ref().unwrap();
     assert_eq!((report.root_cause.local_rank.0, report.root_cause.exit_code), (1, 3));
     assert_eq!(report.others.len(), 2);
     assert!(report.others.iter().all(|other| other.ended_by_launcher && other.exit_code == -15), "{report}");
-    assert_eq!(ended.log(0, "error.json"), None, "they did nothing wrong");
+    assert_eq!(ended.log(0, "error.json"), None, "they did not fail");
 }

@@ -1,4 +1,4 @@
-//! Running the test launcher: builders of scenarios, and guards that leave no process behind.
+//! Runs the test launcher: builders of scenarios, and guards that leave no process behind.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -9,25 +9,25 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::scenario::{Outcome, Scenario};
-use crate::waiting::await_condition;
+use crate::await_condition::await_condition;
+use crate::scenario::{LaunchResult, Scenario};
 
 const LAUNCHER: &str = env!("CARGO_BIN_EXE_agent-test-launcher");
 
-/// A launcher to be started.
+/// A launcher that is to be started.
 pub(crate) struct Launch {
     pub(crate) scenario: Scenario,
     folder: Folder,
 }
 
 impl Launch {
-    /// With one worker per script of the shell.
+    /// With one worker per shell script.
     pub(crate) fn sh(scripts: &[&str]) -> Self {
         let worker = |script: &&str| ["sh", "-c", script].map(str::to_owned).to_vec();
         Self::new(scripts.iter().map(worker).collect())
     }
 
-    /// With one worker, a script of Python.
+    /// With one worker, a Python script.
     pub(crate) fn python(script: &str) -> Self {
         Self::new(vec![["/usr/bin/env", "python3", "-c", script].map(str::to_owned).to_vec()])
     }
@@ -52,7 +52,6 @@ impl Launch {
         Self { scenario, folder }
     }
 
-    /// With changes.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Scenario)) -> Self {
         change(&mut self.scenario);
         self
@@ -69,12 +68,12 @@ impl Launch {
         self.start_with(Command::new(LAUNCHER), stdout.into())
     }
 
-    /// Starts it with this for its standard output.
+    /// Starts it with this standard output.
     pub(crate) fn start_to(self, stdout: Stdio) -> Running {
         self.start_with(Command::new(LAUNCHER), stdout)
     }
 
-    /// Starts it by a script of the shell, whose arguments are the launcher's command.
+    /// Starts it through a shell script, which gets the launcher's command as arguments.
     pub(crate) fn start_by(self, script: &str) -> Running {
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh", LAUNCHER]);
@@ -102,17 +101,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The line that a worker wrote to `$NOTES/<name>`, as soon as it is there.
+    /// Waits for the line that a worker writes to `$NOTES/<name>`.
     pub(crate) fn note(&self, name: &str) -> String {
         await_condition(&format!("note {name}"), || self.folder.note(name))
     }
 
-    /// The process id that a worker wrote down.
+    /// Waits for the process id that a worker writes to `$NOTES/<name>`.
     pub(crate) fn pid(&self, name: &str) -> i32 {
         self.note(name).parse().unwrap()
     }
 
-    /// Sends the launcher a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
@@ -138,15 +136,15 @@ impl Drop for Running {
 
 /// A launcher that has ended.
 pub(crate) struct Ended {
-    pub(crate) outcome: Outcome,
-    /// Empty where it did not go to a file.
+    pub(crate) outcome: LaunchResult,
+    /// Empty if it did not go to a file.
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     folder: Folder,
 }
 
 impl Ended {
-    /// What a worker noted.
+    /// The line that a worker has written to `$NOTES/<name>`.
     pub(crate) fn note(&self, name: &str) -> Option<String> {
         self.folder.note(name)
     }
@@ -181,7 +179,7 @@ impl Folder {
         fs::read_to_string(self.path(name)).ok()
     }
 
-    /// A note that is whole: its newline is there.
+    /// A complete note, with its newline.
     fn note(&self, name: &str) -> Option<String> {
         self.text(&format!("notes/{name}"))?.strip_suffix('\n').map(str::to_owned)
     }

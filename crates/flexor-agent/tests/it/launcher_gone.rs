@@ -2,17 +2,17 @@
 
 use nix::sys::signal::Signal;
 
+use crate::await_condition::{await_condition, is_alive};
 use crate::launch::Launch;
-use crate::waiting::{await_condition, lives};
 
 #[test]
 fn workers_die_with_a_launcher_that_is_killed() {
     let script = "trap '' TERM HUP; echo $$ > $NOTES/$LOCAL_RANK; while :; do sleep 0.05; done";
     let running = Launch::sh(&[script, script]).start();
     let workers = [running.pid("0"), running.pid("1")];
-    assert!(workers.iter().all(|pid| lives(*pid)));
+    assert!(workers.iter().all(|pid| is_alive(*pid)));
     running.signal(Signal::SIGKILL);
-    await_condition("the end of the workers", || workers.iter().all(|pid| !lives(*pid)).then_some(()));
+    await_condition("the end of the workers", || workers.iter().all(|pid| !is_alive(*pid)).then_some(()));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Where output goes, from workers that write much, little or nothing.
+//! The output of workers that write much, little or nothing.
 
 use std::fs;
 use std::process::Stdio;
 
-use flexor_agent::workers::Outcome as Exit;
+use flexor_agent::workers::ExitOutcome as Exit;
 use nix::sys::signal::Signal;
 
 use crate::launch::Launch;
@@ -71,7 +71,7 @@ fn a_flood_does_not_grow_the_launcher() {
 }
 
 #[test]
-fn a_worker_that_closes_its_streams_may_go_on() {
+fn a_worker_may_close_its_streams_and_run_on() {
     let script = "echo first; exec 1>&- 2>&-; sleep 0.1; echo > $NOTES/later; exit 4";
     let ended = Launch::sh(&[script]).with(|scenario| scenario.tee = "3".to_owned()).run();
     assert_eq!(ended.outcome.exits[0].outcome, Exit::Code(4));
@@ -80,7 +80,7 @@ fn a_worker_that_closes_its_streams_may_go_on() {
 }
 
 #[test]
-fn a_console_that_nobody_reads_holds_the_program_and_not_the_launcher() {
+fn a_console_without_a_reader_blocks_the_program_and_not_the_launcher() {
     let running = Launch::sh(&["echo $$ > $NOTES/pid; exec yes"])
         .with(|scenario| scenario.tee = "1".to_owned())
         .start_to(Stdio::piped());

@@ -1,4 +1,4 @@
-//! What a test asks of the test launcher (`tests/programs/launcher.rs`) and what that answers, as JSON.
+//! The input and output of the test launcher (`tests/programs/launcher.rs`), as JSON.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Scenario {
     /// The command of each worker.
     pub(crate) workers: Vec<Vec<String>>,
-    /// Groups to start one after the other.
+    /// Number of groups that are started one after the other.
     pub(crate) attempts: u32,
     /// Whether the first failure ends the group, as in `flexor launch`.
     pub(crate) ends_on_failure: bool,
@@ -23,25 +23,25 @@ pub(crate) struct Scenario {
     pub(crate) tee: String,
     pub(crate) shown: Option<Vec<u32>>,
     pub(crate) prefix: Option<String>,
-    /// Where the root cause is handed to.
+    /// The launcher's own error file.
     pub(crate) error_file: Option<PathBuf>,
 }
 
-/// What the last group came to.
+/// The result of the last group.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// Why it was not started.
+pub(crate) struct LaunchResult {
+    /// Why the group was not started.
     pub(crate) refused: Option<String>,
     pub(crate) exits: Vec<WorkerExit>,
-    pub(crate) ending: Ending,
+    pub(crate) termination: Termination,
     pub(crate) report: Option<FailureReport>,
     /// How much the launcher's memory grew at most while the workers ran.
     pub(crate) grown_kib: u64,
 }
 
-/// How the end of it went, with the ids of processes.
+/// How the group ended, with process ids.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Ending {
+pub(crate) struct Termination {
     pub(crate) took: Duration,
     pub(crate) killed: Vec<i32>,
     pub(crate) left: Vec<i32>,

@@ -1,12 +1,12 @@
-//! Supervised programs, in this very process: whoever supervises takes over all children of its process, so that these
-//! tests cannot share one with those that start launchers (`tests/it`). They run at the same time as each other, each
-//! with programs of its own, and none may touch another's.
+//! Supervised programs in this test process. A supervisor takes over all children of its process, so these tests cannot
+//! share a process with those that start launchers (`tests/it`). They run concurrently, each with its own programs, and
+//! none may touch another's.
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 
-mod endings;
+#[path = "../it/await_condition.rs"]
+mod await_condition;
 mod mounts;
 mod notes;
 mod output;
-mod starting;
-#[path = "../it/waiting.rs"]
-mod waiting;
+mod start;
+mod termination;

@@ -1,23 +1,23 @@
-//! What a program finds at other paths than this machine has it.
+//! Programs with mounts: files and folders at other paths.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use flexor_agent::processes::{Mount, Outcome, ProcessKey, Program};
+use flexor_agent::processes::{ExitOutcome, Mount, ProcessKey, Program};
 
-use crate::notes::{Notes, nobody};
+use crate::notes::{Notes, no_processes};
 
 /// No machine has this folder.
 const DEEP: &str = "/flexor-agent-test/deep";
 
-/// Starts it with these mounts and waits for its end; nothing, said in a line, where the system forbids mounts.
-async fn run(notes: &Notes, program: Program, mounts: Vec<Mount>) -> Option<Outcome> {
-    let mut processes = nobody();
+/// Runs a program with these mounts; `None`, with a line on stderr, where the system forbids mounts.
+async fn run(notes: &Notes, program: Program, mounts: Vec<Mount>) -> Option<ExitOutcome> {
+    let mut processes = no_processes();
     let program = Program { folder: Some(DEEP.into()), mounts, stderr: notes.output("errors"), ..program };
     processes.start(ProcessKey(0), program).unwrap();
     let outcome = processes.next_exit().await.unwrap().outcome;
-    assert!(!Path::new("/flexor-agent-test").exists(), "nothing is made on this machine");
+    assert!(!Path::new("/flexor-agent-test").exists(), "nothing is created on this machine");
     if notes.text("errors").unwrap().contains("forbids mounts") {
         eprintln!("skipped: this system forbids mounts");
         return None;
@@ -35,31 +35,35 @@ fn volume(notes: &Notes) -> Mount {
 }
 
 #[tokio::test]
-async fn a_program_its_folder_and_its_files_may_be_in_what_is_mounted() {
+async fn program_folder_and_files_may_be_in_a_mount() {
     let notes = Notes::new();
-    let program = Program { stdout: notes.output("told"), ..Program::new("./run", [""; 0]) };
+    let program = Program { stdout: notes.output("listing"), ..Program::new("./run", [""; 0]) };
     let Some(outcome) = run(&notes, program, vec![volume(&notes)]).await else { return };
-    assert_eq!(outcome, Outcome::Code(0), "{:?}", notes.text("errors"));
-    assert_eq!(notes.text("told").unwrap(), format!("{DEEP}\n./run\nrun\n"));
+    assert_eq!(outcome, ExitOutcome::Code(0), "{:?}", notes.text("errors"));
+    assert_eq!(notes.text("listing").unwrap(), format!("{DEEP}\n./run\nrun\n"));
     assert_eq!(notes.text("volume/made").as_deref(), Some("made\n"));
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_view_is_told_in_a_line() {
+async fn errors_of_a_view_are_one_line() {
     let notes = Notes::new();
-    let said = |wanted: Outcome, outcome: Option<Outcome>, text: &str| {
+    let check = |expected: ExitOutcome, outcome: Option<ExitOutcome>, text: &str| {
         let errors = notes.text("errors").unwrap();
-        assert!(outcome.is_none_or(|outcome| outcome == wanted && errors.contains(text)), "{outcome:?} {errors}");
+        assert!(outcome.is_none_or(|outcome| outcome == expected && errors.contains(text)), "{outcome:?} {errors}");
     };
     let missing = run(&notes, Program::new("./nope", [""; 0]), vec![volume(&notes)]).await;
-    said(Outcome::Code(127), missing, "no program './nope': there is no such file");
+    check(ExitOutcome::Code(127), missing, "no program './nope': there is no such file");
     let elsewhere = Mount { at: "/flexor-agent-test/other".into(), ..volume(&notes) };
     let folder = run(&notes, Program::new("true", [""; 0]), vec![elsewhere]).await;
-    said(Outcome::Code(128), folder, "no folder '/flexor-agent-test/deep' for the program to run in");
+    check(ExitOutcome::Code(128), folder, "no folder '/flexor-agent-test/deep' for the program to run in");
     let file = Mount { at: "/usr".into(), from: notes.file("volume/run"), read_only: true };
     let other_type = run(&notes, Program::new("true", [""; 0]), vec![file]).await;
-    said(Outcome::Code(128), other_type, "'/usr' is a folder on this machine, and what is to be mounted there a file");
+    check(
+        ExitOutcome::Code(128),
+        other_type,
+        "'/usr' is a folder on this machine, and what is to be mounted there a file",
+    );
     let nothing = Mount { from: notes.file("nothing"), ..volume(&notes) };
     let source = run(&notes, Program::new("true", [""; 0]), vec![nothing]).await;
-    said(Outcome::Code(128), source, "cannot be used");
+    check(ExitOutcome::Code(128), source, "cannot be used");
 }

@@ -1,4 +1,4 @@
-//! Programs that write down what the tests want to know.
+//! Programs that write notes for the tests.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use flexor_agent::processes::{Environment, EnvironmentChanges, Output, Processes, Program, Shim};
 use tempfile::TempDir;
 
-use crate::waiting::await_condition;
+use crate::await_condition::await_condition;
 
-/// Nobody, through the shim of the test launcher.
-pub(crate) fn nobody() -> Processes {
+/// An empty set of programs, with the shim of the test launcher.
+pub(crate) fn no_processes() -> Processes {
     Processes::new(Shim::new(env!("CARGO_BIN_EXE_agent-test-launcher"), ["shim"])).unwrap()
 }
 
-/// A folder for the notes of one program, `$NOTES` for it.
+/// The folder for the notes of one program, which finds it as `$NOTES`.
 pub(crate) struct Notes(TempDir);
 
 impl Notes {
@@ -27,27 +27,27 @@ impl Notes {
         self.0.path()
     }
 
-    /// A script of the shell.
+    /// A shell script.
     pub(crate) fn sh(&self, script: &str) -> Program {
-        self.taken_by(Program::new("sh", ["-c", script]))
+        self.with_notes(Program::new("sh", ["-c", script]))
     }
 
-    /// A script of Python.
+    /// A Python script.
     pub(crate) fn python(&self, script: &str) -> Program {
-        self.taken_by(Program::new("python3", ["-c", script]))
+        self.with_notes(Program::new("python3", ["-c", script]))
     }
 
-    /// The line that was written to `$NOTES/<name>`, as soon as it is there.
+    /// Waits for the line in `$NOTES/<name>`.
     pub(crate) fn line(&self, name: &str) -> String {
         await_condition(&format!("note {name}"), || self.text(name)?.strip_suffix('\n').map(str::to_owned))
     }
 
-    /// The process id that was written down.
+    /// Waits for the process id in `$NOTES/<name>`.
     pub(crate) fn pid(&self, name: &str) -> i32 {
         self.line(name).parse().unwrap()
     }
 
-    /// What is in `$NOTES/<name>`, if it is there.
+    /// The content of `$NOTES/<name>`, if it exists.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.file(name)).ok()
     }
@@ -56,19 +56,19 @@ impl Notes {
         self.path().join(name)
     }
 
-    /// A file for a program to write its output to.
+    /// A file for a program's output.
     pub(crate) fn output(&self, name: &str) -> Output {
         Output::File(fs::File::create(self.file(name)).unwrap())
     }
 
-    fn taken_by(&self, program: Program) -> Program {
+    fn with_notes(&self, program: Program) -> Program {
         let mut environment = EnvironmentChanges::default();
         environment.set("NOTES", self.path());
         Program { environment: Environment::Inherited(environment), ..program }
     }
 }
 
-/// An environment of these variables alone.
+/// An environment of exactly these variables.
 pub(crate) fn exactly(variables: &[(&str, &str)]) -> Environment {
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     Environment::Exact(variables.collect::<BTreeMap<_, _>>())

@@ -1,12 +1,12 @@
-//! Output that goes through us.
+//! Pumped output.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use flexor_agent::processes::{Ladder, LogFile, Output, ProcessKey, Program, Rotation};
 
-use crate::notes::{Notes, nobody};
-use crate::waiting::await_condition;
+use crate::await_condition::await_condition;
+use crate::notes::{Notes, no_processes};
 
 const A: ProcessKey = ProcessKey(1);
 const B: ProcessKey = ProcessKey(2);
@@ -17,8 +17,8 @@ fn rotated(notes: &Notes, name: &str) -> Output {
 }
 
 #[tokio::test]
-async fn a_log_that_is_full_is_put_aside() {
-    let (notes, mut processes) = (Notes::new(), nobody());
+async fn a_full_log_is_rotated() {
+    let (notes, mut processes) = (Notes::new(), no_processes());
     let script = "i=1000; while [ $i -lt 2000 ]; do echo line $i; echo error $i >&2; i=$((i+1)); done";
     let program = Program { stdout: rotated(&notes, "out"), stderr: rotated(&notes, "err"), ..notes.sh(script) };
     processes.start(A, program).unwrap();
@@ -36,8 +36,8 @@ async fn a_log_that_is_full_is_put_aside() {
 }
 
 #[tokio::test]
-async fn a_program_is_finished_with_while_others_write_on() {
-    let (notes, mut processes) = (Notes::new(), nobody());
+async fn a_program_is_ended_while_others_write_on() {
+    let (notes, mut processes) = (Notes::new(), no_processes());
     let writes = |name| Program { stdout: rotated(&notes, name), ..notes.sh("while :; do echo $$; sleep 0.01; done") };
     let [a, b] = [(A, "a"), (B, "b")].map(|(key, name)| processes.start(key, writes(name)).unwrap());
     let first = |name: &str| notes.text(name)?.lines().next().map(str::to_owned);

@@ -1,6 +1,5 @@
-//! A launcher for the tests: starts one group as a JSON file says and ends it as `flexor launch` would, when a worker
-//! fails, when all have ended, or on SIGTERM; another SIGTERM leaves no more time. What it saw is written to another
-//! JSON file.
+//! A launcher for the tests. It starts one group as a JSON file describes, and ends it as `flexor launch` would: when a
+//! worker fails, when all have ended, or on SIGTERM; a second SIGTERM kills. It writes the result to another JSON file.
 //!
 //! `agent-test-launcher run SCENARIO RESULT`, and `agent-test-launcher shim …` as the shim of its own workers.
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
@@ -18,7 +17,7 @@ use flexor_agent::workers::{
     EnvironmentChanges, FailureReport, GlobalRank, Ladder, LinePrefix, LocalRank, LogFolder, LogOptions, Shim,
     StreamChoice, Streams, WorkerGroup, WorkerSpec, command_line, exec_shim, propagate, root_cause,
 };
-use scenario::{Ending, Outcome, Scenario};
+use scenario::{LaunchResult, Scenario, Termination};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -34,16 +33,16 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn launch(scenario: Scenario) -> Outcome {
+async fn launch(scenario: Scenario) -> LaunchResult {
     let mut run = options(&scenario).open("a run").unwrap();
     let (specs, size) = (specs(&scenario), scenario.workers.len());
     let shim = Shim::new(env::current_exe().unwrap(), ["shim"]);
-    let mut asked = signal(SignalKind::terminate()).unwrap();
-    let mut outcome = Outcome::default();
+    let mut terminate = signal(SignalKind::terminate()).unwrap();
+    let mut outcome = LaunchResult::default();
     for attempt in 0..scenario.attempts {
         let mut group = match WorkerGroup::start(&shim, &specs, &run.attempt(attempt).unwrap()) {
             Ok(group) => group,
-            Err(error) => return Outcome { refused: Some(error.to_string()), ..outcome },
+            Err(error) => return LaunchResult { refused: Some(error.to_string()), ..outcome },
         };
         let memory = resident_kib();
         loop {
@@ -52,7 +51,7 @@ async fn launch(scenario: Scenario) -> Outcome {
                     Some(exit) if exit.outcome.is_success() || !scenario.ends_on_failure => {}
                     Some(_) | None => break,
                 },
-                _ = asked.recv() => break,
+                _ = terminate.recv() => break,
             }
         }
         outcome.grown_kib = resident_kib().saturating_sub(memory);
@@ -60,11 +59,11 @@ async fn launch(scenario: Scenario) -> Outcome {
             continue;
         }
         let grace = Duration::from_millis(scenario.grace_ms);
-        let ending = tokio::select! {
-            ending = group.end(Ladder { grace, ..Ladder::default() }) => ending,
-            _ = asked.recv() => group.end(Ladder { grace: Duration::ZERO, ..Ladder::default() }).await,
+        let termination = tokio::select! {
+            termination = group.end(Ladder { grace, ..Ladder::default() }) => termination,
+            _ = terminate.recv() => group.end(Ladder { grace: Duration::ZERO, ..Ladder::default() }).await,
         };
-        outcome.ending = seen(&ending);
+        outcome.termination = process_ids(&termination);
         outcome.exits = group.exits().to_vec();
     }
     let first = &specs[0];
@@ -79,9 +78,9 @@ async fn launch(scenario: Scenario) -> Outcome {
     outcome
 }
 
-fn seen(ending: &processes::Ending) -> Ending {
+fn process_ids(termination: &processes::Termination) -> Termination {
     let ids = |processes: &[processes::Process]| processes.iter().map(|process| process.pid).collect();
-    Ending { took: ending.took, killed: ids(&ending.killed), left: ids(&ending.left) }
+    Termination { took: termination.took, killed: ids(&termination.killed), left: ids(&termination.left) }
 }
 
 fn options(scenario: &Scenario) -> LogOptions {
@@ -112,7 +111,7 @@ fn specs(scenario: &Scenario) -> Vec<WorkerSpec> {
     scenario.workers.iter().map(spec).collect()
 }
 
-/// How much memory this process has.
+/// Peak memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,14 +1,14 @@
-//! Lines of tables as examples, and examples as lines.
+//! Converts table rows to examples, and examples to table rows.
 
 use std::fmt::Write as _;
 
-use super::{AT_ONCE, ConvertError};
+use super::{ConvertError, READ_BATCH};
 use crate::csv;
 use crate::dataset::{Content, Dataset};
 use crate::example::{self, ExampleWriter, Values};
-use crate::place::Place;
+use crate::record_location::RecordLocation;
 
-/// What all values of a column are.
+/// The type that all values of a column have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Integer,
@@ -26,24 +26,24 @@ impl Kind {
     }
 }
 
-/// Makes examples of lines.
-pub(super) struct ExampleOfLine {
+/// Converts table rows to examples.
+pub(super) struct LineToExample {
     columns: Vec<(String, Kind)>,
     writer: ExampleWriter,
 }
 
-impl ExampleOfLine {
-    /// Goes through a table once, to know what its columns hold: integers, numbers, or anything.
+impl LineToExample {
+    /// Reads the table once to find the type of each column: integers, floats, or text.
     pub(super) fn of(dataset: &Dataset) -> Result<Self, ConvertError> {
         let names = dataset.columns().ok_or(ConvertError::NoColumns)?;
         let mut columns: Vec<(String, Kind)> = names.iter().map(|name| (name.clone(), Kind::Integer)).collect();
         let mut next = 0;
         while next < dataset.len() {
-            let end = dataset.len().min(next + AT_ONCE);
+            let end = dataset.len().min(next + READ_BATCH);
             dataset.read(next..end, &mut |record| {
                 let Content::Whole(line) = record.content else { return };
-                // What is no row of the table says nothing about its columns.
-                if even(line, columns.len()).is_err() {
+                // An uneven row says nothing about the columns.
+                if check_field_count(line, columns.len()).is_err() {
                     return;
                 }
                 for ((_, kind), value) in columns.iter_mut().zip(csv::fields(line)) {
@@ -57,10 +57,10 @@ impl ExampleOfLine {
         Ok(Self { columns, writer: ExampleWriter::new() })
     }
 
-    pub(super) fn go(&mut self, line: &[u8]) -> Result<&[u8], String> {
-        even(line, self.columns.len())?;
+    pub(super) fn convert(&mut self, line: &[u8]) -> Result<&[u8], String> {
+        check_field_count(line, self.columns.len())?;
         for ((name, kind), value) in self.columns.iter().zip(csv::fields(line)) {
-            // What does not parse cannot be: the column has been gone through.
+            // All values parse: the column was read before.
             let text = str::from_utf8(&value).unwrap_or_default();
             match kind {
                 Kind::Integer => self.writer.integers(name, &[text.parse().unwrap_or_default()]),
@@ -72,20 +72,20 @@ impl ExampleOfLine {
     }
 }
 
-/// Refuses a row that has not a field for each column.
-fn even(line: &[u8], columns: usize) -> Result<(), String> {
+/// Refuses a row without exactly one field per column.
+fn check_field_count(line: &[u8], columns: usize) -> Result<(), String> {
     let fields = csv::fields(line).count();
     if fields == columns { Ok(()) } else { Err(csv::uneven("the row", fields, columns)) }
 }
 
-/// Makes lines of examples.
-pub(super) struct LineOfExample {
+/// Converts examples to table rows.
+pub(super) struct ExampleToLine {
     columns: Vec<String>,
     line: Vec<u8>,
 }
 
-impl LineOfExample {
-    /// Takes the features of the first record for the columns.
+impl ExampleToLine {
+    /// Uses the features of the first record as columns.
     pub(super) fn of(dataset: &Dataset) -> Result<Self, ConvertError> {
         let mut first = None;
         let mut next = 0;
@@ -94,8 +94,8 @@ impl LineOfExample {
                 if let Content::Whole(bytes) = record.content {
                     let names = example::read(bytes).map(|features| names(&features));
                     let (file, record) = (record.file.to_owned(), record.in_file);
-                    let place = Place { file, record, offset: None, line: None };
-                    first = Some(names.map_err(|error| ConvertError::Record { place, why: error.to_string() }));
+                    let location = RecordLocation { file, record, offset: None, line: None };
+                    first = Some(names.map_err(|error| ConvertError::Record { location, why: error.to_string() }));
                 }
             })?;
             next += 1;
@@ -108,14 +108,14 @@ impl LineOfExample {
         [&names.join(&b","[..])[..], b"\n"].concat()
     }
 
-    pub(super) fn go(&mut self, record: &[u8]) -> Result<&[u8], String> {
+    pub(super) fn convert(&mut self, record: &[u8]) -> Result<&[u8], String> {
         let features = example::read(record).map_err(|error| error.to_string())?;
         if features.len() != self.columns.len() {
             return Err(format!("it has {} features, the first record has {}", features.len(), self.columns.len()));
         }
         self.line.clear();
         for (at, name) in self.columns.iter().enumerate() {
-            // Most writers keep the order; it is not promised.
+            // Most writers keep the order, but the format does not promise it.
             let is_it = |feature: &&(&str, Values<'_>)| feature.0 == name;
             let found = features.get(at).filter(is_it).or_else(|| features.iter().find(is_it));
             let (_, values) = found.ok_or_else(|| format!("it has no feature {name}, which the first record has"))?;
@@ -131,7 +131,7 @@ impl LineOfExample {
                     number.as_bytes().into()
                 }
                 Values::Bytes(_) | Values::Floats(_) | Values::Integers(_) | Values::Nothing => {
-                    return Err(format!("the feature {name} has not one value; a field of a table has"));
+                    return Err(format!("feature {name} does not have exactly one value, which a table field needs"));
                 }
             };
             if at > 0 {

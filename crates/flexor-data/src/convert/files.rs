@@ -1,4 +1,4 @@
-//! Where converted records go: one file, or a folder of files with so many records each.
+//! The output of a conversion: one file, or a folder of files with a fixed number of records each.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::{Conversion, ConvertError, Target};
 use crate::output::{Existing, Output};
 use crate::recordio::{WriteError, Writer};
 
-/// The files that are written.
+/// Writes the files.
 pub(super) struct Files<'a> {
     conversion: &'a Conversion,
     header: Vec<u8>,
@@ -31,7 +31,7 @@ impl<'a> Files<'a> {
         Self { conversion, header: Vec::new(), open: None, in_open: 0, whole: Vec::new() }
     }
 
-    /// What each file begins with.
+    /// Sets the first bytes of each file.
     pub(super) fn set_header(&mut self, header: Vec<u8>) {
         self.header = header;
     }
@@ -46,8 +46,8 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Puts the last file in place. No records at all are one empty file. Where a folder of files is replaced, those that
-    /// stood behind the last one go: their records would count as well.
+    /// Completes the last file. Without records there is one empty file. When a folder is replaced, older files behind
+    /// the last one are removed: their records would count as well.
     pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, ConvertError> {
         if self.whole.is_empty() {
             self.open()?;
@@ -62,7 +62,7 @@ impl<'a> Files<'a> {
         Ok(self.whole)
     }
 
-    /// Where the file with this number is written.
+    /// The path of the file with this number.
     fn path(&self, number: usize) -> PathBuf {
         let Conversion { target, to, records_per_file, .. } = self.conversion;
         match records_per_file {
@@ -123,7 +123,7 @@ impl File {
 }
 
 impl Target {
-    /// How files are called that have no name of their own. ElasticDL's have no extension.
+    /// The extension of numbered files. ElasticDL's files have none.
     fn extension(self) -> &'static str {
         match self {
             Self::RecordIo(_) => "",

@@ -44,25 +44,25 @@ fn lines_come_back_from_several_files_as_they_were() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_writes_nothing() {
+fn an_unsupported_conversion_is_refused_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("a.csv"), "x,y\n1,2\n1\n").unwrap();
     std::fs::write(path("a.txt"), "no example\n").unwrap();
     let refused =
         |from: &str, target: Target| convert_to(&path(from), &path("out"), target, None).unwrap_err().to_string();
-    assert!(refused("a.csv", Target::Text).starts_with("CSV cannot be turned into text"));
+    assert!(refused("a.csv", Target::Text).starts_with("CSV cannot be converted to text"));
     let uneven = "a.csv: record 1, at byte 8, line 3: the row has 1 field, and the table 2 columns";
     assert!(refused("a.csv", RECORD_IO).ends_with(uneven), "{}", refused("a.csv", RECORD_IO));
     assert!(!path("out").exists());
     convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap();
     assert!(refused("a.recordio", Target::Csv).contains("not a tf.train.Example"));
     let existing = convert_to(&path("a.txt"), &path("a.recordio"), RECORD_IO, None).unwrap_err();
-    assert!(existing.to_string().contains("is there already"));
+    assert!(existing.to_string().contains("exists already"));
 }
 
 #[test]
-fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
+fn an_unfit_row_is_skipped_by_choice_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("a.csv"), "x,y\n1,2\n# no row\n5,6\n7,8,9\n10,11\n").unwrap();
@@ -79,7 +79,7 @@ fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
     let done = converted("a.csv", crate::OnDamage::Skip).unwrap();
     assert_eq!((done.records, done.damaged, done.unfit.len()), (3, 2, 2));
     assert!(done.unfit[0].0.to_string().contains("a.csv: record 1, ") && done.unfit[0].1.contains(why), "{done:?}");
-    // Nothing of them is in the others, and columns are what they would be without them.
+    // The skipped rows leave no trace, and do not affect the columns' types.
     convert_to(&path("a.recordio"), &path("back.csv"), Target::Csv, None).unwrap();
     assert_eq!(std::fs::read_to_string(path("back.csv")).unwrap(), "x,y\n1,2\n5,6\n10,11\n");
     let written = Dataset::open(&[path("a.recordio")], &Options::default()).unwrap();
@@ -89,7 +89,7 @@ fn a_row_that_does_not_fit_is_left_out_by_choice_and_named() {
         .read(0..3, &mut |record| assert!(matches!(record.content, Content::Whole(bytes) if are_integers(bytes))))
         .unwrap();
     assert!(converted("b.csv", crate::OnDamage::Skip).unwrap_err().to_string().contains(why));
-    assert!(!path("b.recordio").exists(), "there is nothing left to write");
+    assert!(!path("b.recordio").exists(), "no record is left");
 }
 
 #[test]

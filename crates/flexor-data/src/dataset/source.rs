@@ -1,4 +1,4 @@
-//! One file of a dataset, whatever its format.
+//! One file of a dataset, in any format.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use crate::data_file::DataFile;
 use crate::error::DataError;
 use crate::format::{CsvHeader, Format};
 use crate::idx::IdxPair;
-use crate::lines::{Cut, LineIndex, Lines, LinesError, line_feeds};
-use crate::recordio::{Chunk, Chunks, FileKey, Index, Unread};
+use crate::lines::{LineIndex, Lines, LinesError, TruncatedRow, line_feeds};
+use crate::recordio::{Chunk, ChunkCache, FileKey, Index, Unread};
 
-/// A file and what is known about its inside.
+/// A file with its index.
 #[derive(Debug)]
 pub(super) enum Source {
     RecordIo { file: DataFile, index: Index },
@@ -21,11 +21,14 @@ pub(super) enum Source {
     Idx(IdxPair),
 }
 
-/// Why a range cannot be had.
+/// Why a range cannot be read.
 pub(super) enum Failure {
-    /// Some of its records are damaged: those from `from` up to `until`, of which those in the range are meant.
-    Damaged { from: u64, until: u64, damage: Damage },
-    /// Anything else.
+    /// The records from `from` up to `until` are damaged, as far as they are in the range.
+    Damaged {
+        from: u64,
+        until: u64,
+        damage: Damage,
+    },
     Error(DataError),
 }
 
@@ -83,7 +86,7 @@ impl Source {
         }
     }
 
-    /// The line with the names of the columns.
+    /// The header line.
     pub(super) fn header(&self) -> Option<&[u8]> {
         match self {
             Self::Lines { index, .. } => index.header(),
@@ -91,12 +94,16 @@ impl Source {
         }
     }
 
-    /// What is known to be damaged although nothing has been read.
+    /// Damage that is known without reading records.
     pub(super) fn damage_at_first_sight(&self) -> Vec<Damage> {
         let (file, index) = match self {
             Self::RecordIo { file, index } => (file, index),
             Self::Lines { file, index } => {
-                return index.cut().map(|cut| of_cut(file, index, cut)).into_iter().collect();
+                return index
+                    .truncated_row()
+                    .map(|truncated_row| truncated_row_damage(file, index, truncated_row))
+                    .into_iter()
+                    .collect();
             }
             Self::Idx(_) => return Vec::new(),
         };
@@ -112,23 +119,23 @@ impl Source {
         chunks.chain(lost).collect()
     }
 
-    /// Where a record of a file of lines begins.
-    pub(super) fn place(&self, record: u64) -> Result<Option<u64>, DataError> {
+    /// The offset of a record in a file of lines.
+    pub(super) fn offset_of(&self, record: u64) -> Result<Option<u64>, DataError> {
         let Self::Lines { file, index } = self else { return Ok(None) };
-        let place = index.place(&file.again()?, record).map_err(|error| of_lines(file.path(), error))?;
-        Ok(Some(place))
+        let offset = index.offset_of(&file.again()?, record).map_err(|error| of_lines(file.path(), error))?;
+        Ok(Some(offset))
     }
 
-    /// How many lines end between two places of a file of lines.
+    /// Line feeds in a part of a file of lines.
     pub(super) fn line_feeds(&self, part: Range<u64>) -> Result<u64, DataError> {
         let Self::Lines { file, .. } = self else { return Ok(0) };
         line_feeds(&file.again()?, part).map_err(|error| of_lines(file.path(), error))
     }
 
-    /// Hands on a range of records, each with its number in the file.
+    /// Passes a range of records to `sink`, each with its number in the file.
     pub(super) fn read(
         &self,
-        memory: (&Chunks, FileKey),
+        memory: (&ChunkCache, FileKey),
         range: Range<u64>,
         sink: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), Failure> {
@@ -136,13 +143,15 @@ impl Source {
             Self::RecordIo { file, index } => read_chunks(file, index, memory, range, sink),
             Self::Lines { file, index } => {
                 let content = file.again()?;
-                let cut = index.cut().filter(|_| range.end == index.records());
-                let whole = if cut.is_some() { range.start..range.end - 1 } else { range };
+                let truncated_row = index.truncated_row().filter(|_| range.end == index.records());
+                let whole = if truncated_row.is_some() { range.start..range.end - 1 } else { range };
                 let (from, until) = (whole.end, index.records());
                 let read = index.read(&content, whole, sink).map_err(|error| of_lines(file.path(), error));
                 read.map_err(|error| unless_changed(file, &content, error))?;
-                match cut {
-                    Some(cut) => Err(Failure::Damaged { from, until, damage: of_cut(file, index, cut) }),
+                match truncated_row {
+                    Some(truncated_row) => {
+                        Err(Failure::Damaged { from, until, damage: truncated_row_damage(file, index, truncated_row) })
+                    }
                     None => Ok(()),
                 }
             }
@@ -154,7 +163,7 @@ impl Source {
 fn read_chunks(
     file: &DataFile,
     index: &Index,
-    memory: (&Chunks, FileKey),
+    memory: (&ChunkCache, FileKey),
     range: Range<u64>,
     sink: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<(), Failure> {
@@ -174,14 +183,18 @@ fn read_chunks(
     }
 }
 
-/// A file that is written to while it is read can fail in any way; then that is what has to be told.
+/// A file that changes while it is read can fail in any way. Then the change is the error to report.
 fn unless_changed(file: &DataFile, content: &File, error: DataError) -> DataError {
     file.check(content).err().unwrap_or(error)
 }
 
-fn of_cut(file: &DataFile, index: &LineIndex, Cut { offset, line, fields, columns }: Cut) -> Damage {
+fn truncated_row_damage(
+    file: &DataFile,
+    index: &LineIndex,
+    TruncatedRow { offset, line, fields, columns }: TruncatedRow,
+) -> Damage {
     let records = Some(index.records() - 1..index.records());
-    let flaw = format!("{}; was the file cut?", csv::uneven("the row", fields, columns));
+    let flaw = format!("{}; was the file truncated?", csv::uneven("the row", fields, columns));
     Damage { file: file.path().to_owned(), offset, line: Some(line), records, flaw }
 }
 

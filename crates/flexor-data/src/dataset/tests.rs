@@ -24,7 +24,7 @@ impl Folder {
     }
 }
 
-/// What is read: the records, with `-` for those that are damaged.
+/// The read records, with `-` for damaged ones.
 fn read(dataset: &Dataset, range: Range<u64>) -> Result<Vec<String>, DataError> {
     let mut records = Vec::new();
     let mut next = range.start;
@@ -39,7 +39,7 @@ fn read(dataset: &Dataset, range: Range<u64>) -> Result<Vec<String>, DataError> 
     Ok(records)
 }
 
-/// RecordIO with two records in each chunk, which are numbered from `first`.
+/// RecordIO with two records per chunk, numbered from `first`.
 fn record_io(first: u32, count: u32) -> Vec<u8> {
     let options = WriterOptions { compressor: Compressor::Snappy, chunk_limit: 11 };
     let mut writer = Writer::new(Vec::new(), options);
@@ -71,7 +71,7 @@ fn the_files_of_a_folder_are_one_sequence_in_the_order_of_their_names() {
 #[test]
 fn a_damaged_chunk_fails_by_name_or_is_skipped_and_nothing_else_moves() {
     let (first, mut second) = (record_io(0, 4), record_io(4, 5));
-    // Five records of five bytes in chunks of two: the second chunk begins behind half of the first file's length.
+    // Five records of five bytes in chunks of two: the second chunk begins behind half of the first file.
     let chunk = first.len() / 2;
     second[chunk + 25] ^= 1;
     let folder = Folder::with(&[("a", &first), ("b", &second)]);
@@ -94,7 +94,7 @@ fn a_damaged_chunk_fails_by_name_or_is_skipped_and_nothing_else_moves() {
 }
 
 #[test]
-fn a_tail_that_is_missing_is_refused_at_once_or_counted() {
+fn a_truncated_file_is_refused_at_once_or_counted() {
     let whole = record_io(0, 4);
     let folder = Folder::with(&[("a", &whole[..whole.len() - 3]), ("b", &record_io(4, 2))]);
     let error = folder.open(OnDamage::Fail).unwrap_err().to_string();
@@ -104,7 +104,7 @@ fn a_tail_that_is_missing_is_refused_at_once_or_counted() {
 }
 
 #[test]
-fn a_file_that_shrinks_or_is_written_to_is_told() {
+fn a_file_that_shrinks_or_is_written_to_is_reported() {
     let lines: String = (0..5000).map(|number| format!("line {number}\n")).collect();
     for name in ["a.txt", "a.csv", "a"] {
         let content = if name == "a" { record_io(0, 5000) } else { lines.clone().into_bytes() };
@@ -115,8 +115,8 @@ fn a_file_that_shrinks_or_is_written_to_is_told() {
         let shrink = OpenOptions::new().write(true).open(&path).unwrap();
         shrink.set_len(content.len() as u64 / 2).unwrap();
         let error = read(&dataset, 0..1).unwrap_err().to_string();
-        let told = format!("it had {} bytes, it has {};", content.len(), content.len() / 2);
-        assert!(error.contains("has changed since it was opened") && error.contains(&told), "{error}");
+        let message = format!("it had {} bytes, it has {};", content.len(), content.len() / 2);
+        assert!(error.contains("has changed since it was opened") && error.contains(&message), "{error}");
 
         fs::write(&path, &content).unwrap();
         let dataset = folder.open(OnDamage::Fail).unwrap();
@@ -139,7 +139,7 @@ fn tables_know_their_columns_and_must_agree_on_them() {
 }
 
 #[test]
-fn what_is_no_dataset_is_refused_and_says_why() {
+fn files_that_are_no_dataset_are_refused_with_the_reason() {
     let refused = |files: &[(&str, &[u8])]| Folder::with(files).open(OnDamage::Fail).unwrap_err();
     assert!(matches!(refused(&[]), DataError::Nothing(_)));
     assert!(matches!(refused(&[("a.bin", b"?")]), DataError::Unknown(_)));
@@ -174,12 +174,12 @@ fn many_threads_read_the_same_data() {
 }
 
 #[test]
-fn a_table_that_was_cut_is_damaged_where_its_last_row_begins() {
+fn a_truncated_table_is_damaged_where_its_last_row_begins() {
     let folder = Folder::with(&[("a.csv", b"x,y,z\n1,2,3\n4,5,6\n7,8"), ("b.csv", b"x,y,z\n1,2,3\n")]);
     let error = folder.open(OnDamage::Fail).unwrap_err().to_string();
-    let told = "a.csv: damaged at byte 18, line 4, record 2: the row has 2 fields, and the table 3 columns; was the file cut?; \
-                restore the file, or leave such records out with --damaged skip";
-    assert!(error.ends_with(told), "{error}");
+    let message = "a.csv: damaged at byte 18, line 4, record 2: the row has 2 fields, and the table 3 columns; was the file truncated?; \
+                restore the file, or skip such records with --damaged skip";
+    assert!(error.ends_with(message), "{error}");
     let dataset = folder.open(OnDamage::Skip).unwrap();
     assert_eq!(read(&dataset, 0..4).unwrap(), ["1,2,3", "4,5,6", "-", "1,2,3"]);
     assert_eq!(read(&dataset, 0..2).unwrap(), ["1,2,3", "4,5,6"]);
@@ -188,14 +188,14 @@ fn a_table_that_was_cut_is_damaged_where_its_last_row_begins() {
 }
 
 #[test]
-fn a_last_row_without_an_end_may_be_whole() {
+fn a_last_row_without_line_feed_may_be_complete() {
     for table in [&b"x,y\n1,2\n3,4"[..], b"x,y\n1,2\n3\n", b"x\n1\n2", b"x,y", b""] {
         Folder::with(&[("a.csv", table)]).open(OnDamage::Fail).unwrap();
     }
 }
 
 #[test]
-fn the_first_record_is_the_first_that_is_not_damaged() {
+fn the_first_record_is_the_first_intact_one() {
     let mut file = record_io(0, 5);
     let chunk = record_io(0, 2).len();
     file[25] ^= 1;
@@ -211,14 +211,14 @@ fn the_first_record_is_the_first_that_is_not_damaged() {
 
 #[test]
 fn a_record_of_a_table_is_found_by_file_byte_and_line() {
-    // Not every line is a record, and not every record is a line.
+    // Some lines are no records, and some records have several lines.
     let folder = Folder::with(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n1,\"two\nlines\"\n\n3,4\n")]);
     let dataset = folder.open(OnDamage::Fail).unwrap();
-    let place = dataset.place_with_line(2).unwrap();
-    assert_eq!(place.to_string(), format!("{}: record 1, at byte 19, line 5", folder.path("b.csv").display()));
-    assert_eq!(dataset.place(2).unwrap(), Place { line: None, ..place });
-    assert!(matches!(dataset.place(3), Err(DataError::PastTheEnd { records: 3, .. })));
+    let location = dataset.location_with_line(2).unwrap();
+    assert_eq!(location.to_string(), format!("{}: record 1, at byte 19, line 5", folder.path("b.csv").display()));
+    assert_eq!(dataset.location(2).unwrap(), RecordLocation { line: None, ..location });
+    assert!(matches!(dataset.location(3), Err(DataError::PastTheEnd { records: 3, .. })));
     let folder = Folder::with(&[("a", &record_io(0, 5))]);
-    let place = folder.open(OnDamage::Fail).unwrap().place_with_line(4).unwrap();
-    assert_eq!(place.to_string(), format!("{}: record 4", folder.path("a").display()));
+    let location = folder.open(OnDamage::Fail).unwrap().location_with_line(4).unwrap();
+    assert_eq!(location.to_string(), format!("{}: record 4", folder.path("a").display()));
 }

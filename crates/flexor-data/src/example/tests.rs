@@ -32,7 +32,7 @@ fn lists_that_are_not_packed_are_read_too() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read_back(
+    fn a_written_example_is_read_back(
         integers in prop::collection::vec(any::<i64>(), 0..5),
         floats in prop::collection::vec(-1e30_f32..1e30, 0..200),
         text in prop::collection::vec(any::<u8>(), 0..300),

@@ -1,14 +1,14 @@
-//! The area under the ROC curve of probabilities, counted as they come.
+//! The AUC of probabilities, counted in one pass.
 //!
-//! Probabilities are counted in 65,536 steps, those in the same step as equal; so memory does not grow, and the result is
+//! Probabilities are counted in 65,536 steps; those in one step count as equal. Memory does not grow, and the result is
 //! right to about five digits.
 
 const STEPS: usize = 1 << 16;
 
-/// Labels by the probability that they had.
+/// Label counts by probability.
 #[derive(Debug)]
 pub(super) struct Auc {
-    /// How many labels of 0 and of 1 each step has.
+    /// Labels 0 and 1 in each step.
     counts: Vec<[u64; 2]>,
 }
 
@@ -17,19 +17,17 @@ impl Auc {
         Self { counts: vec![[0; 2]; STEPS] }
     }
 
-    /// Counts one record.
     pub(super) fn add(&mut self, probability: f64, label: bool) {
         let step = (probability * STEPS as f64) as usize;
         self.counts[step.min(STEPS - 1)][usize::from(label)] += 1;
     }
 
-    /// How many records have the label 1.
+    /// Records with label 1.
     pub(super) fn positives(&self) -> u64 {
         self.counts.iter().map(|[_, ones]| ones).sum()
     }
 
-    /// How often a record with the label 1 has a higher probability than one with the label 0; none where all labels are
-    /// alike.
+    /// How often a record with label 1 has a higher probability than one with label 0; `None` with one label only.
     pub(super) fn value(&self) -> Option<f64> {
         let (mut zeros_below, mut won) = (0.0, 0.0);
         for [zeros, ones] in &self.counts {

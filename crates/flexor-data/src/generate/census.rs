@@ -1,7 +1,8 @@
-//! A table of people with the columns of the UCI census data ("Adult"): who earns much. Nobody in it exists.
+//! Generates a table of invented people with the columns of the UCI census data ("Adult").
 //!
-//! The label is 1 for an income above 50,000 dollars a year. Values are about as frequent as in the original, some hang on
-//! others (a degree on its years, a marriage on age), and what each counts is in the tables below.
+//! The label is 1 for an income above 50,000 dollars a year. Values are about as frequent as in the original. Some
+//! depend on others, such as a degree on its years and a marriage on the age. The tables below hold the effect of each
+//! value.
 
 use super::noise::{Noise, sigmoid};
 use super::table::{Column, Table, Value};
@@ -24,7 +25,7 @@ const COLUMNS: [&str; 15] = [
     "native_country",
 ];
 
-/// A word, how frequent it is, and what it counts.
+/// A value, its frequency, and its effect on the label.
 struct Word(&'static str, f64, f64);
 
 static WORK_CLASSES: [Word; 8] = [
@@ -38,7 +39,7 @@ static WORK_CLASSES: [Word; 8] = [
     Word("Without-pay", 0.1, -1.0),
 ];
 
-/// The years of schooling of each are its place, counted from 1.
+/// The years of schooling are the index, from 1.
 static EDUCATIONS: [Word; 16] = [
     Word("Preschool", 0.2, -1.6),
     Word("1st-4th", 0.5, -1.4),
@@ -103,7 +104,6 @@ static COUNTRIES: [Word; 6] = [
 
 const BIAS: f64 = -2.1;
 
-/// The table.
 #[derive(Debug)]
 pub struct Census {
     seed: u64,
@@ -112,9 +112,9 @@ pub struct Census {
 }
 
 impl Census {
-    /// The people that belong to a seed. There is no end to them.
+    /// The people of a seed; the sequence is endless.
     pub fn new(seed: u64) -> Self {
-        // Another stream than that of the other generators with the same seed.
+        // A different stream than that of the other generators with the same seed.
         Self { seed, noise: Noise::new(seed).of(0xce), columns: COLUMNS.map(str::to_owned).to_vec() }
     }
 }

@@ -1,39 +1,38 @@
-//! A log of advertisements shown: who clicks on what.
+//! Generates a click log of advertisements.
 //!
-//! Columns are `label`, a few numbers `n0…` and some categories `c0…`, whose values are whole numbers from 0. Low values
-//! are far more frequent than high ones, as in real logs. The truth is what factorization machines and their successors
-//! look for: each value of a category counts for or against a click, and so does each pair of values of the smallest
-//! categories, through short hidden vectors. Rare values matter less, so that a model can come close to the truth with
-//! some hundred thousand records.
+//! Columns are `label`, a few numbers `n0…` and some categories `c0…`, whose values are integers from 0. Low values are
+//! far more frequent than high ones, as in real logs. The truth is what factorization machines and their successors
+//! model. Each value of a category has a weight. Each pair of values of the smallest categories has one, too, through
+//! short hidden vectors. Rare values matter less, so a model comes close to the truth with some hundred thousand
+//! records.
 
 use super::noise::{Noise, sigmoid};
 use super::table::{Column, Table, Value};
 
-/// How many different values the categories have.
+/// The number of values of each category.
 pub const VOCABULARIES: [u32; 10] = [100, 100, 100, 100, 200, 200, 500, 500, 1_000, 10_000];
 
-/// What each number counts, per standard deviation.
+/// The weight of each number, per standard deviation.
 const SLOPES: [f64; 4] = [0.8, -0.56, 0.4, 0.24];
-/// Without any other evidence.
+/// The logit without other evidence.
 const BIAS: f64 = -1.3;
-/// How much a frequent value counts.
+/// The weight of a frequent value.
 const WEIGHT: f64 = 0.5;
-/// How long the hidden vectors are, in each of their dimensions.
+/// The size of the hidden vectors, in each dimension.
 const VECTOR: f64 = 0.4;
-/// How many categories count in pairs: those with the fewest values.
+/// How many categories have pair weights: those with the fewest values.
 const PAIRED: u64 = 4;
 const DIMENSIONS: usize = 4;
-/// From about here on values count less and less.
+/// From about this value on, weights decrease.
 const FREQUENT: f64 = 10.0;
 
-/// What draws are for.
+/// The purposes of random draws.
 const NUMBER: u64 = 1;
 const CATEGORY: u64 = 2;
 const LABEL: u64 = 3;
 const WEIGHTS: u64 = 4;
 const VECTORS: u64 = 5;
 
-/// The log.
 #[derive(Debug)]
 pub struct Clicks {
     seed: u64,
@@ -42,7 +41,7 @@ pub struct Clicks {
 }
 
 impl Clicks {
-    /// The log that belongs to a seed. It has no end.
+    /// The log of a seed; it is endless.
     pub fn new(seed: u64) -> Self {
         let numbers = (0..SLOPES.len()).map(|at| format!("n{at}"));
         let categories = (0..VOCABULARIES.len()).map(|at| format!("c{at}"));
@@ -50,7 +49,7 @@ impl Clicks {
         Self { seed, noise: Noise::new(seed), columns }
     }
 
-    /// What a value of a category counts by itself, and its hidden vector.
+    /// The weight of a category's value, and its hidden vector.
     fn meaning(&self, field: u64, value: u32) -> (f64, [f64; DIMENSIONS]) {
         let importance = 1.0 / (1.0 + f64::from(value) / FREQUENT);
         let weights = self.noise.of(WEIGHTS).of(field).of(u64::from(value));
@@ -79,7 +78,7 @@ impl Table for Clicks {
         row.push(Value::Integer(0));
         let mut evidence = BIAS;
         for (field, slope) in (0_u64..).zip(SLOPES) {
-            // Rounded first, so that the truth is about what is written.
+            // Rounded first, so that the truth matches the written value.
             let thousandths = (1000.0 * self.noise.of(NUMBER).of(field).of(number).bell()).round() as i32;
             evidence += slope * f64::from(thousandths) / 1000.0;
             row.push(Value::Thousandths(thousandths));
@@ -104,7 +103,7 @@ impl Table for Clicks {
     }
 }
 
-/// A value of a category. Of a thousand values the first comes in 42 % of all records, the first ten in 56 %.
+/// Draws a category's value. Of a thousand values the first comes in 42 % of all records, the first ten in 56 %.
 fn skewed(noise: Noise, vocabulary: u32) -> u32 {
     let unit = noise.unit();
     let square = unit * unit;
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_come_as_often_as_their_probabilities_say_and_values_as_promised() {
+    fn labels_and_values_have_their_documented_frequencies() {
         let clicks = Clicks::new(5);
         let (mut clicked, mut expected, mut first) = (0.0, 0.0, 0.0);
         let mut row = Vec::new();

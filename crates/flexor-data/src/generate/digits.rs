@@ -1,8 +1,8 @@
-//! Images of handwritten digits in the size of MNIST's, drawn with a pen that trembles.
+//! Generates images of handwritten digits in the size of MNIST's.
 //!
-//! Each has strokes of its own, and every drawing is shifted, turned, sheared and scaled a little, with a pen of another
-//! width and some dirt on the paper ([`strokes`], [`canvas`]). Labels are never wrong, so that the best accuracy is 1;
-//! a perceptron with one hidden layer passes 0.97.
+//! Each digit has strokes of its own. Every drawing is shifted, rotated, sheared and scaled a little, with another pen
+//! width and some noise ([`strokes`], [`canvas`]). Labels are never wrong, so the best accuracy is 1; a perceptron with
+//! one hidden layer passes 0.97.
 
 mod canvas;
 mod strokes;
@@ -10,7 +10,7 @@ mod strokes;
 use std::path::{Path, PathBuf};
 
 use super::noise::Noise;
-use super::{GenerateError, Part as FilePart, Plan, Truth, TruthOfFile};
+use super::{GenerateError, GeneratedFile, GenerationPlan, Truth, TruthOfFile};
 use crate::example::ExampleWriter;
 use crate::idx::{IdxWriter, Part};
 use crate::output::Output;
@@ -18,13 +18,13 @@ use crate::recordio::{WriteError, Writer, WriterOptions};
 use canvas::Canvas;
 pub use canvas::SIDE;
 
-/// How many pixels an image has.
+/// Pixels per image.
 pub const PIXELS: usize = SIDE * SIDE;
 
-/// How often progress is told, in records.
-const TOLD_EVERY: u64 = 1024;
+/// Records between two progress reports.
+const PROGRESS_INTERVAL: u64 = 1024;
 
-/// In which format images are written.
+/// The output format of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigitsFormat {
     /// A file of images and one of labels.
@@ -33,7 +33,7 @@ pub enum DigitsFormat {
     RecordIo(WriterOptions),
 }
 
-/// Draws a digit: its label, and its pixels row by row.
+/// Draws a digit. Returns its label and its pixels, row by row.
 pub fn draw(seed: u64, number: u64) -> (u8, [u8; PIXELS]) {
     let noise = Noise::new(seed).of(0xd1).of(number);
     let label = noise.of(0).below(10) as u8;
@@ -44,23 +44,28 @@ pub fn draw(seed: u64, number: u64) -> (u8, [u8; PIXELS]) {
     (label, canvas.develop())
 }
 
-/// The record of an image as ElasticDL's data has it.
+/// An image as an ElasticDL record.
 pub fn example<'a>(writer: &'a mut ExampleWriter, label: u8, pixels: &[u8]) -> &'a [u8] {
     let image = pixels.iter().map(|pixel| f32::from(*pixel));
     writer.floats("image", image).integers("label", &[i64::from(label)]).finish()
 }
 
-/// The files of data that a plan makes.
-pub fn files(plan: &Plan, format: DigitsFormat) -> Vec<PathBuf> {
+/// The data files of a plan.
+pub fn files(plan: &GenerationPlan, format: DigitsFormat) -> Vec<PathBuf> {
     plan.parts().iter().flat_map(|part| file_names(&part.path, format)).collect()
 }
 
-/// Writes images and their truth. `told` hears how many records are done.
+/// Writes images and their truth. `on_progress` receives the number of written records.
 ///
 /// # Errors
 ///
-/// A file is there already, or cannot be written; or there are more than an IDX file can hold.
-pub fn write(seed: u64, plan: &Plan, format: DigitsFormat, told: &mut dyn FnMut(u64)) -> Result<Truth, GenerateError> {
+/// A file exists already or cannot be written, or there are more records than an IDX file can hold.
+pub fn write(
+    seed: u64,
+    plan: &GenerationPlan,
+    format: DigitsFormat,
+    on_progress: &mut dyn FnMut(u64),
+) -> Result<Truth, GenerateError> {
     let mut outputs = Vec::new();
     let parts = plan.parts();
     for part in &parts {
@@ -83,9 +88,11 @@ pub fn write(seed: u64, plan: &Plan, format: DigitsFormat, told: &mut dyn FnMut(
             DigitsFormat::Idx => {
                 let records = u32::try_from(part.records).ok();
                 let count = records.ok_or(GenerateError::TooMany { records: part.records })?;
-                write_idx(seed, part, count, outputs, told).map_err(|error| failed(error.into()))?
+                write_idx(seed, part, count, outputs, on_progress).map_err(|error| failed(error.into()))?
             }
-            DigitsFormat::RecordIo(options) => write_examples(seed, part, outputs, options, told).map_err(failed)?,
+            DigitsFormat::RecordIo(options) => {
+                write_examples(seed, part, outputs, options, on_progress).map_err(failed)?
+            }
         });
     }
     for output in whole {
@@ -108,16 +115,16 @@ const IMAGES: Part = Part::Images { rows: SIDE as u32, columns: SIDE as u32 };
 
 fn write_idx(
     seed: u64,
-    part: &FilePart,
+    part: &GeneratedFile,
     count: u32,
     outputs: Vec<Output>,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> std::io::Result<Vec<Output>> {
     let mut writers = Vec::new();
     for (output, part) in outputs.into_iter().zip([IMAGES, Part::Labels]) {
         writers.push(IdxWriter::new(output, part, count)?);
     }
-    each(seed, part, told, |label, pixels| {
+    for_each_record(seed, part, on_progress, |label, pixels| {
         let items: [&[u8]; 2] = [pixels, &[label]];
         writers.iter_mut().zip(items).try_for_each(|(writer, item)| writer.write(item))
     })?;
@@ -126,32 +133,32 @@ fn write_idx(
 
 fn write_examples(
     seed: u64,
-    part: &FilePart,
+    part: &GeneratedFile,
     outputs: Vec<Output>,
     options: WriterOptions,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Output>, WriteError> {
     let mut whole = Vec::new();
     for output in outputs {
         let mut writer = Writer::new(output, options);
         let mut examples = ExampleWriter::new();
-        each(seed, part, told, |label, pixels| writer.write(example(&mut examples, label, pixels)))?;
+        for_each_record(seed, part, on_progress, |label, pixels| writer.write(example(&mut examples, label, pixels)))?;
         whole.push(writer.finish()?.0);
     }
     Ok(whole)
 }
 
-fn each<E>(
+fn for_each_record<E>(
     seed: u64,
-    part: &FilePart,
-    told: &mut dyn FnMut(u64),
+    part: &GeneratedFile,
+    on_progress: &mut dyn FnMut(u64),
     mut on: impl FnMut(u8, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     for number in part.first..part.first + part.records {
         let (label, pixels) = draw(seed, number);
         on(label, &pixels)?;
-        if (number + 1).is_multiple_of(TOLD_EVERY) {
-            told(number + 1);
+        if (number + 1).is_multiple_of(PROGRESS_INTERVAL) {
+            on_progress(number + 1);
         }
     }
     Ok(())
@@ -161,7 +168,7 @@ fn each<E>(
 mod tests {
     use super::*;
 
-    /// Mean images are a poor model; still they tell most drawings apart.
+    /// Mean images are a poor model, but they classify most drawings.
     #[test]
     fn drawings_of_a_digit_are_alike_and_never_the_same() {
         let mut means = [[0.0_f64; PIXELS]; 10];
@@ -189,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_hangs_on_seed_and_number_alone() {
+    fn a_drawing_depends_on_seed_and_number_alone() {
         assert_eq!(draw(1, 5), draw(1, 5));
         assert_ne!(draw(1, 5).1, draw(2, 5).1);
         assert!(draw(1, 5).1.iter().any(|pixel| *pixel > 200));

@@ -1,4 +1,4 @@
-//! Models that are as simple as can be come close to the best result: what was made up can be learnt.
+//! Simple models come close to the best result, so the generated data can be learned.
 
 use super::auc::Auc;
 use super::clicks::{Clicks, VOCABULARIES};
@@ -6,7 +6,7 @@ use super::digits::{self, PIXELS};
 use super::noise::{Noise, sigmoid};
 use super::table::{Table, Value};
 
-/// A parameter that learns with Adagrad.
+/// A parameter that is trained with Adagrad.
 #[derive(Clone, Copy)]
 struct Weight {
     value: f32,
@@ -30,7 +30,7 @@ const DIMENSIONS: usize = 8;
 struct Machine {
     bias: Weight,
     slopes: [Weight; 4],
-    /// For each value of each category: its own weight, and its vector.
+    /// For each value of each category: its weight and its vector.
     values: Vec<Vec<(Weight, [Weight; DIMENSIONS])>>,
 }
 
@@ -46,8 +46,8 @@ impl Machine {
         Self { bias: zero, slopes: [zero; 4], values: (0..).zip(VOCABULARIES).map(field).collect() }
     }
 
-    /// How probable a click is; learns from the label where there is one.
-    fn see(&mut self, row: &[Value], label: Option<bool>) -> f64 {
+    /// The probability of a click; trains if a label is given.
+    fn predict(&mut self, row: &[Value], label: Option<bool>) -> f64 {
         let numbers: [f32; 4] = std::array::from_fn(|at| match row[1 + at] {
             Value::Thousandths(number) => number as f32 / 1000.0,
             Value::Integer(_) | Value::Word(_) => panic!("n{at} is a number"),
@@ -95,27 +95,27 @@ fn a_factorization_machine_comes_within_a_hundredth_of_the_best_auc_on_clicks() 
     for number in 0..TRAIN {
         row.clear();
         let (label, _) = clicks.row(number, &mut row);
-        machine.see(&row, Some(label));
+        machine.predict(&row, Some(label));
     }
-    let (mut learnt, mut best) = (Auc::new(), Auc::new());
+    let (mut learned, mut best) = (Auc::new(), Auc::new());
     for number in TRAIN..TRAIN + TEST {
         row.clear();
         let (label, probability) = clicks.row(number, &mut row);
-        learnt.add(machine.see(&row, None), label);
+        learned.add(machine.predict(&row, None), label);
         best.add(probability, label);
     }
-    let (learnt, best) = (learnt.value().unwrap(), best.value().unwrap());
+    let (learned, best) = (learned.value().unwrap(), best.value().unwrap());
     assert!((0.78..0.82).contains(&best), "{best}");
-    assert!(best - learnt < 0.01, "learnt {learnt}, best {best}");
+    assert!(best - learned < 0.01, "learned {learned}, best {best}");
 }
 
 const HIDDEN: usize = 32;
 
 /// A perceptron with one hidden layer.
 struct Perceptron {
-    /// For each pixel, and the bias, the weights to the hidden units.
+    /// Weights from each pixel and the bias to the hidden units.
     first: Vec<[f32; HIDDEN]>,
-    /// For each hidden unit, and the bias, the weights to the classes.
+    /// Weights from each hidden unit and the bias to the classes.
     second: Vec<[f32; 10]>,
 }
 
@@ -129,8 +129,8 @@ impl Perceptron {
         }
     }
 
-    /// The class of an image; learns from the label where there is one.
-    fn see(&mut self, pixels: &[u8; PIXELS], label: Option<u8>, rate: f32) -> u8 {
+    /// The class of an image; trains if a label is given.
+    fn predict(&mut self, pixels: &[u8; PIXELS], label: Option<u8>, rate: f32) -> u8 {
         let inputs: Vec<(usize, f32)> =
             pixels.iter().map(|pixel| f32::from(*pixel) / 255.0).chain([1.0]).enumerate().collect();
         let inputs: Vec<(usize, f32)> = inputs.into_iter().filter(|(_, input)| *input > 0.0).collect();
@@ -174,12 +174,12 @@ fn a_small_perceptron_passes_97_percent_on_digits() {
     for epoch in 0..4_u8 {
         for number in 0..TRAIN {
             let (label, pixels) = digits::draw(1, number);
-            perceptron.see(&pixels, Some(label), 0.03 / f32::from(epoch + 1));
+            perceptron.predict(&pixels, Some(label), 0.03 / f32::from(epoch + 1));
         }
     }
     let right = (TRAIN..TRAIN + TEST).filter(|number| {
         let (label, pixels) = digits::draw(1, *number);
-        perceptron.see(&pixels, None, 0.0) == label
+        perceptron.predict(&pixels, None, 0.0) == label
     });
     let accuracy = right.count() as f64 / TEST as f64;
     assert!(accuracy > 0.97, "{accuracy}");

@@ -1,25 +1,25 @@
-//! Chance without a memory: numbers that are hashes of what they are for.
+//! Stateless random numbers: hashes of their purpose.
 //!
-//! Only additions and multiplications, which are the same on every machine.
+//! Only additions and multiplications are used, which give the same result on every machine.
 
-/// Something that numbers can be drawn for: a seed, and what was said after it.
+/// A seed and a purpose, for which numbers can be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Noise(u64);
 
 impl Noise {
-    /// All that hangs on a seed.
+    /// The root of a seed.
     pub(super) fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// What this is for, more exactly.
+    /// Refines the purpose.
     pub(super) fn of(self, what: u64) -> Self {
         Self(mix(self.0 ^ what.wrapping_mul(0xd6e8_feb8_6659_fd93).wrapping_add(0x2545_f491_4f6c_dd1d)))
     }
 
     /// A number from 0 up to 1.
     pub(super) fn unit(self) -> f64 {
-        // As many bits as a float has.
+        // As many bits as a float's mantissa.
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
@@ -28,12 +28,12 @@ impl Noise {
         low + (high - low) * self.unit()
     }
 
-    /// A whole number below another.
+    /// An integer below `end`.
     pub(super) fn below(self, end: u64) -> u64 {
         ((u128::from(self.0) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number around 0 with a variance of 1, nearly normal: the sum of four even ones.
+    /// A nearly normal number with mean 0 and variance 1: the sum of four uniform ones.
     pub(super) fn bell(self) -> f64 {
         let sum: u64 = (0..4).map(|part| (self.0 >> (16 * part)) & 0xffff).sum();
         const MEAN: f64 = 2.0 * 65_535.0;
@@ -42,7 +42,7 @@ impl Noise {
         (sum as f64 - MEAN) / DEVIATION
     }
 
-    /// One of several, by their weights.
+    /// One of several choices, by weight.
     pub(super) fn choose<T>(self, choices: &[T], weight: impl Fn(&T) -> f64) -> &T {
         let total: f64 = choices.iter().map(&weight).sum();
         let mut left = self.unit() * total;
@@ -54,12 +54,12 @@ impl Noise {
     }
 }
 
-/// The probability that belongs to a sum of evidence.
+/// The probability for a logit.
 pub(super) fn sigmoid(evidence: f64) -> f64 {
     1.0 / (1.0 + (-evidence).exp())
 }
 
-/// Makes every bit of the result hang on every bit of the number (the finaliser of SplitMix64).
+/// Makes every bit of the result depend on every bit of the input (the finaliser of SplitMix64).
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,68 +1,65 @@
-//! Tables of which the true probability of every label is known, as CSV or as RecordIO.
+//! Writes generated tables as CSV or RecordIO. The true probability of every label is known.
 
 use std::io::{self, Write};
 
 use super::auc::Auc;
-use super::{GenerateError, Part, Plan, Truth, TruthOfFile};
+use super::{GenerateError, GeneratedFile, GenerationPlan, Truth, TruthOfFile};
 use crate::csv;
 use crate::example::ExampleWriter;
 use crate::output::Output;
 use crate::recordio::{WriteError, Writer, WriterOptions};
 
-/// How often progress is told, in records.
-const TOLD_EVERY: u64 = 8192;
+/// Records between two progress reports.
+const PROGRESS_INTERVAL: u64 = 8192;
 
-/// A table.
+/// A generated table.
 pub trait Table {
-    /// What has made it.
+    /// The generator's name.
     fn name(&self) -> &'static str;
 
-    /// From which seed.
+    /// The generator's seed.
     fn seed(&self) -> u64;
 
-    /// Its columns. The first one is the label, 0 or 1.
+    /// The first column is the label, 0 or 1.
     fn columns(&self) -> &[Column];
 
-    /// Writes a record's values behind those in `row`. Returns the label, and how probable it is that it is 1.
+    /// Appends a record's values to `row`. Returns the label, and the probability that it is 1.
     fn row(&self, number: u64, row: &mut Vec<Value>) -> (bool, f64);
 }
 
-/// A column.
 pub type Column = String;
 
-/// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with three digits behind the point, in thousandths.
+    /// A number with three decimals, in thousandths.
     Thousandths(i32),
-    /// A word.
     Word(&'static str),
 }
 
-/// In which format a table is written.
+/// The output format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableFormat {
-    /// A line for each record, after one with the names of the columns.
+    /// One line per record, after a header.
     Csv,
     /// A `tf.train.Example` for each record, with a feature for each column.
     RecordIo(WriterOptions),
 }
 
-/// Writes a table and its truth. `told` hears how many records are done.
+/// Writes a table and its truth. `on_progress` receives the number of written records.
 ///
 /// # Errors
 ///
-/// A file is there already, or cannot be written. Then none is changed, but for those that were whole before.
+/// A file exists already or cannot be written. Then nothing is changed, except files that were complete before.
 pub fn write(
     table: &dyn Table,
-    plan: &Plan,
+    plan: &GenerationPlan,
     format: TableFormat,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<Truth, GenerateError> {
     let parts = plan.parts();
-    // Everything is begun before anything is put in place: a file that is in the way is known at once.
+    // All files are created before any is renamed, so an existing file is noticed at once.
     let outputs: Vec<Output> = parts.iter().map(|part| plan.create(&part.path)).collect::<Result<_, _>>()?;
     drop(plan.create(&plan.truth())?);
     let mut whole = Vec::new();
@@ -70,8 +67,8 @@ pub fn write(
     for (part, output) in parts.iter().zip(outputs) {
         let failed = |source: WriteError| GenerateError::Write { path: part.path.clone(), source };
         let (output, auc) = match format {
-            TableFormat::Csv => write_csv(table, part, output, told).map_err(|error| failed(error.into())),
-            TableFormat::RecordIo(options) => write_examples(table, part, output, options, told).map_err(failed),
+            TableFormat::Csv => write_csv(table, part, output, on_progress).map_err(|error| failed(error.into())),
+            TableFormat::RecordIo(options) => write_examples(table, part, output, options, on_progress).map_err(failed),
         }?;
         let file = part.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (positives, best_auc) = (Some(auc.positives()), auc.value());
@@ -88,13 +85,18 @@ pub fn write(
     Ok(truth)
 }
 
-fn write_csv(table: &dyn Table, part: &Part, mut out: Output, told: &mut dyn FnMut(u64)) -> io::Result<(Output, Auc)> {
+fn write_csv(
+    table: &dyn Table,
+    part: &GeneratedFile,
+    mut out: Output,
+    on_progress: &mut dyn FnMut(u64),
+) -> io::Result<(Output, Auc)> {
     let names: Vec<&[u8]> = table.columns().iter().map(String::as_bytes).collect();
     out.write_all(&names.join(&b","[..]))?;
     out.write_all(b"\n")?;
     let mut auc = Auc::new();
     let mut line = Vec::new();
-    each(table, part, &mut auc, told, &mut |row| {
+    for_each_record(table, part, &mut auc, on_progress, &mut |row| {
         line.clear();
         for value in row {
             match value {
@@ -114,15 +116,15 @@ fn write_csv(table: &dyn Table, part: &Part, mut out: Output, told: &mut dyn FnM
 
 fn write_examples(
     table: &dyn Table,
-    part: &Part,
+    part: &GeneratedFile,
     out: Output,
     options: WriterOptions,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<(Output, Auc), WriteError> {
     let mut writer = Writer::new(out, options);
     let mut auc = Auc::new();
     let mut example = ExampleWriter::new();
-    each(table, part, &mut auc, told, &mut |row| {
+    for_each_record(table, part, &mut auc, on_progress, &mut |row| {
         for (name, value) in table.columns().iter().zip(row) {
             match value {
                 Value::Integer(number) => example.integers(name, &[*number]),
@@ -135,11 +137,11 @@ fn write_examples(
     Ok((writer.finish()?.0, auc))
 }
 
-fn each<E>(
+fn for_each_record<E>(
     table: &dyn Table,
-    part: &Part,
+    part: &GeneratedFile,
     auc: &mut Auc,
-    told: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
     on: &mut dyn FnMut(&[Value]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut row = Vec::with_capacity(table.columns().len());
@@ -148,8 +150,8 @@ fn each<E>(
         let (label, probability) = table.row(number, &mut row);
         auc.add(probability, label);
         on(&row)?;
-        if (number + 1).is_multiple_of(TOLD_EVERY) {
-            told(number + 1);
+        if (number + 1).is_multiple_of(PROGRESS_INTERVAL) {
+            on_progress(number + 1);
         }
     }
     Ok(())

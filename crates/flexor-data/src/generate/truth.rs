@@ -1,36 +1,31 @@
-//! What is true of data that was made up: the mark that no model passes.
+//! The truth about generated data: the score that no model exceeds.
 
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GenerateError, Plan};
+use super::{GenerateError, GenerationPlan};
 
-/// What `NAME.truth.json` says.
+/// The content of `NAME.truth.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// What has made the data.
+    /// The generator's name.
     pub generator: String,
-    /// From which seed.
     pub seed: u64,
-    /// The best AUC that any model can have on what it is tested with (on all data, where there is no test file).
+    /// The best AUC that any model can reach on the test file, or on all data without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_auc: Option<f64>,
-    /// The best accuracy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_accuracy: Option<f64>,
-    /// The files.
     pub files: Vec<TruthOfFile>,
 }
 
-/// What is true of one file.
+/// The truth about one file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TruthOfFile {
-    /// Its name.
     pub file: String,
-    /// How many records it has.
     pub records: u64,
-    /// How many of them have the label 1, where there are two labels.
+    /// Records with label 1, if labels are binary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub positives: Option<u64>,
     /// The AUC of the true probabilities.
@@ -39,13 +34,13 @@ pub struct TruthOfFile {
 }
 
 impl Truth {
-    /// What stands beside the data of a plan, where that can be read.
-    pub fn read(plan: &Plan) -> Option<Self> {
+    /// Reads the truth beside a plan's data, if possible.
+    pub fn read(plan: &GenerationPlan) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(plan.truth()).ok()?).ok()
     }
 
-    /// In what the data differs from what a plan would make: what it was made with, and what it would be.
-    pub fn differences(&self, generator: &str, seed: u64, plan: &Plan) -> Vec<String> {
+    /// The differences between the existing data and a plan, in words.
+    pub fn differences(&self, generator: &str, seed: u64, plan: &GenerationPlan) -> Vec<String> {
         let records = |part: usize| self.files.get(part).map_or(0, |file| file.records);
         let numbers = [
             ("--records", records(0), plan.records),
@@ -58,8 +53,8 @@ impl Truth {
         kind.into_iter().chain(numbers).collect()
     }
 
-    /// Writes it beside the data.
-    pub(super) fn write(&self, plan: &Plan) -> Result<(), GenerateError> {
+    /// Writes the truth beside the data.
+    pub(super) fn write(&self, plan: &GenerationPlan) -> Result<(), GenerateError> {
         let path = plan.truth();
         let mut output = plan.create(&path)?;
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
@@ -77,12 +72,12 @@ mod tests {
     use crate::generate::{TableFormat, clicks, write_table};
     use crate::output::Existing;
 
-    fn plan(folder: &Path, records: u64, test_records: u64) -> Plan {
-        Plan { out: folder.join("clicks.csv"), records, test_records, existing: Existing::Keep }
+    fn plan(folder: &Path, records: u64, test_records: u64) -> GenerationPlan {
+        GenerationPlan { out: folder.join("clicks.csv"), records, test_records, existing: Existing::Keep }
     }
 
     #[test]
-    fn data_that_was_made_otherwise_tells_in_what_it_differs() {
+    fn differences_to_existing_data_are_listed() {
         let folder = tempfile::tempdir().unwrap();
         let made = plan(folder.path(), 100, 10);
         assert_eq!(Truth::read(&made), None);
@@ -96,6 +91,6 @@ mod tests {
             ["as clicks, not census", "--records 100, not 200", "--test-records 10, not 0", "--seed 1, not 7"]
         );
         std::fs::write(made.truth(), "{}").unwrap();
-        assert_eq!(Truth::read(&made), None, "somebody else's");
+        assert_eq!(Truth::read(&made), None, "not a truth file");
     }
 }

@@ -1,4 +1,4 @@
-//! One file of a pair.
+//! One file of an IDX pair.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,32 +12,30 @@ use crate::data_file::DataFile;
 use crate::error::DataError;
 use crate::read_at::ReadAt;
 
-/// How a gzipped file begins.
+/// The first bytes of a gzipped file.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// How many dimensions files of labels and of images have; images in colour have more.
+/// The dimensions of label files and of image files; colour images have more.
 pub(super) const LABELS: usize = 1;
 pub(super) const IMAGES: usize = 3;
-/// Bytes without a sign: the only kind of numbers that is read.
+/// Unsigned bytes: the only supported number type.
 const BYTES: u8 = 0x08;
-/// The most that a gzipped file may decompress to.
+/// The largest decompressed size of a gzipped file.
 const MOST_UNPACKED: u64 = 4 << 30;
 
-/// Which half of a pair a file is.
+/// The role of a file in its pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Images of this size.
     Images {
-        /// How many rows of pixels.
+        /// Rows of pixels.
         rows: u32,
-        /// How many pixels in a row.
+        /// Pixels per row.
         columns: u32,
     },
-    /// Their labels.
     Labels,
 }
 
 impl Part {
-    /// How the file of a pair is called.
+    /// The file name within a pair.
     pub fn file_name(self, pair: &str) -> String {
         match self {
             Self::Images { .. } => format!("{pair}-images-idx3-ubyte"),
@@ -51,17 +49,17 @@ pub(crate) fn begins_with(first: &[u8]) -> bool {
     matches!(first, [0, 0, BYTES, 1..=8, ..])
 }
 
-/// A file of equally long items.
+/// A file of items of equal length.
 #[derive(Debug)]
 pub(super) struct IdxFile {
     file: DataFile,
-    /// Its content, where that was gzipped.
+    /// The decompressed content of a gzipped file.
     unpacked: Option<Arc<[u8]>>,
     sizes: Vec<u32>,
     item: usize,
 }
 
-/// A file that was found to be what it was when it was opened.
+/// An open file, checked for changes.
 pub(super) struct IdxReader<'a> {
     of: &'a IdxFile,
     file: File,
@@ -80,12 +78,12 @@ impl IdxFile {
         let item = item.filter(|item| *item <= u32::MAX as usize);
         let promised = item.and_then(|item| (item as u64).checked_mul(u64::from(sizes[0])));
         let Some((item, promised)) = item.zip(promised) else {
-            return Err(refused("promises more than any file holds".to_owned()));
+            return Err(refused("has an impossible size in its header".to_owned()));
         };
         let header = header_length(sizes.len());
         let there = source.size().map_err(DataError::io(path))?.saturating_sub(header);
         if there != promised {
-            return Err(refused(format!("has {there} bytes of data where {promised} are promised")));
+            return Err(refused(format!("has {there} bytes of data, and its header says {promised}")));
         }
         Ok(Self { file, unpacked, sizes, item })
     }
@@ -102,7 +100,7 @@ impl IdxFile {
         u64::from(self.sizes[0])
     }
 
-    /// How many bytes an item has.
+    /// Bytes per item.
     pub(super) fn item(&self) -> usize {
         self.item
     }
@@ -138,7 +136,7 @@ fn header_length(dimensions: usize) -> u64 {
     4 + 4 * dimensions as u64
 }
 
-/// The sizes in all dimensions; there is one at least.
+/// The size of every dimension; there is at least one.
 fn sizes(source: &dyn ReadAt) -> Result<Vec<u32>, String> {
     let mut first = [0; 4];
     source.read_exact_at(&mut first, 0).map_err(|_| "is too short for an IDX file".to_owned())?;

@@ -1,10 +1,10 @@
-//! Writes one file of a pair.
+//! Writes one file of an IDX pair.
 
 use std::io::{self, BufWriter, Write};
 
 use super::part::Part;
 
-/// Writes items of one length.
+/// Writes items of equal length.
 #[derive(Debug)]
 pub struct IdxWriter<W: Write> {
     out: BufWriter<W>,
@@ -13,11 +13,11 @@ pub struct IdxWriter<W: Write> {
 }
 
 impl<W: Write> IdxWriter<W> {
-    /// A file that will have this many items.
+    /// Starts a file with this many items.
     ///
     /// # Errors
     ///
-    /// The output refuses.
+    /// The output fails.
     pub fn new(out: W, part: Part, count: u32) -> io::Result<Self> {
         let mut out = BufWriter::new(out);
         let item = match part {
@@ -41,7 +41,7 @@ impl<W: Write> IdxWriter<W> {
     ///
     /// # Errors
     ///
-    /// It is not as long as the others, there were to be fewer, or the output refuses.
+    /// Its length is wrong, the file has all its items, or the output fails.
     pub fn write(&mut self, item: &[u8]) -> io::Result<()> {
         if item.len() != self.item || self.left == 0 {
             let why = format!("an item of {} bytes where {} of {} are left to write", item.len(), self.left, self.item);
@@ -51,11 +51,11 @@ impl<W: Write> IdxWriter<W> {
         self.out.write_all(item)
     }
 
-    /// Ends the file.
+    /// Completes the file.
     ///
     /// # Errors
     ///
-    /// Fewer items were written than its header promises, or the output refuses.
+    /// Items are missing, or the output fails.
     pub fn finish(self) -> io::Result<W> {
         if self.left > 0 {
             return Err(io::Error::other(format!("{} items are missing", self.left)));

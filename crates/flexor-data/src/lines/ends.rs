@@ -1,25 +1,25 @@
-//! Where lines end.
+//! Finds the ends of lines.
 
-/// Finds the end of one line after the other, in pieces of a file as they come.
+/// Finds line ends in the pieces of a file, one after the other.
 #[derive(Debug, Clone)]
 pub(super) struct Ends {
     quotes: bool,
-    /// How much of the line has been looked at.
+    /// The examined part of the current line.
     seen: usize,
-    /// Whether that ends inside a quoted field.
+    /// Whether the examined part ends inside a quoted field.
     inside: bool,
-    /// Where the last quoted field ended: a quote right behind it means a quote in it.
+    /// The end of the last quoted field. A quote right behind it is part of the field.
     closed: Option<usize>,
 }
 
 impl Ends {
-    /// Of tables, where line breaks may be quoted, or of plain text.
+    /// For tables, where line breaks may be quoted, or for plain text.
     pub(super) fn new(quotes: bool) -> Self {
         Self { quotes, seen: 0, inside: false, closed: None }
     }
 
-    /// The length of the line with which `bytes` begin, its line feed included; none if it goes on behind them. Then it
-    /// is to be asked again with more of the same line.
+    /// The length of the line at the start of `bytes`, including its line feed. `None` if the line continues behind
+    /// them: call again with more of the same line.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Option<usize> {
         let length = if self.quotes { self.quoted(bytes) } else { self.plain(bytes) };
         match length {
@@ -29,7 +29,7 @@ impl Ends {
         length
     }
 
-    /// Whether the line looked at so far ends inside a quoted field.
+    /// Whether the examined part ends inside a quoted field.
     pub(super) fn is_inside_quotes(&self) -> bool {
         self.inside
     }

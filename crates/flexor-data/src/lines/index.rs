@@ -1,4 +1,4 @@
-//! How many records a file of lines has, and where some of them begin.
+//! A sparse index of a file of lines.
 
 use std::ops::{ControlFlow, Range};
 
@@ -7,43 +7,43 @@ use crate::csv;
 use crate::format::CsvHeader;
 use crate::read_at::ReadAt;
 
-/// How many records share a place that is remembered.
+/// Records per indexed offset.
 const STRIDE: u64 = 128;
-/// How much is read at once while everything is gone through, and while a range is.
+/// Bytes per read, for the whole file and for a range.
 const WHOLE: usize = 1 << 20;
 const RANGE: usize = 1 << 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// An index of the lines of a file.
+/// The indexed offsets and the number of records.
 #[derive(Debug)]
 pub(crate) struct LineIndex {
     lines: Lines,
-    /// Where the records 0, 128, 256 … begin.
-    places: Vec<u64>,
+    /// The offsets of the records 0, 128, 256 and so on.
+    offsets: Vec<u64>,
     records: u64,
     end: u64,
     header: Option<Vec<u8>>,
-    cut: Option<Cut>,
+    truncated_row: Option<TruncatedRow>,
 }
 
-/// The last row of a table that has neither an end nor all of its fields: the file was cut there.
+/// The last row of a truncated table: it has neither a line feed nor all of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
-    /// Where the row begins.
+pub(crate) struct TruncatedRow {
+    /// The row's first byte.
     pub(crate) offset: u64,
-    /// With which line, from 1.
+    /// The row's line, from 1.
     pub(crate) line: u64,
-    /// How many fields it has.
+    /// The row's fields.
     pub(crate) fields: usize,
-    /// How many the others have: the line with their names, or the first row.
+    /// The table's columns, by the header or the first row.
     pub(crate) columns: usize,
 }
 
 impl LineIndex {
-    /// Goes through a file once.
+    /// Reads the file once.
     pub(crate) fn of(source: &dyn ReadAt, lines: Lines, header: CsvHeader) -> Result<Self, LinesError> {
         let end = source.size()?;
-        let mut index = Self { lines, places: Vec::new(), records: 0, end, header: None, cut: None };
+        let mut index = Self { lines, offsets: Vec::new(), records: 0, end, header: None, truncated_row: None };
         let mut wants_header = lines == Lines::Csv && header == CsvHeader::FirstLine;
         walk(source, lines, (start(source, end)?, end), WHOLE, &mut |offset, line| {
             if std::mem::take(&mut wants_header) {
@@ -51,16 +51,16 @@ impl LineIndex {
                 return ControlFlow::Continue(());
             }
             if index.records.is_multiple_of(STRIDE) {
-                index.places.push(offset);
+                index.offsets.push(offset);
             }
             index.records += 1;
             ControlFlow::Continue(())
         })?;
-        index.cut = index.find_cut(source)?;
+        index.truncated_row = index.find_truncated_row(source)?;
         Ok(index)
     }
 
-    fn find_cut(&self, source: &dyn ReadAt) -> Result<Option<Cut>, LinesError> {
+    fn find_truncated_row(&self, source: &dyn ReadAt) -> Result<Option<TruncatedRow>, LinesError> {
         if self.lines != Lines::Csv || self.records == 0 {
             return Ok(None);
         }
@@ -82,40 +82,39 @@ impl LineIndex {
         if fields >= columns {
             return Ok(None);
         }
-        let offset = self.place(source, self.records - 1)?;
+        let offset = self.offset_of(source, self.records - 1)?;
         let line = 1 + line_feeds(source, 0..offset)?;
-        Ok(Some(Cut { offset, line, fields, columns }))
+        Ok(Some(TruncatedRow { offset, line, fields, columns }))
     }
 
-    /// How many records there are.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }
 
-    /// The last record, where it was cut.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.cut
+    /// The truncated last record, if there is one.
+    pub(crate) fn truncated_row(&self) -> Option<TruncatedRow> {
+        self.truncated_row
     }
 
-    /// The line with the names of the columns.
+    /// The header line.
     pub(crate) fn header(&self) -> Option<&[u8]> {
         self.header.as_deref()
     }
 
-    /// Where a record begins.
-    pub(crate) fn place(&self, source: &dyn ReadAt, wanted: u64) -> Result<u64, LinesError> {
+    /// The offset of a record.
+    pub(crate) fn offset_of(&self, source: &dyn ReadAt, wanted: u64) -> Result<u64, LinesError> {
         let nearest = wanted / STRIDE;
-        let (mut record, mut place) = (nearest * STRIDE, self.end);
-        let start = self.places.get(nearest as usize).copied().unwrap_or(self.end);
+        let (mut record, mut found) = (nearest * STRIDE, self.end);
+        let start = self.offsets.get(nearest as usize).copied().unwrap_or(self.end);
         walk(source, self.lines, (start, self.end), RANGE, &mut |offset, _| {
-            place = offset;
+            found = offset;
             record += 1;
             if record <= wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        Ok(place)
+        Ok(found)
     }
 
-    /// Hands on a range of records, each with its number.
+    /// Passes a range of records to `sink`, each with its number.
     pub(crate) fn read(
         &self,
         source: &dyn ReadAt,
@@ -127,8 +126,8 @@ impl LineIndex {
         }
         let nearest = range.start / STRIDE;
         let mut record = nearest * STRIDE;
-        let place = self.places.get(nearest as usize).copied().unwrap_or(self.end);
-        walk(source, self.lines, (place, self.end), RANGE, &mut |_, line| {
+        let start = self.offsets.get(nearest as usize).copied().unwrap_or(self.end);
+        walk(source, self.lines, (start, self.end), RANGE, &mut |_, line| {
             if record >= range.start {
                 sink(record, line);
             }
@@ -138,7 +137,7 @@ impl LineIndex {
     }
 }
 
-/// How many lines end in a part of a file.
+/// Line feeds in a part of a file.
 pub(crate) fn line_feeds(source: &dyn ReadAt, part: Range<u64>) -> Result<u64, LinesError> {
     let mut piece = vec![0; WHOLE];
     let mut count = 0;
@@ -150,7 +149,7 @@ pub(crate) fn line_feeds(source: &dyn ReadAt, part: Range<u64>) -> Result<u64, L
     Ok(count)
 }
 
-/// Where the first line begins.
+/// The offset of the first line.
 fn start(source: &dyn ReadAt, end: u64) -> Result<u64, LinesError> {
     let mut first = [0; BYTE_ORDER_MARK.len()];
     if end < first.len() as u64 {

@@ -58,7 +58,7 @@ fn ranges_begin_in_the_middle_of_long_files() {
 }
 
 #[test]
-fn a_line_that_is_longer_than_what_is_read_at_once_is_whole() {
+fn a_line_longer_than_one_read_is_complete() {
     let file =
         [b"x".repeat(3 << 20), b"\n".to_vec(), b"\"".to_vec(), b"y\n".repeat(1 << 20), b"\"\nz".to_vec()].concat();
     let records = all(Lines::Csv, CsvHeader::Missing, &file);
@@ -71,7 +71,7 @@ proptest! {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file.as_bytes());
         let expected = reader.byte_records().map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
         let expected: Vec<Vec<Vec<u8>>> = expected.collect();
-        // A quote that is not closed is an error here and the end of the file there.
+        // An unclosed quote is an error here, and the end of the file there.
         if let Ok(index) = LineIndex::of(&file.as_bytes(), Lines::Csv, CsvHeader::Missing) {
             let records = range(&index, file.as_bytes(), 0..index.records());
             let fields = |record: &String| crate::csv::fields(record.as_bytes()).map(std::borrow::Cow::into_owned).collect();

@@ -1,4 +1,4 @@
-//! Goes through the lines of a part of a file.
+//! Visits the lines of a part of a file.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -6,28 +6,23 @@ use std::ops::ControlFlow;
 use super::ends::Ends;
 use crate::read_at::ReadAt;
 
-/// No line is longer. A file without a single line feed is not what it was taken for.
+/// The longest line. A file without line feeds is probably no file of lines.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Which lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
-    /// All of them.
     Text,
-    /// Those of a table.
     Csv,
 }
 
-/// Why lines cannot be had.
+/// Why lines cannot be read.
 #[derive(Debug)]
 pub(crate) enum LinesError {
-    /// The file cannot be read.
     Io(io::Error),
-    /// The line that begins here has no end that could be believed.
+    /// The line is too long, or a quote is not closed.
     Line {
-        /// Where it begins.
+        /// The line's first byte.
         offset: u64,
-        /// What is wrong.
         why: &'static str,
     },
 }
@@ -38,8 +33,8 @@ impl From<io::Error> for LinesError {
     }
 }
 
-/// Hands on the records between two places of a file, each with the place where it begins, until it is told to stop.
-/// `piece` bytes are read at once.
+/// Passes the records of a part of a file to `sink`, each with its offset, until `sink` breaks. Reads `piece` bytes at
+/// once.
 pub(super) fn walk(
     source: &dyn ReadAt,
     lines: Lines,
@@ -49,7 +44,7 @@ pub(super) fn walk(
 ) -> Result<(), LinesError> {
     let mut ends = Ends::new(lines == Lines::Csv);
     let mut buffer: Vec<u8> = Vec::new();
-    // The buffer begins here, with a line.
+    // The offset of the buffer, which begins with a line.
     let mut offset = start;
     loop {
         let held = buffer.len();
@@ -60,7 +55,7 @@ pub(super) fn walk(
         while passed < buffer.len()
             && let Some(length) = ends.next(&buffer[passed..])
         {
-            if hand_on(lines, offset + passed as u64, &buffer[passed..passed + length], sink).is_break() {
+            if pass_on(lines, offset + passed as u64, &buffer[passed..passed + length], sink).is_break() {
                 return Ok(());
             }
             passed += length;
@@ -78,12 +73,12 @@ pub(super) fn walk(
         return Err(LinesError::Line { offset, why: "a quoted field is not closed, in the line that begins" });
     }
     if !buffer.is_empty() {
-        let _ = hand_on(lines, offset, &buffer, sink);
+        let _ = pass_on(lines, offset, &buffer, sink);
     }
     Ok(())
 }
 
-fn hand_on(
+fn pass_on(
     lines: Lines,
     offset: u64,
     line: &[u8],

@@ -1,4 +1,4 @@
-//! One chunk: its checksum, and the way to the records that are wanted.
+//! Reads one chunk: checks its checksum and finds the requested records.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::chunks::{Known, STRIDE};
+use super::chunk_cache::{CachedChunk, STRIDE};
 use super::flaw::{Flaw, Unread};
 use super::header::{Compressor, Header};
 use super::index::Chunk;
 use super::payload::{Payload, Stop};
 use crate::read_at::ReadAt;
 
-/// The most that a chunk of gzip may decompress to, all of which is held in memory. A writer's limit is 32 MiB.
+/// The largest decompressed size of a gzip chunk, which is held in memory. Writers use up to 32 MiB.
 const MOST_UNPACKED: u64 = 1 << 30;
-/// How much of a payload is checksummed at once.
+/// Bytes of a payload per checksum step.
 const PIECE: usize = 1 << 18;
 
-/// What is known about a chunk that nobody has touched: its checksum is right.
-pub(super) fn verify(source: &dyn ReadAt, chunk: &Chunk) -> Result<Known, Unread> {
+/// Checks the checksum of a chunk that is not cached.
+pub(super) fn verify(source: &dyn ReadAt, chunk: &Chunk) -> Result<CachedChunk, Unread> {
     let Header { checksum: stored, compressor, size, .. } = chunk.header;
     let mut hasher = crc32fast::Hasher::new();
     let mut packed = Vec::new();
@@ -42,18 +42,18 @@ pub(super) fn verify(source: &dyn ReadAt, chunk: &Chunk) -> Result<Known, Unread
         Compressor::None | Compressor::Snappy => None,
         Compressor::Gzip => Some(unpack(&packed)?),
     };
-    Ok(Known::new(chunk.header.records, unpacked))
+    Ok(CachedChunk::new(chunk.header.records, unpacked))
 }
 
-/// Hands on the records `wanted` of a chunk, counted from its beginning, and adds to what is known about it.
+/// Passes the records `wanted`, numbered within the chunk, to `sink`, and extends the cached marks.
 ///
 /// # Errors
 ///
-/// The first record of the chunk that cannot be had, whether it is wanted or not, and why.
+/// The first unreadable record of the chunk, requested or not, and why.
 pub(super) fn read(
     source: &dyn ReadAt,
     chunk: &Chunk,
-    known: &Known,
+    known: &CachedChunk,
     wanted: Range<u32>,
     sink: &mut dyn FnMut(u32, &[u8]),
 ) -> Result<(), (u32, Unread)> {
@@ -63,12 +63,12 @@ pub(super) fn read(
     let mut bytes = Vec::new();
     while record < wanted.end {
         if record.is_multiple_of(STRIDE) {
-            known.learn(record, payload.mark());
+            known.add_mark(record, payload.mark());
         }
         let is_wanted = record >= wanted.start;
-        pass(&mut payload, is_wanted, &mut bytes).map_err(|stop| stopped(record, stop))?;
+        read_or_skip(&mut payload, is_wanted, &mut bytes).map_err(|stop| stopped(record, stop))?;
         if record + 1 == chunk.header.records {
-            is_over(&mut payload).map_err(|stop| stopped(record, stop))?;
+            check_end(&mut payload).map_err(|stop| stopped(record, stop))?;
         }
         if is_wanted {
             sink(record, &bytes);
@@ -78,8 +78,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Goes past one record; its bytes are read only if they are wanted.
-fn pass(payload: &mut Payload<'_>, is_wanted: bool, bytes: &mut Vec<u8>) -> Result<(), Stop> {
+/// Skips one record, or reads it if it is requested.
+fn read_or_skip(payload: &mut Payload<'_>, is_wanted: bool, bytes: &mut Vec<u8>) -> Result<(), Stop> {
     bytes.clear();
     payload.read(4, bytes)?;
     let length = bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
@@ -87,8 +87,8 @@ fn pass(payload: &mut Payload<'_>, is_wanted: bool, bytes: &mut Vec<u8>) -> Resu
     if is_wanted { payload.read(length, bytes) } else { payload.skip(length) }
 }
 
-/// Nothing follows the last record: the count is not part of what is checksummed.
-fn is_over(payload: &mut Payload<'_>) -> Result<(), Stop> {
+/// Checks that nothing follows the last record. The checksum does not cover the record count.
+fn check_end(payload: &mut Payload<'_>) -> Result<(), Stop> {
     match payload.read(1, &mut Vec::new()) {
         Err(Stop::End) => Ok(()),
         Err(stop) => Err(stop),

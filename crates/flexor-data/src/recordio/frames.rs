@@ -1,19 +1,19 @@
-//! Snappy's framing format, decompressed where somebody looks and skipped elsewhere.
+//! Snappy's framing format: frames are decompressed only where they are read.
 //!
-//! A frame says how long it is, and its first bytes how long it becomes; so passing it costs nothing. ElasticDL's files
-//! have a frame for each length and one or more for each record: in them even the walk to a far record decompresses
-//! nothing. Each frame has a checksum (CRC-32C, masked) of what it decompresses to, which is looked at whenever that is
-//! done.
+//! A frame's header holds its length, and its first bytes the decompressed length, so skipping it costs nothing.
+//! ElasticDL's files have a frame for each length and one or more for each record, so even the way to a far record
+//! decompresses nothing. Each frame has a checksum (CRC-32C, masked) of its decompressed content, which is checked
+//! whenever the frame is decompressed.
 
 use super::flaw::Flaw;
 use super::payload::{Mark, Stop};
 use crate::read_at::{ReadAt, Window};
 
-/// What a stream begins with, after the head of its frame.
+/// The start of a stream, after the head of its frame.
 const IDENTIFIER: &[u8] = b"sNaPpY";
-/// No frame decompresses to more.
+/// The largest decompressed frame.
 const MOST_DECOMPRESSED: usize = 1 << 16;
-/// No compressed frame is longer, its checksum included; a longer one would be stored as it is.
+/// The longest compressed frame with its checksum; a longer one would be stored uncompressed.
 const MOST_COMPRESSED: usize = 76_490 + CHECKSUM;
 const HEAD: usize = 4;
 const CHECKSUM: usize = 4;
@@ -22,27 +22,27 @@ const CHECKSUM: usize = 4;
 pub(super) struct Frames<'a> {
     window: Window<'a>,
     start: u64,
-    /// The frame that is gone through; the window stands behind its head.
+    /// The current frame; the window is behind its head.
     frame: Option<Frame>,
-    /// What it decompresses to, once somebody has looked.
+    /// The decompressed frame, if it was read.
     block: Vec<u8>,
     decoder: snap::raw::Decoder,
 }
 
 struct Frame {
-    /// Where its head stands, from the beginning of the payload.
+    /// The offset of its head in the payload.
     offset: u32,
-    /// The length of what follows the head.
+    /// The length behind the head.
     length: usize,
     compressed: bool,
-    /// What it decompresses to.
+    /// The decompressed length.
     size: usize,
     passed: usize,
     is_open: bool,
 }
 
 impl<'a> Frames<'a> {
-    /// The frames of the payload that lies from `start` to `end`, beginning with the one at a mark.
+    /// The frames of the payload from `start` to `end`, beginning at a mark.
     pub(super) fn new(source: &'a dyn ReadAt, start: u64, end: u64, from: Mark) -> Result<Self, Stop> {
         let window = Window::new(source, start + u64::from(from.frame), end);
         let mut frames = Self { window, start, frame: None, block: Vec::new(), decoder: snap::raw::Decoder::new() };
@@ -53,7 +53,7 @@ impl<'a> Frames<'a> {
         Ok(frames)
     }
 
-    /// Where it stands.
+    /// The current position.
     pub(super) fn mark(&self) -> Mark {
         match &self.frame {
             Some(frame) if frame.passed < frame.size => Mark { frame: frame.offset, within: frame.passed as u32 },
@@ -62,7 +62,7 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Passes bytes of what the frames decompress to.
+    /// Skips decompressed bytes.
     pub(super) fn skip(&mut self, mut count: u32) -> Result<(), Stop> {
         while count > 0 {
             let frame = self.frame()?;
@@ -73,7 +73,7 @@ impl<'a> Frames<'a> {
         Ok(())
     }
 
-    /// Appends bytes of what the frames decompress to.
+    /// Appends decompressed bytes to `into`.
     pub(super) fn read(&mut self, count: u32, into: &mut Vec<u8>) -> Result<(), Stop> {
         let mut left = count as usize;
         while left > 0 {
@@ -88,7 +88,7 @@ impl<'a> Frames<'a> {
         Ok(())
     }
 
-    /// The frame that holds the next byte.
+    /// The frame with the next byte.
     fn frame(&mut self) -> Result<&mut Frame, Stop> {
         while self.frame.as_ref().is_none_or(|frame| frame.passed == frame.size) {
             if let Some(done) = self.frame.take()
@@ -101,13 +101,13 @@ impl<'a> Frames<'a> {
         Ok(self.frame.as_mut().expect("the loop ends with a frame"))
     }
 
-    /// Passes the head of the next frame; none where that holds no data.
+    /// Reads the head of the next frame; `None` for a frame without data.
     fn next_frame(&mut self) -> Result<Option<Frame>, Stop> {
         let offset = (self.window.position() - self.start) as u32;
         let (kind, length) = self.head()?;
         let size = match kind {
             0x00 if length <= MOST_COMPRESSED => {
-                // The size takes five bytes at most.
+                // The size has at most five bytes.
                 let seen = self.window.peek(length.min(CHECKSUM + 5))?;
                 snap::raw::decompress_len(seen.get(CHECKSUM..).unwrap_or_default()).map_err(broken)?
             }
@@ -128,7 +128,7 @@ impl<'a> Frames<'a> {
         Ok(Some(Frame { offset, length, compressed: kind == 0, size, passed: 0, is_open: false }))
     }
 
-    /// Decompresses the frame, unless that has been done, and passes it in the file.
+    /// Decompresses the frame, if that is not done, and skips it in the file.
     fn open(&mut self) -> Result<(), Stop> {
         let Some(frame) = self.frame.as_mut().filter(|frame| !frame.is_open) else { return Ok(()) };
         let (checksum, data) = self.window.peek(frame.length)?.split_at(CHECKSUM);
@@ -161,7 +161,7 @@ impl<'a> Frames<'a> {
         Ok(self.window.skip(length as u64)?)
     }
 
-    /// Passes the head of a frame: its kind and the length of what follows.
+    /// Reads the head of a frame: its kind and the length behind it.
     fn head(&mut self) -> Result<(u8, usize), Stop> {
         let head = self.window.peek(HEAD)?;
         let found = (head[0], u32::from_le_bytes([head[1], head[2], head[3], 0]) as usize);
@@ -170,7 +170,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// How the framing format keeps a checksum, so that checksums of data with checksums stay strong.
+/// Masks a checksum as the framing format does, so that checksums of data with checksums stay strong.
 fn masked(checksum: u32) -> u32 {
     checksum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

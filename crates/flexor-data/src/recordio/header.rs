@@ -1,4 +1,4 @@
-//! The twenty bytes before each payload.
+//! The header of a chunk: twenty bytes before each payload.
 
 use std::fmt;
 
@@ -6,43 +6,42 @@ use serde::Serialize;
 
 use super::flaw::Flaw;
 
-/// How a payload is compressed.
+/// The compression of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compressor {
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// With snappy, in its framing format.
+    /// Snappy, in its framing format.
     Snappy,
-    /// With gzip.
     Gzip,
 }
 
-/// What a chunk says about itself.
+/// A chunk's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// CRC-32 (IEEE) of the payload as it lies in the file.
     pub checksum: u32,
     /// How the payload is compressed.
     pub compressor: Compressor,
-    /// Its size in the file.
+    /// The payload's size in the file.
     pub size: u32,
-    /// How many records it holds.
+    /// Records in the chunk.
     pub records: u32,
 }
 
 impl Header {
-    /// How a chunk begins.
+    /// The first bytes of a chunk.
     pub const MAGIC: [u8; 4] = [4, 3, 2, 1];
 
-    /// How many bytes a header has.
+    /// Bytes of a header.
     pub const LENGTH: usize = 20;
 
-    /// Reads one.
+    /// Parses a header.
     ///
     /// # Errors
     ///
-    /// It is none, or what it says cannot be.
+    /// The bytes are no header, or its numbers are impossible.
     pub fn read(bytes: &[u8; Self::LENGTH]) -> Result<Self, Flaw> {
         let [magic, checksum, compressor, size, records] = words(bytes);
         if magic != u32::from_le_bytes(Self::MAGIC) {
@@ -54,27 +53,25 @@ impl Header {
             2 => Compressor::Gzip,
             number => return Err(Flaw::Compressor { number }),
         };
-        // Each record takes four bytes for its length at least.
+        // Each record takes at least four bytes for its length.
         if u64::from(records) * 4 > u64::from(size) * compressor.most_expansion() {
             return Err(Flaw::Implausible { records, size });
         }
         Ok(Self { checksum, compressor, size, records })
     }
 
-    /// The bytes of one.
     pub fn to_bytes(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..4].copy_from_slice(&Self::MAGIC);
         let words = [self.checksum, self.compressor.number(), self.size, self.records];
-        for (place, word) in bytes[4..].chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (field, word) in bytes[4..].chunks_exact_mut(4).zip(words) {
+            field.copy_from_slice(&word.to_le_bytes());
         }
         bytes
     }
 }
 
 impl Compressor {
-    /// Its number in files.
     pub fn number(self) -> u32 {
         match self {
             Self::None => 0,
@@ -83,8 +80,7 @@ impl Compressor {
         }
     }
 
-    /// How many bytes one byte can become at most, rounded up. Snappy copies 64 bytes with three, gzip 258 with two
-    /// bits.
+    /// The largest expansion of one byte, rounded up. Snappy copies 64 bytes with three, gzip 258 with two bits.
     fn most_expansion(self) -> u64 {
         match self {
             Self::None => 1,
@@ -116,7 +112,7 @@ fn words(bytes: &[u8; Header::LENGTH]) -> [u32; 5] {
 mod tests {
     use super::*;
 
-    /// The header of a file of four records that pyrecordio 0.0.6 has written.
+    /// The header of a file with four records from pyrecordio 0.0.6.
     const PUBLISHED: [u8; 20] =
         [0x04, 0x03, 0x02, 0x01, 0x25, 0xee, 0x6a, 0x08, 1, 0, 0, 0, 0xbe, 0x12, 0, 0, 4, 0, 0, 0];
 
@@ -129,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_told_apart() {
+    fn bytes_that_are_no_header_are_refused() {
         let changed = |at: usize, byte: u8| {
             let mut bytes = PUBLISHED;
             bytes[at] = byte;

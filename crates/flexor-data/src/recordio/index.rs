@@ -1,40 +1,34 @@
-//! Where the chunks of a file are, and which records each holds.
+//! The index of a file's chunks and their records.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::chunk;
-use super::chunks::{Chunks, FileKey};
+use super::chunk_cache::{ChunkCache, FileKey};
 use super::flaw::{Flaw, ReadError, Unread};
 use super::header::Header;
 use crate::read_at::ReadAt;
 
-/// A chunk of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where its header begins.
+    /// The offset of its header.
     pub offset: u64,
-    /// The number of its first record in the file.
     pub first: u64,
-    /// What it says about itself.
     pub header: Header,
-    /// What is wrong with it at first sight: the file ends inside it.
+    /// A flaw that is visible without reading the payload: the file ends inside the chunk.
     pub flaw: Option<Flaw>,
 }
 
-/// The end of a file in which no chunk can be found.
+/// The end of a file without a valid chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// Where it begins.
     pub offset: u64,
-    /// How long it is.
     pub bytes: u64,
-    /// Why.
     pub flaw: Flaw,
 }
 
-/// The chunks of a file, found by hopping from header to header.
+/// The chunks of a file, found by jumping from header to header.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     chunks: Vec<Chunk>,
@@ -43,28 +37,26 @@ pub struct Index {
 }
 
 impl Chunk {
-    /// Which records of the file it holds.
+    /// The chunk's records, numbered within the file.
     pub fn records(&self) -> Range<u64> {
         self.first..self.first + u64::from(self.header.records)
     }
 
-    /// Where its payload begins.
     pub(super) fn payload(&self) -> u64 {
         self.offset + Header::LENGTH as u64
     }
 
-    /// Where it ends.
     pub(super) fn end(&self) -> u64 {
         self.payload() + u64::from(self.header.size)
     }
 }
 
 impl Index {
-    /// Finds the chunks. Payloads are not looked at.
+    /// Finds the chunks without reading payloads.
     ///
     /// # Errors
     ///
-    /// The file cannot be read. What is wrong with its content is part of the index.
+    /// The file cannot be read. Damage is part of the index.
     pub fn of(source: &dyn ReadAt) -> io::Result<Self> {
         let size = source.size()?;
         let mut index = Self::default();
@@ -95,34 +87,34 @@ impl Index {
         Ok(index)
     }
 
-    /// The chunks, in the order of the file.
+    /// The chunks, in file order.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
-    /// How many records the chunks say they hold.
+    /// Records by the chunks' headers.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The end of the file, where nothing can be found in it.
+    /// The unreadable end of the file, if there is one.
     pub fn lost(&self) -> Option<&Lost> {
         self.lost.as_ref()
     }
 
-    /// Hands on a range of records, each with its number in the file.
+    /// Passes a range of records to `sink`, each with its number in the file.
     ///
     /// # Errors
     ///
-    /// The first record that cannot be had; those before it have been handed on.
+    /// The first unreadable record; those before it were passed on.
     ///
     /// # Panics
     ///
-    /// The range goes past the end of the file.
+    /// The range exceeds the file.
     pub fn read(
         &self,
         source: &dyn ReadAt,
-        (chunks, file): (&Chunks, FileKey),
+        (chunks, file): (&ChunkCache, FileKey),
         range: Range<u64>,
         sink: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), ReadError> {
@@ -133,7 +125,7 @@ impl Index {
             if next >= range.end {
                 break;
             }
-            // One without records is never touched, whatever is wrong with it.
+            // A chunk without records is never read, whatever its flaws.
             if chunk.header.records == 0 {
                 continue;
             }
@@ -153,7 +145,7 @@ impl Index {
 fn read_chunk(
     source: &dyn ReadAt,
     chunk: &Chunk,
-    (chunks, file): (&Chunks, FileKey),
+    (chunks, file): (&ChunkCache, FileKey),
     wanted: Range<u32>,
     sink: &mut dyn FnMut(u32, &[u8]),
 ) -> Result<(), (u32, Unread)> {

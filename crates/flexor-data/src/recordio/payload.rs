@@ -1,4 +1,4 @@
-//! A payload as a stream of decompressed bytes that can be begun in its middle.
+//! A payload as a stream of decompressed bytes that can be entered in the middle.
 
 use std::io;
 use std::sync::Arc;
@@ -9,40 +9,38 @@ use super::header::Compressor;
 use super::index::Chunk;
 use crate::read_at::{ReadAt, Window, WindowError};
 
-/// A place in a payload from which reading can begin.
+/// A position in a payload where reading can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
-    /// Where a frame of snappy begins, in the file; 0 for other compressors.
+    /// The offset of a snappy frame in the payload; 0 for other compressors.
     pub(super) frame: u32,
-    /// How many decompressed bytes later, from there.
+    /// Decompressed bytes from there.
     pub(super) within: u32,
 }
 
-/// Why a payload does not go on.
+/// Why a payload cannot be read further.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It is over.
+    /// The payload has ended.
     End,
-    /// It is damaged.
     Flaw(Flaw),
-    /// The file cannot be read.
     Io(io::Error),
 }
 
 /// The decompressed bytes of a chunk.
 pub(super) enum Payload<'a> {
-    /// They lie in the file.
+    /// Read from the file.
     Plain { window: Window<'a>, start: u64 },
-    /// They are made frame by frame.
+    /// Decompressed frame by frame.
     Snappy(Frames<'a>),
-    /// They have been made before, all at once.
+    /// Decompressed before, all at once.
     Unpacked { bytes: Arc<[u8]>, passed: usize },
 }
 
 impl<'a> Payload<'a> {
-    /// The payload of a chunk, beginning at a mark.
+    /// The payload of a chunk, from a mark on.
     ///
-    /// That of gzip must have been unpacked: it cannot be begun in its middle.
+    /// A gzip payload must be unpacked before: it cannot be entered in the middle.
     pub(super) fn new(
         source: &'a dyn ReadAt,
         chunk: &Chunk,
@@ -61,7 +59,7 @@ impl<'a> Payload<'a> {
         Ok(payload)
     }
 
-    /// Where it stands.
+    /// The current position.
     pub(super) fn mark(&self) -> Mark {
         match self {
             Self::Plain { window, start } => Mark { frame: 0, within: (window.position() - start) as u32 },
@@ -70,7 +68,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Passes bytes.
+    /// Skips bytes.
     pub(super) fn skip(&mut self, count: u32) -> Result<(), Stop> {
         match self {
             Self::Plain { window, .. } => Ok(window.skip(u64::from(count))?),
@@ -82,7 +80,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Appends bytes.
+    /// Appends bytes to `into`.
     pub(super) fn read(&mut self, count: u32, into: &mut Vec<u8>) -> Result<(), Stop> {
         match self {
             Self::Plain { window, .. } => {

@@ -1,24 +1,24 @@
-//! Files of all kinds, written by us and as the original writes them, whole and damaged.
+//! RecordIO files of all kinds: ours and those of the original, intact and damaged.
 
 mod corpus;
 mod damage;
 mod ranges;
-mod writing;
+mod writer;
 
 use std::io::Write;
 use std::ops::Range;
 
 use super::*;
 
-/// The reader's whole memory.
-pub(super) struct Memory(Chunks);
+/// A reader with its cache.
+pub(super) struct Memory(ChunkCache);
 
 impl Memory {
     fn new() -> Self {
-        Self(Chunks::new(1 << 20))
+        Self(ChunkCache::new(1 << 20))
     }
 
-    /// The records of a range.
+    /// Reads a range of records.
     fn read(&self, file: &[u8], range: Range<u64>) -> Result<Vec<Vec<u8>>, ReadError> {
         let index = index(file);
         let mut records = Vec::new();
@@ -31,17 +31,17 @@ impl Memory {
     }
 }
 
-/// Where its chunks are.
+/// The index of a file.
 fn index(file: &[u8]) -> Index {
     Index::of(&file).unwrap()
 }
 
-/// All records of a file.
+/// Reads all records of a file.
 fn read_all(file: &[u8]) -> Result<Vec<Vec<u8>>, ReadError> {
     Memory::new().read(file, 0..index(file).records())
 }
 
-/// A file as we write it.
+/// A file as Flexor writes it.
 fn ours(records: &[Vec<u8>], compressor: Compressor, chunk_limit: u32) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), WriterOptions { compressor, chunk_limit });
     for record in records {
@@ -62,13 +62,13 @@ fn original(records: &[Vec<u8>]) -> Vec<u8> {
     chunk(Compressor::Snappy, records.len() as u32, &encoder.into_inner().unwrap())
 }
 
-/// A chunk with this payload, whatever it is.
+/// A chunk with this payload, valid or not.
 fn chunk(compressor: Compressor, records: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header { checksum: crc32fast::hash(payload), compressor, size: payload.len() as u32, records };
     [&header.to_bytes(), payload].concat()
 }
 
-/// Records of many lengths, among them none, some that are alike and some that are not.
+/// Records of many lengths: empty, repetitive and random ones.
 fn assorted(count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(|number| match number % 5 {

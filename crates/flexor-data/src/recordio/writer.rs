@@ -1,7 +1,7 @@
 //! Writes RecordIO.
 //!
-//! Records are gathered until their bytes would pass the limit of a chunk, then compressed and written as one. The frames
-//! of snappy are filled: unlike in files of the original, lengths have no frames of their own.
+//! Records are collected until their bytes would exceed the limit of a chunk, then compressed and written as one chunk.
+//! Snappy frames are filled: unlike in the original's files, lengths have no frames of their own.
 
 use std::io::{self, Write};
 
@@ -11,18 +11,18 @@ use thiserror::Error;
 
 use super::header::{Compressor, Header};
 
-/// How many bytes of records a chunk holds at most, as the original has it.
+/// Bytes of records per chunk, as in the original.
 pub const DEFAULT_CHUNK_LIMIT: u32 = 32 << 20;
 
-/// The largest limit that can be set; a chunk is held in memory until it is full.
+/// The largest possible limit; a chunk is held in memory until it is full.
 pub const MOST_CHUNK_LIMIT: u32 = 1 << 30;
 
-/// What can be chosen.
+/// Options of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// How chunks are compressed.
+    /// The compression of chunks.
     pub compressor: Compressor,
-    /// How many bytes of records a chunk holds at most, their lengths not counted; 1 to [`MOST_CHUNK_LIMIT`].
+    /// The most bytes of records per chunk, without their lengths; 1 to [`MOST_CHUNK_LIMIT`].
     pub chunk_limit: u32,
 }
 
@@ -32,48 +32,39 @@ impl Default for WriterOptions {
     }
 }
 
-/// Why a record was not written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// It would not fit into a chunk.
+    /// The record does not fit into a chunk.
     #[error(
         "a record of {length} bytes does not fit into a chunk of {limit}; write smaller records, or set a larger limit"
     )]
-    TooLong {
-        /// Its length.
-        length: usize,
-        /// How many bytes of records a chunk holds.
-        limit: u32,
-    },
-    /// The output refuses.
+    TooLong { length: usize, limit: u32 },
+    /// The output fails.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What has been written.
+/// Counts of written data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// How many records.
     pub records: u64,
-    /// In how many chunks.
     pub chunks: u64,
-    /// How many bytes.
     pub bytes: u64,
 }
 
-/// Writes records to a file, or to anything else that takes bytes.
+/// Writes records to any output.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
     options: WriterOptions,
-    /// Lengths and bytes of the records of the chunk that is being filled.
+    /// Lengths and bytes of the records in the current chunk.
     pending: Vec<u8>,
     pending_records: u32,
     written: Written,
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer of an empty file. Call [`Writer::finish`] at the end: what is gathered by then is not written otherwise.
+    /// A writer of an empty file. [`Writer::finish`] must be called: otherwise the current chunk is not written.
     pub fn new(out: W, options: WriterOptions) -> Self {
         let chunk_limit = options.chunk_limit.clamp(1, MOST_CHUNK_LIMIT);
         let options = WriterOptions { chunk_limit, ..options };
@@ -84,7 +75,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// It is as long as a whole chunk or longer, and nothing has been written; or the output refuses.
+    /// The record fills a chunk or more, and nothing was written; or the output fails.
     pub fn write(&mut self, record: &[u8]) -> Result<(), WriteError> {
         let limit = self.options.chunk_limit;
         if record.len() >= limit as usize {
@@ -92,7 +83,7 @@ impl<W: Write> Writer<W> {
         }
         let lengths = 4 * self.pending_records as usize;
         let gathered = self.pending.len() - lengths;
-        // Records of no bytes would fill memory and never a chunk.
+        // Empty records would fill memory and never a chunk.
         if gathered + record.len() > limit as usize || lengths >= MOST_CHUNK_LIMIT as usize {
             self.write_chunk()?;
         }
@@ -102,11 +93,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is left and says what was written in all.
+    /// Writes the last chunk, and returns the counts.
     ///
     /// # Errors
     ///
-    /// The output refuses.
+    /// The output fails.
     pub fn finish(mut self) -> io::Result<(W, Written)> {
         self.write_chunk()?;
         self.out.flush()?;

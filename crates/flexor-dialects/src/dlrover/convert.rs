@@ -1,4 +1,4 @@
-//! From an `ElasticJob` to the neutral job.
+//! From DLRover's `ElasticJob` to the neutral job.
 
 use flexor_model::{
     CriticalNodes, EndPolicy, FailureBudget, Job, PrioritySplit, Program, Rank, Reason, ReplicaRange, Resources, Role,
@@ -14,18 +14,19 @@ use crate::{
     master,
     object_meta::{self, count},
     pod_template::of_flexor,
+    program,
     resource_hints::{Asker, read_list},
 };
 
-/// Failures of the program that each node is forgiven, where the manifest does not say.
+/// Failures of the program that each node is forgiven where the manifest does not say.
 const RESTARTS: u32 = 3;
-/// The most that DLRover's optimizer gives a job by itself.
+/// The most replicas that DLRover's optimizer gives a job by itself.
 const MOST_WORKERS: u32 = 60;
 const MOST_SERVERS: u32 = 15;
 /// What `gpu` in `resourceLimits` stands for where no template asks for an accelerator.
 const GPU: &str = "nvidia.com/gpu";
 
-/// After how many seconds a job is given up that does not get its nodes, and whether it is at all.
+/// Annotations: after how many seconds a job without its nodes fails, and whether it fails at all.
 const PENDING_TIMEOUT: &str = "pending_timeout";
 const PENDING_FAIL_STRATEGY: &str = "pending_fail_strategy";
 
@@ -66,7 +67,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
 }
 
 /// How long the job waits for the nodes that it needs. DLRover's master gives up after 15 minutes whatever the annotation
-/// says; a job that queues for its place had better wait, so nothing is given up unless the annotation asks for it.
+/// says. A job that queues for room had better wait, so ours gives up only where the annotation asks for it.
 fn shortage(job: &ElasticJob, findings: &mut Vec<Finding>) -> Option<u64> {
     let annotation = |name: &str| job.metadata.annotations.as_ref().and_then(|known| known.get(name));
     if annotation(PENDING_FAIL_STRATEGY).is_some_and(|strategy| matches!(strategy.as_str(), "-1" | "0")) {
@@ -99,7 +100,7 @@ fn sizing(spec: &ElasticJobSpec) -> Sizing {
     }
 }
 
-/// What the roles of one job share.
+/// What the conversions of one job's roles share.
 struct Conversion<'a> {
     spec: &'a ElasticJobSpec,
     strategy: Strategy,
@@ -116,12 +117,13 @@ impl Conversion<'_> {
         let size = self.size(kind, replica, &path)?;
         let is_master = kind == RoleKind::Master;
         let restarts = count(replica.restart_count, RESTARTS, &format!("{path}.restartCount"))?;
+        let template = self.template(name, replica, findings)?;
         Ok(Role {
             name: role_name,
             kind,
             size,
-            program: if is_master { Program::FlexorMaster } else { Program::Template },
-            template: self.template(name, replica, findings)?,
+            program: if is_master { Program::FlexorMaster } else { program::of(&template) },
+            template,
             priority: priority(replica),
             failures: FailureBudget::PerNode(restarts),
             critical: critical::read(replica.critical_nodes.as_deref(), &format!("{path}.criticalNodes"))?,
@@ -154,7 +156,7 @@ impl Conversion<'_> {
             RoleKind::ParameterServer if auto_scale => {
                 up_to(MOST_SERVERS).map(|range| RoleSize::automatic(replicas, ReplicaRange::at_least(few), range))
             }
-            // A plan of the user's may ask for more than the manifest. An all-reduce job goes on with what is left of it.
+            // A user's plan may ask for more than the manifest. An all-reduce job goes on with the nodes that are left.
             RoleKind::Worker | RoleKind::ParameterServer => Ok(RoleSize::manual(replicas, ReplicaRange::at_least(few))),
             RoleKind::Master | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => {
                 Ok(Ok(RoleSize::fixed(replicas)))
@@ -176,14 +178,14 @@ impl Conversion<'_> {
         if let Some(template) = &replica.template {
             let mut found = Vec::new();
             let read = template.read(&path(name), "main", launcher, &mut found)?;
-            // The master is Flexor's own program, so an image is not asked of its template.
+            // The master is Flexor's own program, so its template needs no image.
             let is_master = name == naming::MASTER;
             findings.extend(found.into_iter().filter(|finding| !(is_master && finding.reason == Reason::NoImage)));
             return Ok(read);
         }
         let workers = self.spec.replica_specs.get("worker").and_then(|worker| worker.template.as_ref());
         match workers.filter(|_| matches!(name, "chief" | "evaluator")) {
-            // A borrowed template is complained about where it stands.
+            // Findings about a borrowed template are reported where it stands.
             Some(template) => template.read(&path("worker"), "main", launcher, &mut Vec::new()),
             None if name == naming::MASTER => Ok(of_flexor("main")),
             None => Err(Finding::new(Reason::MissingField, path(name), "is missing").help("add `template:`")),
@@ -213,7 +215,7 @@ fn split_off_chief(roles: &mut Vec<Role>) {
         name: "chief".parse().expect("chief is a name"),
         kind: RoleKind::Chief,
         size: RoleSize::fixed(1),
-        // What the manifest says about critical workers is about those that stay workers.
+        // The manifest's critical workers are those that stay workers.
         critical: CriticalNodes::Usual,
         priority: match &worker.priority {
             RolePriority::Split(split) => {
@@ -244,7 +246,7 @@ fn one_less(size: RoleSize) -> RoleSize {
         Some(automatic) => RoleSize::automatic(initial, allowed, less(automatic).expect(in_order)),
         None => RoleSize::manual(initial, allowed),
     }
-    .expect("what lies inside moves with what is around it")
+    .expect("both ranges and the size move by one")
 }
 
 fn start_order(kind: RoleKind) -> u8 {
@@ -271,7 +273,7 @@ fn priority(replica: &ReplicaSpec) -> RolePriority {
     }
 }
 
-/// The ceiling of the whole job, with `gpu` as the accelerator that its templates ask for.
+/// The job's resource ceiling. `gpu` stands for the accelerator that the templates request.
 fn ceiling(spec: &ElasticJobSpec, roles: &[Role], findings: &mut Vec<Finding>) -> Result<Resources, Finding> {
     let written = read_list(spec.resource_limits.as_ref(), "spec.resourceLimits", Asker::Job, findings)?;
     let asked = roles.iter().find_map(|role| {

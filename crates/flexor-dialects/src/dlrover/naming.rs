@@ -1,7 +1,7 @@
-//! How DLRover's users know their pods, services, labels and variables.
+//! Names of pods and services, labels and variables, as DLRover's users know them.
 //!
-//! Names and the old labels are those of v0.1, which its tutorials show; the labels of v0.2 and later stand beside
-//! them. Not carried over: the labels of rack groups, and v0.1's `RDZV_ENDPOINT`, which was the address of worker 0.
+//! Names and the old labels are those of v0.1, which its tutorials show. Pods carry the labels of v0.2 and later too.
+//! Not carried over: the labels of rack groups, and v0.1's `RDZV_ENDPOINT`, which was the address of worker 0.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,9 @@ use crate::torchrun_env::{self, Rendezvous};
 
 /// The role of the job's master.
 pub(super) const MASTER: &str = "dlrover-master";
-/// What TensorFlow's workers listen on.
+/// The port of TensorFlow's workers.
 const WORKER_PORT: u16 = 3333;
 
-/// The names of a role's pods.
 pub(super) fn of(kind: RoleKind, strategy: Strategy, restart_count: u32) -> RoleNaming {
     let mut labels = labels();
     let count = Pattern::number(restart_count);
@@ -26,7 +25,7 @@ pub(super) fn of(kind: RoleKind, strategy: Strategy, restart_count: u32) -> Role
         labels.insert("app.kubernetes.io/name".to_owned(), Pattern::of("elasticjob"));
         return RoleNaming { pod: Pattern::of("elasticjob-{job}-dlrover-master"), ids: IdRule::Rank, labels };
     }
-    // Ranks of an all-reduce job are handed out at each rendezvous, so a replacement may have the old name.
+    // An all-reduce job assigns ranks at each rendezvous, so a replacement may have the old name.
     let ids = if strategy == Strategy::AllReduce { IdRule::Rank } else { IdRule::Increasing };
     RoleNaming { pod: Pattern::of("{job}-edljob-{role}-{id}"), ids, labels }
 }
@@ -64,7 +63,7 @@ fn labels() -> BTreeMap<String, Pattern> {
     .into()
 }
 
-/// The variables of pods other than the master's. `nodes` is between which numbers the workers may move, if it is they.
+/// The variables of every pod but the master's. `nodes` is the range of node counts, for the workers only.
 pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Vec<EnvRule> {
     let master: RoleName = MASTER.parse().expect("the master's role has a good name");
     let grpc = "grpc".parse().expect("grpc is the name of a port");
@@ -91,7 +90,7 @@ pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Ve
     ];
     match strategy {
         Strategy::AllReduce => {
-            // Only workers have a seat in the rendezvous.
+            // Only workers join the rendezvous.
             if let Some(nodes) = nodes {
                 rules.extend([EnvRule::text("RANK", "{rank}"), EnvRule::text("WORLD_SIZE", "{replicas:worker}")]);
                 rules.extend(torchrun_env::of(nodes, Rendezvous::Master(master)));

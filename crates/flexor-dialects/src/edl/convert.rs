@@ -1,4 +1,4 @@
-//! From a `TrainingJob` to the neutral job.
+//! From EDL's `TrainingJob` to the neutral job.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 const IMAGE: &str = "paddlepaddle/paddlecloud-job";
 /// Failures of the program that each node is forgiven.
 const RESTARTS: u32 = 3;
-/// The name accelerators had until Kubernetes 1.10, and the one they have.
+/// The resource name of accelerators until Kubernetes 1.10, and today's.
 pub(super) const ALPHA_GPU: &str = "alpha.kubernetes.io/nvidia-gpu";
 const GPU: &str = "nvidia.com/gpu";
 
@@ -81,7 +81,7 @@ fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTem
         name: name.parse().expect("the three roles have good names"),
         kind,
         size,
-        program: Program::Template,
+        program: Program::Foreign,
         template,
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerNode(RESTARTS),
@@ -93,7 +93,7 @@ fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTem
     }
 }
 
-/// Every job has one; the original's held an etcd beside it, which Flexor's does not need.
+/// Every job has a master. The original's ran an etcd beside it, which Flexor's does not need.
 fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
     let resources = spec.master.as_ref().and_then(|master| master.resources.as_ref());
     let pod = template(spec, "master", resources, &[], findings)?;
@@ -105,7 +105,7 @@ fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Fin
     })
 }
 
-/// The pod of a role, made of the job's image and volumes, and the role's resources and program, where it has one.
+/// The template of a role: the job's image and volumes with the role's resources and program.
 fn template(
     spec: &TrainingJobSpec,
     name: &str,
@@ -135,13 +135,13 @@ fn template(
     }
     let json = json!({ "spec": pod });
     let noticed = pod_fields::look_at(&json, "pod").map_err(|finding| about_job(finding, spec, name))?;
-    // Volumes and secrets are the same for all pods, so what is strange about them is said once.
+    // Volumes and secrets are the same for all pods, so findings about them are reported once.
     let own = |finding: &Finding| name == "trainer" || finding.field.contains(".resources");
     findings.extend(noticed.into_iter().filter(own).map(|finding| about_job(finding, spec, name)));
     PodTemplate::new(json, name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
 }
 
-/// A finding about a pod, told about the fields of the job that the pod was made from.
+/// Moves a finding about a pod to the field of the job that the pod was made from.
 fn about_job(finding: Finding, spec: &TrainingJobSpec, name: &str) -> Finding {
     let volumes = if spec.volumes.is_some() { "spec.volumes" } else { "spec.Volumes" };
     let field = finding
@@ -159,7 +159,7 @@ fn set(object: &mut Value, key: &str, list: Option<&Vec<Value>>) {
     }
 }
 
-/// The quantities as they were written, with today's name for accelerators.
+/// The quantities as written, with today's name for accelerators.
 fn todays_gpu(list: Option<ResourceList>) -> Map<String, Value> {
     let pairs = list.into_iter().flatten();
     pairs.map(|(name, quantity)| (if name == ALPHA_GPU { GPU.to_owned() } else { name }, quantity.0)).collect()

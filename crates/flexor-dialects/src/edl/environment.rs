@@ -1,10 +1,10 @@
-//! The variables that programs written for EDL read.
+//! The variables that programs written for PaddlePaddle EDL read.
 
 use flexor_model::{EnvRule, MainContainer, Quantity};
 
 use super::{TrainingJobSpec, naming};
 
-/// The variables of all pods; `trainer` is the container that trains.
+/// The variables of all pods. `trainer` is the trainers' main container.
 pub(super) fn of(spec: &TrainingJobSpec, trainer: MainContainer<'_>) -> Vec<EnvRule> {
     let entry = spec.trainer.entrypoint.as_deref().unwrap_or_default();
     let gpus = trainer.limits().gpu().map_or(0, |(_, count)| count.ceil());

@@ -1,6 +1,6 @@
-//! How EDL's users know their pods, labels and ports.
+//! Names of pods, labels and ports, as EDL's users know them.
 //!
-//! The original let Kubernetes number its pods at random; ours are `JOB-trainer-0`, `JOB-trainer-1`, ….
+//! The original let Kubernetes name its pods at random. Ours are `JOB-trainer-0`, `JOB-trainer-1`, ….
 
 use flexor_model::{IdRule, NamedPort, Pattern, RoleNaming, ServiceRule};
 
@@ -8,7 +8,7 @@ use super::TrainingJobSpec;
 
 const FIRST_PORT: i32 = 7164;
 
-/// The names of a role's pods, which the label `selector` selects.
+/// The names of a role's pods. The label `selector` selects them.
 pub(super) fn of(selector: &str) -> RoleNaming {
     RoleNaming {
         pod: Pattern::of("{job}-{role}-{id}"),

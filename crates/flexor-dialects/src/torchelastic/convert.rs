@@ -1,4 +1,4 @@
-//! From an `ElasticJob` to the neutral job.
+//! From TorchElastic's `ElasticJob` to the neutral job.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,13 @@ use crate::{
     master,
     object_meta::{self, count},
     pod_template::of_flexor,
+    program,
     torchrun_env::{self, Rendezvous},
 };
 
-/// Failures of the program that a job is forgiven, where the manifest does not say.
+/// Failures of the program that a job is forgiven where the manifest does not say.
 const FAILURES: u32 = 3;
-/// The container that the original looks at.
+/// The container that the original controller reads.
 const MAIN_CONTAINER: &str = "elasticjob-worker";
 
 /// The neutral job that an `ElasticJob` describes.
@@ -80,12 +81,13 @@ fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Fi
         None => Rendezvous::Master(naming::MASTER.parse().expect("master is the name of a role")),
     };
     let path = "spec.replicaSpecs.Worker.template";
+    let template = worker.template.read(path, MAIN_CONTAINER, Launcher::Torchrun, findings)?;
     Ok(Role {
         name: "Worker".parse().expect("Worker is the name of a role"),
         kind: RoleKind::Worker,
         size: RoleSize::manual(replicas, range).map_err(|error| broken(error.to_string()))?,
-        program: Program::Template,
-        template: worker.template.read(path, MAIN_CONTAINER, Launcher::Torchrun, findings)?,
+        program: program::of(&template),
+        template,
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerRole(failures),
         critical: CriticalNodes::Usual,

@@ -1,6 +1,6 @@
-//! How users of TorchElastic's controller know their pods and labels.
+//! Names of pods and services and labels, as users of TorchElastic's controller know them.
 //!
-//! One headless service names all workers of a job; the original made one per pod.
+//! One headless service names all workers of a job. The original made one per pod.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,11 @@ use flexor_model::{IdRule, Pattern, RoleNaming, ServiceRule, ServiceScope};
 /// The role of the job's master.
 pub(super) const MASTER: &str = "master";
 
-/// The names of the nodes.
 pub(super) fn of_worker() -> RoleNaming {
     RoleNaming { pod: Pattern::of("{job}-worker-{id}"), ids: IdRule::Rank, labels: labels() }
 }
 
-/// The service that gives the nodes their names.
+/// The headless service that gives the workers their names.
 pub(super) fn worker_service() -> ServiceRule {
     ServiceRule {
         name: Pattern::of("{job}-worker"),
@@ -24,7 +23,6 @@ pub(super) fn worker_service() -> ServiceRule {
     }
 }
 
-/// The name of the job's master.
 pub(super) fn of_master() -> RoleNaming {
     RoleNaming { pod: Pattern::of("{job}-master"), ids: IdRule::Rank, labels: labels() }
 }

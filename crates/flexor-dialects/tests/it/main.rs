@@ -10,6 +10,7 @@ mod listings;
 mod manifest_files;
 mod random_bytes;
 mod random_specs;
+mod rendered_pods;
 mod round_trip;
 mod statuses;
 mod warned_manifests;

@@ -70,7 +70,7 @@ fn role(kind: RoleKind) -> Role {
         name: "worker".parse().unwrap(),
         kind,
         size: RoleSize::fixed(3),
-        program: Program::Template,
+        program: Program::Foreign,
         template: PodTemplate::new(json!({"spec": {"containers": [container]}}), "main").unwrap(),
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerNode(3),

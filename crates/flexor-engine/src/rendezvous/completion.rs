@@ -1,4 +1,4 @@
-//! Whether the round that is forming is complete, and if not, what it waits for.
+//! Decides whether the forming round is complete, and if not, what it waits for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,36 +7,41 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::ranks::{self, Candidate};
-use super::{Cause, Fact, MemberId, Place, Rendezvous};
+use super::{Cause, Fact, MemberId, MemberState, Rendezvous};
 
-/// What is to be done about the forming round.
-enum Verdict {
-    /// Nothing asks for a round.
-    Stands,
-    /// Not yet; `enough` if only time or others are missing, not nodes.
-    Wait { cause: Cause, enough: bool },
-    /// Now, with this many.
-    Complete { size: u32, cause: Cause },
+/// The decision about the forming round.
+enum RoundDecision {
+    /// No round is forming.
+    NoRound,
+    /// The round waits. `enough` if the nodes that have joined could form a world.
+    Wait {
+        cause: Cause,
+        enough: bool,
+    },
+    Complete {
+        size: u32,
+        cause: Cause,
+    },
 }
 
 impl Rendezvous {
-    /// Why things are as they are: what a forming round waits for, or that the world stands.
-    pub fn standing(&self) -> Cause {
+    /// The status of the run with its cause: what a forming round waits for, or that the world is running.
+    pub fn status(&self) -> Cause {
         if let Some(closed) = &self.closed {
             return closed.clone();
         }
-        match self.judge() {
-            Verdict::Stands => match &self.world {
-                Some(_) if self.restart_wanted().is_some() => {
-                    self.restart_wanted().unwrap_or_else(|| self.waiting_for_members())
+        match self.decide_round() {
+            RoundDecision::NoRound => match &self.world {
+                Some(_) if self.restart_cause().is_some() => {
+                    self.restart_cause().unwrap_or_else(|| self.waiting_for_members())
                 }
                 Some(world) => {
                     let (size, round) = (world.members.len(), world.round);
                     Cause::new(Reason::WorldStands, format!("{size} nodes train in round {round}"))
                 }
-                None => Cause::new(Reason::WaitingForMinimum, format!("0 of {} nodes are here", self.settings.min)),
+                None => Cause::new(Reason::WaitingForMinimum, format!("0 of {} nodes have joined", self.settings.min)),
             },
-            Verdict::Wait { cause, .. } | Verdict::Complete { cause, .. } => cause,
+            RoundDecision::Wait { cause, .. } | RoundDecision::Complete { cause, .. } => cause,
         }
     }
 
@@ -44,43 +49,43 @@ impl Rendezvous {
         if self.closed.is_some() {
             return;
         }
-        match self.judge() {
-            Verdict::Stands => self.enough_since = None,
-            Verdict::Wait { enough: false, .. } => self.enough_since = None,
-            Verdict::Wait { enough: true, .. } => {
+        match self.decide_round() {
+            RoundDecision::NoRound => self.enough_since = None,
+            RoundDecision::Wait { enough: false, .. } => self.enough_since = None,
+            RoundDecision::Wait { enough: true, .. } => {
                 self.enough_since.get_or_insert(self.clock.now());
             }
-            Verdict::Complete { size, cause } => self.complete(size, cause, facts),
+            RoundDecision::Complete { size, cause } => self.complete(size, cause, facts),
         }
     }
 
-    /// Whether live members of the last world have to come before the round can complete.
+    /// Whether live members of the last world have yet to join before the round can complete.
     pub(super) fn awaits_survivors(&self) -> bool {
         self.survivors > 0 && self.census.world + self.census.away > 0
     }
 
-    /// How many of the last world have joined again. Others that are away may be among those it is compared with, which
-    /// makes it at most too small.
+    /// How many members of the last world have joined again. Members that are away may not be of the last world, so the
+    /// result is a lower bound.
     fn survivors_here(&self) -> u32 {
         self.survivors.saturating_sub(self.census.world + self.census.away)
     }
 
-    /// How many nodes are known to come that are not here.
+    /// How many nodes are expected or announced and have not joined.
     pub(super) fn missing_nodes(&self) -> u32 {
-        let here = self.census.world + self.census.joined + self.census.spare + self.census.away;
+        let here = self.census.world + self.census.joined + self.census.standby + self.census.away;
         let expected = self.expected.unwrap_or(0).min(self.settings.max).saturating_sub(here);
         expected.max(self.announced)
     }
 
-    fn judge(&self) -> Verdict {
+    fn decide_round(&self) -> RoundDecision {
         let census = &self.census;
-        let nobody_left = census.world + census.away == 0;
-        if census.joined == 0 && !(nobody_left && census.spare > 0) {
-            return Verdict::Stands;
+        let world_is_empty = census.world + census.away == 0;
+        if census.joined == 0 && !(world_is_empty && census.standby > 0) {
+            return RoundDecision::NoRound;
         }
-        let here = census.joined + census.spare;
-        let Some(size) = self.settings.world_of(here.min(self.limit())) else {
-            return Verdict::Wait { cause: self.why_too_few(here), enough: false };
+        let here = census.joined + census.standby;
+        let Some(size) = self.settings.world_of(here.min(self.target_size())) else {
+            return RoundDecision::Wait { cause: self.why_too_few(here), enough: false };
         };
         if let Some(expected) = self.expected
             && census.joined >= expected
@@ -88,27 +93,27 @@ impl Rendezvous {
             && self.settings.world_of(expected).is_some()
         {
             let cause = Cause::new(Reason::ExpectedReached, format!("all {expected} expected nodes have joined"));
-            return Verdict::Complete { size, cause };
+            return RoundDecision::Complete { size, cause };
         }
-        if self.awaits_survivors() { self.judge_with_survivors(size) } else { self.judge_of_those_here(size) }
+        if self.awaits_survivors() { self.decide_with_survivors(size) } else { self.decide_among_joined(size) }
     }
 
-    /// Some of the last world are alive and have not joined: they are on their way.
-    fn judge_with_survivors(&self, size: u32) -> Verdict {
+    /// Some members of the last world are alive and have not joined yet.
+    fn decide_with_survivors(&self, size: u32) -> RoundDecision {
         let missing = self.census.world + self.census.away;
         if self.waited_for(self.settings.straggler_limit) {
             let limit = self.settings.straggler_limit;
-            let cause = format!("{missing} nodes are alive but did not come within {limit:?}");
-            return Verdict::Complete { size, cause: Cause::new(Reason::StragglerLeftOut, cause) };
+            let cause = format!("{missing} nodes are alive but did not join within {limit:?}");
+            return RoundDecision::Complete { size, cause: Cause::new(Reason::StragglerLeftOut, cause) };
         }
-        Verdict::Wait { cause: self.waiting_for_members(), enough: true }
+        RoundDecision::Wait { cause: self.waiting_for_members(), enough: true }
     }
 
     fn why_too_few(&self, here: u32) -> Cause {
         if self.awaits_survivors() {
             return self.waiting_for_members();
         }
-        Cause::new(Reason::WaitingForMinimum, format!("{here} of at least {} nodes are here", self.settings.min))
+        Cause::new(Reason::WaitingForMinimum, format!("{here} of at least {} nodes have joined", self.settings.min))
     }
 
     fn waiting_for_members(&self) -> Cause {
@@ -117,30 +122,30 @@ impl Rendezvous {
         Cause::new(Reason::WaitingForMembers, detail)
     }
 
-    /// Everyone alive is here; others may come.
-    fn judge_of_those_here(&self, size: u32) -> Verdict {
-        let greatest = self.settings.world_of(self.limit());
-        if Some(size) == greatest {
-            let cause = format!("{size} nodes have joined, which is the most there may be");
-            return Verdict::Complete { size, cause: Cause::new(Reason::MaximumReached, cause) };
+    /// All live members have joined; more nodes may come.
+    fn decide_among_joined(&self, size: u32) -> RoundDecision {
+        let maximum = self.settings.world_of(self.target_size());
+        if Some(size) == maximum {
+            let cause = format!("{size} nodes have joined, which is the maximum");
+            return RoundDecision::Complete { size, cause: Cause::new(Reason::MaximumReached, cause) };
         }
         let first = self.survivors == 0;
         let unknown = first && self.expected.is_none();
-        // After the first world a replacement is only waited for once it is announced: training goes on meanwhile.
+        // After the first world a round waits for a replacement only once it is announced. Training goes on meanwhile.
         let missing = if first { self.missing_nodes() } else { self.announced };
         if !unknown && missing == 0 {
             let cause = format!("all {size} nodes that are alive have joined");
-            return Verdict::Complete { size, cause: Cause::new(Reason::EveryoneJoined, cause) };
+            return RoundDecision::Complete { size, cause: Cause::new(Reason::EveryoneJoined, cause) };
         }
         if self.waited_for(self.settings.last_call) {
             let cause = format!("{size} nodes have joined and the last call of {:?} is over", self.settings.last_call);
-            return Verdict::Complete { size, cause: Cause::new(Reason::LastCallOver, cause) };
+            return RoundDecision::Complete { size, cause: Cause::new(Reason::LastCallOver, cause) };
         }
         let cause = match missing {
             0 => format!("{size} nodes have joined; others may come during the last call"),
             missing => format!("{size} nodes have joined; {missing} more are to come"),
         };
-        Verdict::Wait { cause: Cause::new(Reason::WaitingForExpected, cause), enough: true }
+        RoundDecision::Wait { cause: Cause::new(Reason::WaitingForExpected, cause), enough: true }
     }
 
     fn waited_for(&self, limit: Duration) -> bool {
@@ -150,9 +155,10 @@ impl Rendezvous {
     fn complete(&mut self, size: u32, cause: Cause, facts: &mut Vec<Fact>) {
         let mut failures = self.program_failures;
         let mut trigger = self.trigger.clone();
-        // Who is slow to come makes it no less a failure; who is not expected any more has not failed.
-        let by_itself = self.census.world + self.census.away == 0 || cause.reason == Reason::StragglerLeftOut;
-        if trigger.is_none() && self.world.is_some() && by_itself {
+        // A straggler does not excuse the program. A node that is no longer expected is no failure.
+        let is_complete_without_others =
+            self.census.world + self.census.away == 0 || cause.reason == Reason::StragglerLeftOut;
+        if trigger.is_none() && self.world.is_some() && is_complete_without_others {
             failures += 1;
             let limit = self.settings.max_restarts;
             if failures > limit {
@@ -163,7 +169,7 @@ impl Rendezvous {
             let detail = format!("no node was lost or joined; failure {failures} of {limit} that are retried");
             trigger = Some(Cause::new(Reason::ProgramFailed, detail));
         }
-        self.leave_stragglers_out(facts);
+        self.drop_stragglers(facts);
         let trigger = trigger.or_else(|| self.trigger.clone());
         let members = ranks::assign(self.candidates(), size as usize);
         let round = self.next_round();
@@ -171,10 +177,13 @@ impl Rendezvous {
         self.decide(Fact::Completed { round, members, cause, trigger, program_failures: failures }, facts);
     }
 
-    /// Those that are alive and not here are not members of anything any more: when they come, they come as newcomers.
-    fn leave_stragglers_out(&mut self, facts: &mut Vec<Fact>) {
-        let stragglers: Vec<MemberId> =
-            self.members().filter(|(_, place)| matches!(place, Place::World | Place::Away)).map(|(id, _)| id).collect();
+    /// Drops live members that have not joined. When they join later, they join as newcomers.
+    fn drop_stragglers(&mut self, facts: &mut Vec<Fact>) {
+        let stragglers: Vec<MemberId> = self
+            .members()
+            .filter(|(_, state)| matches!(state, MemberState::InWorld | MemberState::Away))
+            .map(|(id, _)| id)
+            .collect();
         for id in stragglers {
             let cause = Cause::new(Reason::StragglerLeftOut, "the next round completed without it");
             self.decide(Fact::Dropped { id, cause }, facts);
@@ -186,11 +195,11 @@ impl Rendezvous {
             self.world.iter().flat_map(|world| world.members.iter().zip(0..)).collect();
         self.members
             .iter()
-            .map(|(name, (life, member))| {
-                let id = MemberId::new(Arc::clone(name), *life);
+            .map(|(name, (incarnation, member))| {
+                let id = MemberId::new(Arc::clone(name), *incarnation);
                 let last_rank = last_ranks.get(&id).copied().filter(|_| member.survivor);
-                let (survives, spare) = (member.processes.survive, member.place == Place::Spare);
-                Candidate { id, last_rank, survives, spare, since: member.since }
+                let (survives, standby) = (member.processes.survive, member.state == MemberState::Standby);
+                Candidate { id, last_rank, survives, standby, since: member.since }
             })
             .collect()
     }

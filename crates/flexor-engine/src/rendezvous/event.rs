@@ -1,70 +1,38 @@
-//! Everything that a rendezvous is told.
+//! The closed list of events that a rendezvous takes.
 
 use std::time::Duration;
 
 use super::{MemberId, Processes};
 use crate::Cause;
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A node wants to be in the next world. Joining again means that it has left the last one.
-    Join {
-        /// Who.
+    /// A node asks to be in the next world. A node that joins again has left the last world.
+    Join { id: MemberId, processes: Processes },
+    /// A node left the world or the queue. It is expected to join again.
+    Leave { id: MemberId },
+    /// A node is alive.
+    Heartbeat { id: MemberId },
+    /// The connection to a node broke. The node itself may be alive: it has `grace` to send a heartbeat.
+    ConnectionLost { id: MemberId, grace: Duration },
+    /// A node is lost.
+    Lost {
         id: MemberId,
-        /// With what.
-        processes: Processes,
-    },
-    /// A node left its place. It is expected to join again.
-    Leave {
-        /// Who.
-        id: MemberId,
-    },
-    /// A node gave a sign of life.
-    Heard {
-        /// Who.
-        id: MemberId,
-    },
-    /// The way to a node broke, which need not mean the node; it has this long to be heard again.
-    ConnectionLost {
-        /// Who.
-        id: MemberId,
-        /// How long.
-        grace: Duration,
-    },
-    /// A node is known to be lost.
-    Gone {
-        /// Who.
-        id: MemberId,
-        /// How that is known.
+        /// How the loss was observed.
         cause: Cause,
     },
-    /// How many nodes the world should have, if that is known.
-    Expect {
-        /// How many.
-        nodes: Option<u32>,
-    },
-    /// How many nodes are known to be on their way and have not joined.
-    Announced {
-        /// How many.
-        missing: u32,
-    },
-    /// The program of a node has done its work. The run is over when all of its world have.
-    Finish {
-        /// Who.
-        id: MemberId,
-    },
-    /// The processes of a node outlive changes of the world.
-    OptIn {
-        /// Who.
-        id: MemberId,
-    },
+    /// The target number of nodes, if the controller knows it.
+    Expect { nodes: Option<u32> },
+    /// How many pods exist whose nodes have not joined.
+    Announced { missing: u32 },
+    /// The program of a node has finished. The run closes when the programs of all members of the world have.
+    Finish { id: MemberId },
+    /// The processes of a node survive world changes.
+    OptIn { id: MemberId },
     /// A node closed the run.
-    Close {
-        /// Who.
-        by: MemberId,
-    },
-    /// The controller tries again.
+    Close { by: MemberId },
+    /// The controller retries a closed run.
     Reopen,
     /// Time passed.
     Tick,

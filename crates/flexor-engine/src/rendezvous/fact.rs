@@ -1,4 +1,4 @@
-//! Everything a rendezvous can decide: the closed list of what a journal keeps and an executor acts on.
+//! The closed list of decisions of a rendezvous: a journal keeps them and the master acts on them.
 
 use flexor_model::Round;
 use serde::{Deserialize, Serialize};
@@ -6,80 +6,49 @@ use serde::{Deserialize, Serialize};
 use super::{MemberId, Processes};
 use crate::Cause;
 
-/// Something that was decided. Applying the facts in order to an empty rendezvous gives the same rendezvous again.
+/// A decision. Replaying all facts in order on an empty rendezvous gives the same rendezvous again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "camelCase")]
 pub enum Fact {
     /// A member waits for the next round.
     Joined {
-        /// Who.
         id: MemberId,
-        /// Whether it was not known before, so that the world grows or is replaced rather than restarted.
+        /// The member is new to the run: the world grows or gets a replacement, the program did not fail.
         newcomer: bool,
-        /// What it brings.
         #[serde(default)]
         processes: Processes,
     },
-    /// A member waits until there is a place.
-    Spared {
-        /// Who.
+    /// A member waits outside the world until the world has room.
+    Standby {
         id: MemberId,
-        /// Why there is none.
+        /// Why the world has no room.
         cause: Cause,
-        /// What it brings.
         #[serde(default)]
         processes: Processes,
     },
-    /// A member that waits brings something else than it said.
-    Brings {
-        /// Who.
-        id: MemberId,
-        /// What.
-        processes: Processes,
-    },
-    /// A member left its place and is expected to join again.
-    Left {
-        /// Who.
-        id: MemberId,
-    },
-    /// The program of a member has done its work.
-    Finished {
-        /// Who.
-        id: MemberId,
-    },
-    /// A member counts as lost.
-    Dropped {
-        /// Who.
-        id: MemberId,
-        /// Why.
-        cause: Cause,
-    },
+    /// A waiting member has other processes than it said before.
+    ProcessesChanged { id: MemberId, processes: Processes },
+    /// A member left the world or the queue and is expected to join again.
+    Left { id: MemberId },
+    /// The program of a member has finished.
+    Finished { id: MemberId },
+    /// A member is lost.
+    Dropped { id: MemberId, cause: Cause },
     /// A round is complete.
     Completed {
-        /// Its number.
         round: Round,
-        /// Everyone in it, by rank from 0.
+        /// The members by rank, from 0.
         members: Vec<MemberId>,
-        /// Why it is complete.
+        /// Why the round is complete.
         cause: Cause,
-        /// Why there was a round at all, where there was a world before.
+        /// Why a new round was needed, where there was a world before.
         trigger: Option<Cause>,
-        /// How many times the program has failed so far.
         program_failures: u32,
     },
-    /// Nobody can join any more.
-    Closed {
-        /// Why.
-        cause: Cause,
-    },
-    /// The run is open again, with no failures counted.
-    Reopened {
-        /// Why.
-        cause: Cause,
-    },
-    /// How many nodes are to come is known, or not known any more.
-    Expected {
-        /// How many.
-        nodes: Option<u32>,
-    },
+    /// The run takes no nodes any more.
+    Closed { cause: Cause },
+    /// The run takes nodes again. Its count of program failures is reset.
+    Reopened { cause: Cause },
+    /// The target number of nodes has changed, or is not known any more.
+    Expected { nodes: Option<u32> },
 }

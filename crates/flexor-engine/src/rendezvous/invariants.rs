@@ -1,19 +1,19 @@
-//! What holds after every event, written once: for debug builds, property tests and simulations.
+//! The invariants that hold after every event, for debug builds, property tests and simulations.
 
 use std::collections::BTreeSet;
 
 use super::member::Census;
-use super::{Place, Rendezvous};
+use super::{MemberState, Rendezvous};
 
-/// The first invariant that does not hold, in words.
+/// Describes the first invariant that is violated.
 pub fn broken(rendezvous: &Rendezvous) -> Option<String> {
-    // Debug builds run this after every event; at the size of a load test that alone would be quadratic.
+    // Debug builds check after every event. In a load test with many members that would be quadratic.
     if rendezvous.members.len() > 512 {
         return None;
     }
     let mut census = Census::default();
-    for (_, place) in rendezvous.members() {
-        census.add(place);
+    for (_, state) in rendezvous.members() {
+        census.add(state);
     }
     if census != rendezvous.census {
         return Some(format!("the census says {:?}, counted are {census:?}", rendezvous.census));
@@ -26,14 +26,14 @@ pub fn broken(rendezvous: &Rendezvous) -> Option<String> {
         return Some("a node has two ranks".to_owned());
     }
     if world.processes.len() != world.members.len() {
-        return Some("it is not known what some of the world brought".to_owned());
+        return Some("the processes of some members of the world are unknown".to_owned());
     }
     if world.processes.iter().any(|processes| processes.survive) && !world.processes[0].survive {
-        return Some("rank 0 has learnt nothing, though others have".to_owned());
+        return Some("rank 0 has no surviving processes, although other ranks have".to_owned());
     }
-    let outsider = rendezvous.members().find(|(id, place)| *place == Place::World && !distinct.contains(id));
+    let outsider = rendezvous.members().find(|(id, state)| *state == MemberState::InWorld && !distinct.contains(id));
     if let Some((id, _)) = outsider {
-        return Some(format!("{id} stands in the world but has no rank"));
+        return Some(format!("{id} is in the world but has no rank"));
     }
     let alive = rendezvous.members.values().filter(|(_, member)| member.survivor).count();
     if alive != rendezvous.survivors as usize {

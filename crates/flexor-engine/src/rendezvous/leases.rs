@@ -1,4 +1,4 @@
-//! Who counts as alive: how long a member may be silent, and what happens when it has been for too long.
+//! The leases of members: how long a member may be silent, and what happens when its lease expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use flexor_model::Reason;
 
 use super::member::Lease;
-use super::{Cause, Fact, MemberId, Place, Rendezvous, ended};
+use super::{Cause, Fact, MemberId, MemberState, Rendezvous, ended};
 
 impl Rendezvous {
-    pub(super) fn drop_the_silent(&mut self, facts: &mut Vec<Fact>) {
+    pub(super) fn drop_expired_members(&mut self, facts: &mut Vec<Fact>) {
         if self.clock.now() < self.leases_hold_until {
             return;
         }
         let mut earliest = Duration::MAX;
         let mut lost = Vec::new();
-        for (name, (life, member)) in &self.members {
+        for (name, (incarnation, member)) in &self.members {
             if member.lease_until <= self.clock.now() {
-                lost.push((MemberId::new(Arc::clone(name), *life), member.lease));
+                lost.push((MemberId::new(Arc::clone(name), *incarnation), member.lease));
             } else {
                 earliest = earliest.min(member.lease_until);
             }
@@ -41,9 +41,9 @@ impl Rendezvous {
         }
     }
 
-    /// A sidecar that was lost has a moment to come back. When everybody else of the world meets again in that moment,
-    /// it was more than a sidecar that was lost, and nobody need wait.
-    pub(super) fn drop_whom_all_others_left(&mut self, facts: &mut Vec<Fact>) {
+    /// Drops members whose sidecar connection is lost once all other members of their world have joined the next round.
+    /// The others rejoin only because the node itself failed, so the grace of the connection is pointless.
+    pub(super) fn drop_cut_off_members(&mut self, facts: &mut Vec<Fact>) {
         if self.cut_off.is_empty()
             || self.census.joined == 0
             || self.clock.now() < self.grace_until
@@ -53,25 +53,27 @@ impl Rendezvous {
         }
         let is_left = |name: &&Arc<str>| {
             let member = self.members.get(*name).map(|(_, member)| member);
-            member.is_some_and(|member| member.survivor && matches!(member.place, Place::World | Place::Away))
+            member.is_some_and(|member| {
+                member.survivor && matches!(member.state, MemberState::InWorld | MemberState::Away)
+            })
         };
         let left: Vec<Arc<str>> = self.cut_off.iter().filter(is_left).cloned().collect();
         if left.is_empty() || left.len() != (self.census.world + self.census.away) as usize {
             return;
         }
         for name in left {
-            let Some((life, _)) = self.members.get(&name) else { continue };
-            let id = MemberId::new(name, *life);
+            let Some((incarnation, _)) = self.members.get(&name) else { continue };
+            let id = MemberId::new(name, *incarnation);
             let cause =
-                Cause::new(Reason::ConnectionLost, "its connection was lost, and all others of its world met again");
+                Cause::new(Reason::ConnectionLost, "its connection was lost, and all others of its world joined again");
             self.decide(Fact::Dropped { id, cause }, facts);
         }
     }
 
-    pub(super) fn hear(&mut self, id: &MemberId) {
+    pub(super) fn renew_lease(&mut self, id: &MemberId) {
         let until = (self.clock.now() + self.settings.silence).max(self.grace_until);
-        if let Some((life, member)) = self.members.get_mut(&id.name)
-            && *life == id.incarnation
+        if let Some((incarnation, member)) = self.members.get_mut(&id.name)
+            && *incarnation == id.incarnation
         {
             member.lease_until = until;
             member.lease = Lease::Heard;
@@ -81,8 +83,8 @@ impl Rendezvous {
 
     pub(super) fn shorten_lease(&mut self, id: &MemberId, grace: Duration) {
         let until = (self.clock.now() + grace).max(self.grace_until);
-        if let Some((life, member)) = self.members.get_mut(&id.name)
-            && *life == id.incarnation
+        if let Some((incarnation, member)) = self.members.get_mut(&id.name)
+            && *incarnation == id.incarnation
             && until < member.lease_until
         {
             member.lease_until = until;

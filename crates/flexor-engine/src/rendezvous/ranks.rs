@@ -1,61 +1,60 @@
-//! Who is in the next world, and with which rank.
+//! Chooses the members of the next world and assigns their ranks.
 //!
-//! Ranks are stable: whoever was in the last world keeps its rank if that rank still exists. Rank 0 always goes to
-//! someone whose processes live on, if there is one, or else to someone of the last world, if anyone of it is left,
-//! because that is where a program expects the state of training to come from; it is the one case in which a survivor
-//! moves although it need not. Free ranks are filled in the natural order of names, so that a first world is ordered
-//! like its pods.
+//! Ranks are stable: a member of the last world keeps its rank if that rank still exists. Rank 0 goes to a member with
+//! surviving processes if there is one, else to a member of the last world if one is left, because programs broadcast
+//! their state from rank 0. Only for that does a survivor move although it need not. Free ranks are filled in the natural
+//! order of names, so that a first world is ordered like its pods.
 
 use super::MemberId;
 
-/// Someone who could be in the next world.
+/// A member that could be in the next world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) id: MemberId,
     /// The rank in the last world.
     pub(super) last_rank: Option<u32>,
-    /// Its processes live on.
+    /// Its processes keep running.
     pub(super) survives: bool,
-    /// Waits as a spare rather than for this round.
-    pub(super) spare: bool,
+    /// The member is a standby and did not join this round.
+    pub(super) standby: bool,
     pub(super) since: u64,
 }
 
 /// Chooses `size` of the candidates, at most all, and orders them by their new rank.
 pub(super) fn assign(mut candidates: Vec<Candidate>, size: usize) -> Vec<MemberId> {
-    candidates.sort_by_key(|candidate| (candidate.last_rank.is_none(), candidate.spare, candidate.since));
+    candidates.sort_by_key(|candidate| (candidate.last_rank.is_none(), candidate.standby, candidate.since));
     candidates.truncate(size);
-    let live_on: Vec<MemberId> =
+    let with_surviving_processes: Vec<MemberId> =
         candidates.iter().filter(|candidate| candidate.survives).map(|candidate| candidate.id.clone()).collect();
 
-    let mut seats: Vec<Option<MemberId>> = vec![None; candidates.len()];
+    let mut ranks: Vec<Option<MemberId>> = vec![None; candidates.len()];
     let mut rest = Vec::new();
     for candidate in candidates {
-        match candidate.last_rank.and_then(|rank| seats.get_mut(rank as usize)) {
-            Some(seat) if seat.is_none() => *seat = Some(candidate.id),
+        match candidate.last_rank.and_then(|rank| ranks.get_mut(rank as usize)) {
+            Some(slot) if slot.is_none() => *slot = Some(candidate.id),
             Some(_) | None => rest.push(candidate),
         }
     }
     rest.sort_by(|a, b| (a.last_rank.is_none(), a.last_rank, &a.id).cmp(&(b.last_rank.is_none(), b.last_rank, &b.id)));
-    give_rank_zero_to_a_survivor(&mut seats, &mut rest);
+    give_rank_zero_to_a_survivor(&mut ranks, &mut rest);
 
     let mut rest = rest.into_iter();
     let mut ranked: Vec<MemberId> =
-        seats.into_iter().filter_map(|seat| seat.or_else(|| rest.next().map(|candidate| candidate.id))).collect();
-    if let Some(first) = ranked.iter().position(|id| live_on.contains(id)) {
+        ranks.into_iter().filter_map(|member| member.or_else(|| rest.next().map(|candidate| candidate.id))).collect();
+    if let Some(first) = ranked.iter().position(|id| with_surviving_processes.contains(id)) {
         ranked.swap(0, first);
     }
     ranked
 }
 
-/// If nobody kept rank 0: the survivor that has to move anyway comes first in `rest`; if there is none, the survivor
+/// Fills rank 0 if no member kept it. A survivor that has to move anyway is the first of `rest`; without one, the survivor
 /// with the lowest rank moves.
-fn give_rank_zero_to_a_survivor(seats: &mut [Option<MemberId>], rest: &mut [Candidate]) {
+fn give_rank_zero_to_a_survivor(ranks: &mut [Option<MemberId>], rest: &mut [Candidate]) {
     let moves_anyway = rest.first().is_some_and(|candidate| candidate.last_rank.is_some());
-    if seats.first().is_some_and(Option::is_none) && !moves_anyway {
-        let lowest = seats.iter().position(Option::is_some);
+    if ranks.first().is_some_and(Option::is_none) && !moves_anyway {
+        let lowest = ranks.iter().position(Option::is_some);
         if let Some(lowest) = lowest {
-            seats.swap(0, lowest);
+            ranks.swap(0, lowest);
         }
     }
 }
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     fn candidate(name: &str, last_rank: Option<u32>) -> Candidate {
-        Candidate { id: MemberId::new(name, 0), last_rank, survives: false, spare: false, since: 0 }
+        Candidate { id: MemberId::new(name, 0), last_rank, survives: false, standby: false, since: 0 }
     }
 
     fn names(members: &[MemberId]) -> Vec<&str> {
@@ -97,20 +96,20 @@ mod tests {
     }
 
     #[test]
-    fn rank_zero_is_one_whose_processes_live_on() {
-        let lives_on = Candidate { survives: true, ..candidate("c", Some(2)) };
-        let candidates = vec![candidate("a", Some(0)), candidate("b", Some(1)), lives_on];
+    fn rank_zero_goes_to_a_member_with_surviving_processes() {
+        let surviving = Candidate { survives: true, ..candidate("c", Some(2)) };
+        let candidates = vec![candidate("a", Some(0)), candidate("b", Some(1)), surviving];
         assert_eq!(names(&assign(candidates, 3)), ["c", "b", "a"]);
     }
 
     #[test]
-    fn survivors_come_before_newcomers_and_those_before_spares() {
-        let mut spare = candidate("spare", None);
-        spare.spare = true;
+    fn survivors_come_before_newcomers_and_newcomers_before_standbys() {
+        let mut standby = candidate("standby", None);
+        standby.standby = true;
         let late = Candidate { since: 9, ..candidate("late", None) };
         let early = Candidate { since: 3, ..candidate("new", None) };
-        let candidates = vec![spare, late, early, candidate("old", Some(0))];
+        let candidates = vec![standby, late, early, candidate("old", Some(0))];
         assert_eq!(names(&assign(candidates.clone(), 2)), ["old", "new"]);
-        assert_eq!(names(&assign(candidates, 4)), ["old", "late", "new", "spare"]);
+        assert_eq!(names(&assign(candidates, 4)), ["old", "late", "new", "standby"]);
     }
 }

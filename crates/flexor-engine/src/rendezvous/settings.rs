@@ -1,62 +1,47 @@
-//! What a rendezvous is told once, at its start.
+//! The settings of a rendezvous, fixed at its start.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How long a round waits for a node that is alive but does not come back to join, where nothing else is said.
+/// The default of [`Settings::straggler_limit`].
 pub const STRAGGLER_LIMIT: Duration = Duration::from_secs(60);
 
-/// The sizes a world may have and how long is waited for whom.
+/// The sizes that a world may have, and the timeouts of a rendezvous.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The smallest world that may train, at least 1.
+    /// The minimum number of nodes, at least 1.
     pub min: u32,
-    /// The greatest world, at least `min`. Nodes beyond it are kept as spares.
+    /// The maximum number of nodes, at least `min`. Further nodes are standbys.
     pub max: u32,
-    /// A world's size is a multiple of this.
+    /// The size of a world is a multiple of this.
     pub unit: u32,
-    /// How long a round with enough nodes waits for more, where it is not known how many will come.
+    /// How long a round with enough nodes waits for more, where the number of nodes to come is unknown.
     pub last_call: Duration,
-    /// After how much silence a node counts as lost.
+    /// How long a node may be silent before it is lost.
     pub silence: Duration,
-    /// How long nodes have to come back after the master was started again, before silence counts.
+    /// How long nodes have to reconnect after a restart of the master.
     pub reconnect_grace: Duration,
-    /// How long a round waits for a node that is alive but does not come back to join.
+    /// How long a round waits for a node that is alive but does not join again.
     pub straggler_limit: Duration,
-    /// How many times the program may fail before the run is closed.
+    /// How many times the program may fail before the run closes.
     pub max_restarts: u32,
 }
 
-/// Sizes that cannot be.
+/// Invalid sizes of a world.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingsError {
-    /// A world of nobody.
-    #[error("the smallest world must have at least 1 node")]
+    #[error("the minimum world size and the node unit must be at least 1")]
     NoMinimum,
-    /// The range is empty.
-    #[error("the greatest world ({max}) is smaller than the smallest ({min})")]
-    EmptyRange {
-        /// The smallest world.
-        min: u32,
-        /// The greatest world.
-        max: u32,
-    },
-    /// No multiple of the unit is in the range.
+    #[error("the maximum world size ({max}) is smaller than the minimum ({min})")]
+    EmptyRange { min: u32, max: u32 },
     #[error("no multiple of the node unit {unit} lies between {min} and {max}")]
-    NoMultiple {
-        /// The node unit.
-        unit: u32,
-        /// The smallest world.
-        min: u32,
-        /// The greatest world.
-        max: u32,
-    },
+    NoMultiple { unit: u32, min: u32, max: u32 },
 }
 
 impl Settings {
-    /// Settings for worlds of `min` to `max` nodes, with the times of torchrun where it has them.
+    /// Settings for worlds of `min` to `max` nodes, with torchrun's timeouts where it has them.
     pub fn new(min: u32, max: u32) -> Result<Self, SettingsError> {
         Self {
             min,
@@ -71,13 +56,13 @@ impl Settings {
         .checked()
     }
 
-    /// The settings with another node unit.
+    /// The same settings with another node unit.
     pub fn with_unit(self, unit: u32) -> Result<Self, SettingsError> {
         Self { unit, ..self }.checked()
     }
 
-    /// The size of the world that `nodes` can form: the greatest multiple of the unit that is no greater than `nodes`
-    /// and `max`, if that is not below `min`.
+    /// The size of the world that `nodes` nodes can form: the greatest multiple of the unit up to `nodes` and `max`. None
+    /// if that is below `min`.
     pub fn world_of(&self, nodes: u32) -> Option<u32> {
         let size = nodes.min(self.max) / self.unit * self.unit;
         (size >= self.min && size > 0).then_some(size)
@@ -110,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn invalid_sizes_are_refused() {
         assert_eq!(Settings::new(0, 3), Err(SettingsError::NoMinimum));
         assert_eq!(Settings::new(3, 2), Err(SettingsError::EmptyRange { min: 3, max: 2 }));
         let none = Settings::new(5, 7).and_then(|settings| settings.with_unit(4));

@@ -1,9 +1,9 @@
-//! Random histories over virtual time: nodes crash, stop, wake, finish, are cut off, repeat themselves and speak late, the
-//! master is started again from its facts, clocks leap. Each seed is one history and replays exactly.
+//! Random histories over virtual time. Nodes crash, stop, wake, finish, are cut off, and send events twice or late. The
+//! master restarts from its facts, and clocks leap. Each seed is one history and replays exactly.
 //!
-//! Every step holds the machine against [`invariants`] and against what the agents believe: no two worlds for one round,
-//! ranks a permutation, no dropped node counted. When the faults end, a round with enough nodes must complete, those
-//! included who have finished and are outside.
+//! Every step checks the machine against [`invariants`] and against the agents' state: one world for each round, ranks are
+//! a permutation, no dropped node is counted. After the last fault a round with enough nodes must complete; nodes that
+//! have finished and are outside count.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ fn processes_of(name: &str) -> u32 {
     u32::from(name.bytes().last().unwrap_or(0) % 4) + 1
 }
 
-/// What an agent is doing, as far as it knows itself.
+/// The state of an agent, as the agent itself knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
-    /// Wants to join.
+    /// Will join.
     Outside,
-    /// Has said that it joins.
+    /// Has sent its join.
     Waiting,
     /// Trains in a round.
     Training(Round),
-    /// Has done its work, and is here if needed.
+    /// Has finished, and joins again if it is needed.
     Done,
-    /// Stopped or cut off: says nothing, hears nothing.
+    /// Stopped or cut off: sends and receives nothing.
     Frozen,
 }
 
@@ -34,14 +34,14 @@ struct Simulation {
     dice: Dice,
     now: Duration,
     machine: Rendezvous,
-    /// What the facts of the journal follow, where it does not begin with nothing.
+    /// The snapshot that the facts of the journal follow, if there is one.
     snapshot: Option<String>,
     journal: Vec<Fact>,
     agents: BTreeMap<Arc<str>, Agent>,
     worlds: BTreeMap<Round, Vec<MemberId>>,
-    born: u32,
-    /// Events that are still under way; some arrive late or twice.
-    on_the_wire: Vec<Event>,
+    created: u32,
+    /// Events that arrive late, some of them for the second time.
+    delayed: Vec<Event>,
 }
 
 impl Simulation {
@@ -61,23 +61,27 @@ impl Simulation {
             journal: Vec::new(),
             agents: BTreeMap::new(),
             worlds: BTreeMap::new(),
-            born: 0,
-            on_the_wire: Vec::new(),
+            created: 0,
+            delayed: Vec::new(),
         }
     }
 
-    fn feed(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let facts = self.machine.handle(event, self.now);
         for fact in facts {
             if let Fact::Completed { round, members, .. } = &fact {
                 let before = self.worlds.insert(*round, members.clone());
                 assert_eq!(before, None, "two worlds for round {round}");
                 for member in members {
-                    assert_eq!(self.machine.place_of(member), Some(Place::World), "{member} is counted but not there");
+                    assert_eq!(
+                        self.machine.state_of(member),
+                        Some(MemberState::InWorld),
+                        "{member} has a rank but is not in the world"
+                    );
                 }
                 let world = self.machine.world().expect("a round has completed");
                 for (member, processes) in world.members.iter().zip(&world.processes) {
-                    assert_eq!(processes.count, processes_of(&member.name), "{member} brought more or less");
+                    assert_eq!(processes.count, processes_of(&member.name), "{member} has another number of processes");
                 }
             }
             self.journal.push(fact);
@@ -85,20 +89,20 @@ impl Simulation {
         assert_eq!(invariants::broken(&self.machine), None);
     }
 
-    /// An agent speaks; the words may be lost, doubled or late.
-    fn say(&mut self, event: Event) {
+    /// An agent sends an event, which may be lost, duplicated or late.
+    fn send_unreliably(&mut self, event: Event) {
         match self.dice.roll(20) {
             0 => {}
-            1 => self.on_the_wire.push(event),
+            1 => self.delayed.push(event),
             2 => {
-                self.feed(event.clone());
-                self.on_the_wire.push(event);
+                self.apply(event.clone());
+                self.delayed.push(event);
             }
-            _ => self.feed(event),
+            _ => self.apply(event),
         }
     }
 
-    /// Every agent that is not frozen does what a real one does: beat, look, join, restart when asked to.
+    /// Every agent that is not frozen acts as a real one: it sends heartbeats, reads, joins and restarts when asked to.
     fn agents_act(&mut self, reliable: bool) {
         let names: Vec<Arc<str>> = self.agents.keys().cloned().collect();
         for name in names {
@@ -107,41 +111,41 @@ impl Simulation {
             if agent == Agent::Frozen {
                 continue;
             }
-            let heard = Event::Heard { id: id.clone() };
+            let heartbeat = Event::Heartbeat { id: id.clone() };
             if reliable {
-                self.feed(heard);
+                self.apply(heartbeat);
             } else {
-                self.say(heard);
+                self.send_unreliably(heartbeat);
             }
-            let place = self.machine.place_of(&id);
+            let state = self.machine.state_of(&id);
             let round = self.machine.world().map(|world| world.round);
-            let next = match (agent, place) {
-                (Agent::Training(mine), Some(Place::World)) if Some(mine) == round => {
-                    if self.machine.restart_wanted().is_some() {
-                        self.feed(Event::Leave { id: id.clone() });
+            let next = match (agent, state) {
+                (Agent::Training(mine), Some(MemberState::InWorld)) if Some(mine) == round => {
+                    if self.machine.restart_cause().is_some() {
+                        self.apply(Event::Leave { id: id.clone() });
                         Agent::Outside
                     } else if !reliable && self.dice.roll(40) == 0 {
-                        self.say(Event::Finish { id: id.clone() });
+                        self.send_unreliably(Event::Finish { id: id.clone() });
                         Agent::Done
                     } else {
                         agent
                     }
                 }
-                (Agent::Done, Some(Place::World)) if self.machine.restart_wanted().is_some() => Agent::Outside,
-                (Agent::Done, Some(Place::World)) => {
-                    // Over a new session.
-                    self.feed(Event::Finish { id: id.clone() });
+                (Agent::Done, Some(MemberState::InWorld)) if self.machine.restart_cause().is_some() => Agent::Outside,
+                (Agent::Done, Some(MemberState::InWorld)) => {
+                    // It repeats this over a new session.
+                    self.apply(Event::Finish { id: id.clone() });
                     Agent::Done
                 }
-                (Agent::Done, None) if self.machine.is_too_small() => Agent::Outside,
+                (Agent::Done, None) if self.machine.needs_more_nodes() => Agent::Outside,
                 (Agent::Done, None) => Agent::Done,
-                (Agent::Done, Some(Place::Joined | Place::Spare | Place::Away)) => {
-                    let cause = Cause::new(Reason::LauncherGaveUp, "stands aside");
-                    self.feed(Event::Gone { id: id.clone(), cause });
+                (Agent::Done, Some(MemberState::Joined | MemberState::Standby | MemberState::Away)) => {
+                    let cause = Cause::new(Reason::LauncherGaveUp, "withdraws");
+                    self.apply(Event::Lost { id: id.clone(), cause });
                     Agent::Done
                 }
-                (Agent::Waiting, Some(Place::World)) => Agent::Training(round.expect("a world was completed")),
-                (Agent::Waiting, Some(Place::Joined | Place::Spare)) => Agent::Waiting,
+                (Agent::Waiting, Some(MemberState::InWorld)) => Agent::Training(round.expect("a world was completed")),
+                (Agent::Waiting, Some(MemberState::Joined | MemberState::Standby)) => Agent::Waiting,
                 (Agent::Waiting | Agent::Training(_) | Agent::Outside | Agent::Frozen, _) => Agent::Outside,
             };
             self.agents.insert(name, next);
@@ -149,16 +153,16 @@ impl Simulation {
                 let processes = Processes { count: processes_of(&id.name), survive: self.dice.roll(3) == 0 };
                 let join = Event::Join { id: id.clone(), processes };
                 if reliable {
-                    self.feed(join);
+                    self.apply(join);
                 } else {
-                    self.say(join);
+                    self.send_unreliably(join);
                 }
                 self.agents.insert(Arc::clone(&id.name), Agent::Waiting);
             }
         }
     }
 
-    fn misfortune(&mut self) {
+    fn inject_fault(&mut self) {
         let some_agent = |simulation: &mut Self| {
             let count = simulation.agents.len() as u64;
             (count > 0).then(|| {
@@ -168,14 +172,14 @@ impl Simulation {
         };
         match self.dice.roll(12) {
             0..=2 if self.agents.len() < 8 => {
-                self.agents.insert(format!("n{}", self.born).into(), Agent::Outside);
-                self.born += 1;
+                self.agents.insert(format!("n{}", self.created).into(), Agent::Outside);
+                self.created += 1;
             }
             3 => {
                 if let Some(name) = some_agent(self) {
                     self.agents.remove(&name);
                     let cause = Cause::new(Reason::ConnectionClosed, "killed");
-                    self.feed(Event::Gone { id: MemberId::new(name, 0), cause });
+                    self.apply(Event::Lost { id: MemberId::new(name, 0), cause });
                 }
             }
             4 => {
@@ -192,24 +196,24 @@ impl Simulation {
             7 => self.now += Duration::from_secs(self.dice.roll(100)),
             8 => {
                 let nodes = Some(u32::try_from(self.dice.roll(6)).unwrap()).filter(|nodes| *nodes > 0);
-                self.feed(Event::Expect { nodes });
+                self.apply(Event::Expect { nodes });
             }
             9 => {
                 if let Some(name) = some_agent(self) {
-                    self.feed(Event::ConnectionLost { id: MemberId::new(name, 0), grace: Duration::from_secs(1) });
+                    self.apply(Event::ConnectionLost { id: MemberId::new(name, 0), grace: Duration::from_secs(1) });
                 }
             }
             10 => {
-                let late = std::mem::take(&mut self.on_the_wire);
+                let late = std::mem::take(&mut self.delayed);
                 for event in late.into_iter().rev() {
-                    self.feed(event);
+                    self.apply(event);
                 }
             }
             _ => {}
         }
     }
 
-    /// The facts alone, or those that follow a snapshot, must give the same machine again.
+    /// Restarts the master: all facts, or a snapshot and the facts after it, must give the same machine.
     fn restart_master(&mut self) {
         let settings = self.machine.settings().clone();
         let mut machine = match &self.snapshot {
@@ -230,18 +234,18 @@ impl Simulation {
             self.journal.clear();
         }
         self.machine = machine.resume(settings, self.now);
-        self.feed(Event::Tick);
+        self.apply(Event::Tick);
     }
 
     fn run(&mut self, steps: u32) {
         for _ in 0..steps {
             self.now += Duration::from_millis(300);
-            self.misfortune();
+            self.inject_fault();
             self.agents_act(false);
-            self.feed(Event::Tick);
+            self.apply(Event::Tick);
             if self.machine.closed().is_some() {
-                // Everybody has finished: once more.
-                self.feed(Event::Reopen);
+                // All agents have finished; they start again.
+                self.apply(Event::Reopen);
                 self.agents
                     .values_mut()
                     .filter(|agent| **agent == Agent::Done)
@@ -250,70 +254,71 @@ impl Simulation {
         }
     }
 
-    /// No more faults: with enough nodes there must be a world of all that fit, and it must stand.
+    /// Without further faults, enough nodes must form a world of maximum size, and that world must stay.
     fn settle(&mut self) {
-        self.on_the_wire.clear();
+        self.delayed.clear();
         self.agents.retain(|_, agent| *agent != Agent::Frozen);
         if self.dice.roll(2) == 0 {
-            self.feed(Event::Expect { nodes: None });
+            self.apply(Event::Expect { nodes: None });
         }
-        self.feed(Event::Reopen);
-        let mut verdict = Err(String::new());
+        self.apply(Event::Reopen);
+        let mut outcome = Err(String::new());
         let mut steady = 0;
-        // Agents may still believe what has changed, so a moment in which all is well is not enough.
+        // Agents may still act on outdated state, so the outcome has to hold for several steps.
         for _ in 0..400 {
             self.now += Duration::from_millis(300);
             self.agents_act(true);
-            self.feed(Event::Tick);
-            verdict = self.settled();
-            steady = if verdict.is_ok() { steady + 1 } else { 0 };
+            self.apply(Event::Tick);
+            outcome = self.check_settled();
+            steady = if outcome.is_ok() { steady + 1 } else { 0 };
             if steady == 5 {
                 break;
             }
         }
-        assert_eq!(verdict, Ok(()), "{}", self.machine.standing());
-        // And it stays: where nothing happens, nothing is done.
+        assert_eq!(outcome, Ok(()), "{}", self.machine.status());
+        // Without events the world must not change.
         let alive = u32::try_from(self.agents.len()).unwrap();
         let world = self.machine.world().cloned();
         for _ in 0..100 {
             self.now += Duration::from_millis(300);
             self.agents_act(true);
-            self.feed(Event::Tick);
+            self.apply(Event::Tick);
         }
         if self.machine.settings().world_of(alive).is_some() {
-            assert_eq!(self.settled(), Ok(()));
+            assert_eq!(self.check_settled(), Ok(()));
             assert_eq!(
                 self.machine.world().map(|world| world.round),
                 world.map(|world| world.round),
-                "a round for nothing"
+                "a round without a cause"
             );
         }
     }
 
-    fn settled(&self) -> Result<(), String> {
+    fn check_settled(&self) -> Result<(), String> {
         if self.machine.closed().is_some_and(|cause| cause.reason == Reason::RunFinished) {
             return Ok(());
         }
         let alive = u32::try_from(self.agents.len()).unwrap();
         let limit = self.machine.expected().filter(|nodes| self.machine.settings().world_of(*nodes).is_some());
-        let wanted = alive.min(limit.unwrap_or(u32::MAX));
-        if self.machine.settings().world_of(wanted).is_none() {
+        let expected_size = alive.min(limit.unwrap_or(u32::MAX));
+        if self.machine.settings().world_of(expected_size).is_none() {
             return Ok(());
         }
-        let is_outside = |name: &Arc<str>| self.machine.place_of(&MemberId::new(Arc::clone(name), 0)).is_none();
-        let rests = self.agents.iter().filter(|(name, agent)| **agent == Agent::Done && is_outside(name)).count();
-        let wanted = (alive - u32::try_from(rests).unwrap()).min(wanted);
-        let size = self.machine.settings().world_of(wanted).ok_or("some wait for others who have finished")?;
-        let world = self.machine.world().ok_or("no world although enough nodes are here")?;
-        // A world that has become greater than expected stands until somebody leaves it.
+        let is_outside = |name: &Arc<str>| self.machine.state_of(&MemberId::new(Arc::clone(name), 0)).is_none();
+        let withdrawn = self.agents.iter().filter(|(name, agent)| **agent == Agent::Done && is_outside(name)).count();
+        let expected_size = (alive - u32::try_from(withdrawn).unwrap()).min(expected_size);
+        let size =
+            self.machine.settings().world_of(expected_size).ok_or("some nodes wait for nodes that have finished")?;
+        let world = self.machine.world().ok_or("no world although enough nodes are alive")?;
+        // A world that is larger than expected runs on until a member leaves it.
         if world.members.len() < size as usize {
             return Err(format!("{} of {size} nodes are in the world", world.members.len()));
         }
-        if let Some(ghost) = world.members.iter().find(|member| !self.agents.contains_key(&member.name)) {
-            return Err(format!("{ghost} is a ghost in the world"));
+        if let Some(dead) = world.members.iter().find(|member| !self.agents.contains_key(&member.name)) {
+            return Err(format!("{dead} is in the world but not alive"));
         }
-        match self.machine.restart_wanted() {
-            Some(cause) => Err(format!("the world does not stand: {cause}")),
+        match self.machine.restart_cause() {
+            Some(cause) => Err(format!("the world is to restart: {cause}")),
             None => Ok(()),
         }
     }

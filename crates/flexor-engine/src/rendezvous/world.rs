@@ -1,4 +1,4 @@
-//! A complete world: its nodes by rank, and how their processes are numbered.
+//! A complete world: its nodes by rank, and the numbers of their processes.
 
 use std::ops::Range;
 
@@ -7,64 +7,64 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemberId, Processes};
 
-/// A complete world.
+/// The world of one complete round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Stored")]
+#[serde(from = "WorldRecord")]
 pub struct World {
-    /// The number of its round.
     pub round: Round,
-    /// Everyone in it, by rank from 0, those that were lost or left since included.
+    /// All members by rank from 0, including those that have been lost or have left since.
     pub members: Vec<MemberId>,
-    /// What each of them brought, in the same order.
+    /// The processes of each member, in the same order.
     pub processes: Vec<Processes>,
-    /// The number of the first process of each, and of all: asked for by every node of a world at once.
+    /// The number of the first process of each member, then the number of all processes. Computed once, because all nodes
+    /// of a world read it at the same time.
     #[serde(skip)]
-    firsts: Vec<u32>,
+    first_processes: Vec<u32>,
 }
 
 #[derive(Deserialize)]
-struct Stored {
+struct WorldRecord {
     round: Round,
     members: Vec<MemberId>,
     processes: Vec<Processes>,
 }
 
-impl From<Stored> for World {
-    fn from(Stored { round, members, processes }: Stored) -> Self {
+impl From<WorldRecord> for World {
+    fn from(WorldRecord { round, members, processes }: WorldRecord) -> Self {
         Self::new(round, members, processes)
     }
 }
 
 impl World {
-    /// A world of these members, by rank, with what each brings.
+    /// Creates a world of `members`, by rank, with the processes of each.
     pub(super) fn new(round: Round, members: Vec<MemberId>, processes: Vec<Processes>) -> Self {
         let counts = processes.iter().map(|processes| processes.count);
         let sums = counts.scan(0_u32, |sum, count| {
             *sum = sum.saturating_add(count);
             Some(*sum)
         });
-        let firsts = std::iter::once(0).chain(sums).collect();
-        Self { round, members, processes, firsts }
+        let first_processes = std::iter::once(0).chain(sums).collect();
+        Self { round, members, processes, first_processes }
     }
 
-    /// The rank of a member.
+    /// The rank of a member, by a linear search.
     pub fn rank_of(&self, id: &MemberId) -> Option<Rank> {
         let index = self.members.iter().position(|member| member == id)?;
         u32::try_from(index).ok().map(Rank)
     }
 
-    /// The numbers of a node's processes among all: those of a node stand together, nodes stand by rank.
+    /// The numbers of a node's processes. The processes of a node have consecutive numbers; nodes are ordered by rank.
     pub fn processes_of(&self, rank: Rank) -> Range<u32> {
-        let at = |index: usize| self.firsts.get(index).copied().unwrap_or_else(|| self.size());
+        let at = |index: usize| self.first_processes.get(index).copied().unwrap_or_else(|| self.size());
         at(rank.0 as usize)..at(rank.0 as usize + 1)
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn size(&self) -> u32 {
-        self.firsts.last().copied().unwrap_or(0)
+        self.first_processes.last().copied().unwrap_or(0)
     }
 
-    /// The processes that ran before this world, by their number in it. Where there are any, 0 is one of them.
+    /// The numbers of the processes that ran before this world and keep running. If there are any, 0 is among them.
     pub fn survivors(&self) -> Vec<u32> {
         let survive = self.processes.iter().zip(0..).filter(|(processes, _)| processes.survive);
         survive.flat_map(|(_, rank)| self.processes_of(Rank(rank))).collect()

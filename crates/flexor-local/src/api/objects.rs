@@ -6,7 +6,7 @@ mod kept;
 mod plan;
 mod pod;
 
-pub use pod::REPLACED;
+pub use flexor_engine::render::REPLACED_ANNOTATION;
 
 use flexor_model::UnixTime;
 use flexor_wire::local::v1::Resource;
@@ -30,7 +30,7 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
     let mut objects = cluster.look(|all| match resource {
         Resource::Jobs => all.jobs.values().map(|job| job::object(job, all)).collect(),
         Resource::Plans => all.jobs.values().flat_map(plan::objects).collect(),
-        Resource::Pods => all.pods.values().map(|pod| pod::object(pod, all)).collect::<Vec<Object>>(),
+        Resource::Pods => all.pods.values().map(pod::object).collect::<Vec<Object>>(),
         Resource::Events => all.events.iter().map(|event| event::object(event, all)).collect(),
         Resource::ConfigMaps => kept::objects(ObjectKind::ConfigMap, all),
         Resource::Secrets => kept::objects(ObjectKind::Secret, all),

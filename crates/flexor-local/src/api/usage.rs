@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::objects::Object;
 use super::processes::Processes;
 use crate::cluster::{Cluster, PodRecord};
-use crate::limits::{Group, GroupUsage, Limited};
+use crate::limits::{Cgroup, CgroupUsage, MemoryLimit};
 use crate::pods::status::ContainerState;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ struct RunningContainer {
     name: String,
     /// Its first process.
     pid: i32,
-    group: Option<Group>,
+    group: Option<Cgroup>,
 }
 
 /// What somebody uses.
@@ -109,7 +109,7 @@ impl Looks {
     }
 
     /// What a group uses that had used so much time before. Where the kernel counts no time for it, its family's counts.
-    fn by_group(&self, usage: GroupUsage, before: Option<Duration>, family: Used) -> Used {
+    fn by_group(&self, usage: CgroupUsage, before: Option<Duration>, family: Used) -> Used {
         let cpu = usage
             .cpu
             .map_or(family.cpu, |cpu| cpu.saturating_sub(before.unwrap_or_default()).as_micros() / self.milliseconds());
@@ -126,7 +126,7 @@ fn running(pod: &PodRecord) -> Option<Running> {
     let statuses = pod.status.iter().flat_map(|status| &status.containers);
     let containers = statuses.filter_map(|container| match container.state {
         ContainerState::Running { pid, .. } => {
-            let group = container.limited.as_ref().and_then(Limited::group).cloned();
+            let group = container.limited.as_ref().and_then(MemoryLimit::group).cloned();
             Some(RunningContainer { name: container.name.clone(), pid: i32::try_from(pid).ok()?, group })
         }
         ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,

@@ -1,4 +1,4 @@
-//! One act: when, what, and to whom. A place in a job is named, not a pod: pods come and go.
+//! One fault: when, what, and to which slot. A slot of a job is named, not a pod: pods come and go.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,86 +8,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::JobKey;
 
-/// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduledFault {
-    /// When, in milliseconds since the start.
+    /// In milliseconds since the start.
     pub at_ms: u64,
-    /// What, and to whom.
     pub fault: Fault,
 }
 
-/// What is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Fault {
     /// SIGKILL to the pod's program.
     Kill(SlotRef),
-    /// SIGKILL to the pod's parent: all of it is gone at once, as when a machine is lost.
+    /// SIGKILL to the pod's supervisor: the whole pod is gone at once, as when a machine is lost.
     KillSupervisor(SlotRef),
-    /// SIGKILL to what stands beside the pod's program.
+    /// SIGKILL to the pod's sidecar.
     KillSidecar(SlotRef),
-    /// SIGSTOP to the pod's program and all that it has started, SIGCONT after a while.
-    Stop {
-        /// Whose.
-        slot: SlotRef,
-        /// How long.
-        for_ms: u64,
-    },
+    /// SIGSTOP to the pod's program and its descendants, SIGCONT after `for_ms`.
+    Stop { slot: SlotRef, for_ms: u64 },
     /// The pod is deleted, as `flexor delete pod` does it.
     Delete(SlotRef),
-    /// The disk of a job's master is full for a while.
-    FillDisk {
-        /// Whose.
-        job: JobKey,
-        /// How long.
-        for_ms: u64,
-    },
-    /// The disk of a job's master is slow for a while.
+    /// The disk of a job's master is full for `for_ms`.
+    FillDisk { job: JobKey, for_ms: u64 },
+    /// The disk of a job's master is slow for `for_ms`.
     SlowDisk {
-        /// Whose.
         job: JobKey,
         /// How much longer every fsync takes.
         by_ms: u64,
-        /// How long.
         for_ms: u64,
     },
     /// The clock of a job's master jumps, and stays there.
     JumpClock {
-        /// Whose.
         job: JobKey,
-        /// How far; back where it is less than nothing.
+        /// Negative values set the clock back.
         by_ms: i64,
     },
-    /// The cluster cannot write anything down for a while.
-    FailWrites {
-        /// How long.
-        for_ms: u64,
-    },
+    /// All writes of the cluster fail for a while.
+    FailWrites { for_ms: u64 },
 }
 
-/// A place in a job, whoever has it at the moment.
+/// A slot of a job, whichever pod fills it at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SlotRef {
-    /// The job.
     pub job: JobKey,
-    /// The role.
     pub role: RoleName,
-    /// The place in the role.
     pub rank: Rank,
 }
 
 impl ScheduledFault {
-    /// When, since the start.
+    /// Since the start.
     pub fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
 }
 
 impl Fault {
-    /// The job that it is done to; none where it is the cluster.
+    /// The job that suffers it; none where the whole cluster does.
     pub fn job(&self) -> Option<&JobKey> {
         match self {
             Fault::Kill(slot) | Fault::KillSupervisor(slot) | Fault::KillSidecar(slot) | Fault::Delete(slot) => {
@@ -99,7 +77,7 @@ impl Fault {
         }
     }
 
-    /// How long it lasts; nothing for what is done at once.
+    /// How long it lasts; nothing for a fault that is over at once.
     pub fn lasts(&self) -> Option<Duration> {
         match self {
             Fault::Kill(_)
@@ -126,7 +104,7 @@ impl fmt::Display for Fault {
         let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
         match self {
             Fault::Kill(slot) => write!(f, "kill {slot}"),
-            Fault::KillSupervisor(slot) => write!(f, "kill the parent of {slot}"),
+            Fault::KillSupervisor(slot) => write!(f, "kill the supervisor of {slot}"),
             Fault::KillSidecar(slot) => write!(f, "kill the sidecar of {slot}"),
             Fault::Stop { slot, for_ms } => write!(f, "stop {slot} for {:.1}s", seconds(*for_ms)),
             Fault::Delete(slot) => write!(f, "delete {slot}"),

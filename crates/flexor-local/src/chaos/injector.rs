@@ -1,8 +1,7 @@
-//! The hand that does the acts of a script to a cluster, each at its time, and undoes what does not pass by itself.
+//! Injects the faults of a script into a cluster, each at its time, and undoes those that do not pass by themselves.
 //!
-//! Whom an act is about is looked up when its time has come; who is not there then was missed, which is told as well, and
-//! so is a parameter server that cannot be spared.
-//! Whatever is stopped or full goes on and is emptied when the hand is dropped.
+//! The pod of a slot is looked up when the fault is due. A fault without a pod is missed, and so is one that would take a
+//! parameter server without a copy; both are recorded as events. Dropping the injector undoes all active faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,67 +13,64 @@ use flexor_model::Reason;
 use tokio::time::Instant;
 
 use super::fault::{Fault, ScheduledFault, SlotRef};
-use super::master_faults::{Harm, MasterFaults};
-use super::process::Stopped;
+use super::master_faults::{ActiveMasterFaults, MasterFaults};
+use super::process::StoppedProcesses;
 use super::script::Script;
-use super::sparing::{Gone, can_spare};
+use super::server_redundancy::{LostServer, check_redundancy};
 use crate::cluster::{Cluster, JobKey, PodRecord};
 use crate::pods::status::ContainerState;
 use crate::proc::PodProcess;
 
-/// Does the acts of a script.
 pub struct Injector {
     cluster: Cluster,
     begun: Instant,
     faults: VecDeque<ScheduledFault>,
-    /// What is to be undone, and when.
-    lasting: Vec<(Instant, Lasting)>,
-    /// What holds for the master of each job.
-    harm: BTreeMap<JobKey, Harm>,
-    /// Servers are asked for only where they can be spared.
+    /// Active faults, with when they end.
+    active: Vec<(Instant, ActiveFault)>,
+    master_faults: BTreeMap<JobKey, ActiveMasterFaults>,
+    /// Faults hit parameter servers only while everything is replicated.
     spares_servers: bool,
-    /// Who was killed or deleted, of each job.
-    gone: BTreeMap<JobKey, Vec<Gone>>,
-    tally: Arc<Tally>,
+    /// Pods that faults took away, by job.
+    lost: BTreeMap<JobKey, Vec<LostServer>>,
+    tally: Arc<FaultTally>,
 }
 
-/// How many acts have had their time so far, for whoever looks on.
+/// Counts of the faults that were due so far.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct FaultTally {
     done: AtomicUsize,
     missed: AtomicUsize,
 }
 
-impl Tally {
-    /// How many were done.
+impl FaultTally {
+    /// Faults that were injected.
     pub fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// How many could not be done when their time had come.
+    /// Faults that found no target when they were due.
     pub fn missed(&self) -> usize {
         self.missed.load(Ordering::Relaxed)
     }
 }
 
-/// What does not pass by itself.
-enum Lasting {
-    /// Goes on when dropped.
+/// A fault that does not pass by itself.
+enum ActiveFault {
+    /// The processes continue when this is dropped.
     Stopped {
-        /// Whose.
         slot: SlotRef,
-        _processes: Stopped,
+        _processes: StoppedProcesses,
     },
     FullDisk(JobKey),
     SlowDisk(JobKey, u64),
     FailingWrites,
 }
 
-/// What became of an act: whom it hit and how, or why nobody.
-type Done = Result<String, String>;
+/// What a fault hit, or why it was missed.
+type FaultOutcome = Result<String, String>;
 
 impl Injector {
-    /// A hand whose time begins here.
+    /// An injector whose time starts now.
     #[must_use]
     pub fn new(cluster: Cluster, script: &Script) -> Self {
         let faults = script.faults().iter().cloned().collect();
@@ -82,35 +78,35 @@ impl Injector {
             cluster,
             begun: Instant::now(),
             faults,
-            lasting: Vec::new(),
-            harm: BTreeMap::new(),
+            active: Vec::new(),
+            master_faults: BTreeMap::new(),
             spares_servers: script.spares_servers(),
-            gone: BTreeMap::new(),
+            lost: BTreeMap::new(),
             tally: Arc::default(),
         }
     }
 
-    /// What is counted of its acts, also when it is gone.
+    /// The counts of its faults, which outlive it.
     #[must_use]
-    pub fn tally(&self) -> Arc<Tally> {
+    pub fn tally(&self) -> Arc<FaultTally> {
         self.tally.clone()
     }
 
-    /// Does all acts. Giving up this wait undoes what is to be undone.
+    /// Injects all faults. Cancelling the wait undoes the active ones.
     pub async fn run(mut self) {
         loop {
             let fault = self.faults.front().map(|fault| self.begun + fault.at());
-            let over = self.lasting.iter().map(|(until, _)| *until).min();
+            let over = self.active.iter().map(|(until, _)| *until).min();
             let Some(next) = [fault, over].into_iter().flatten().min() else { return };
             tokio::time::sleep_until(next).await;
-            self.undo_what_is_over(next);
+            self.undo_ended(next);
             while let Some(fault) = self.faults.pop_front_if(|fault| self.begun + fault.at() <= next) {
-                self.fault(&fault);
+                self.inject(&fault);
             }
         }
     }
 
-    fn fault(&mut self, fault: &ScheduledFault) {
+    fn inject(&mut self, fault: &ScheduledFault) {
         let fault = &fault.fault;
         let (pod, done) = match fault {
             Fault::Kill(slot)
@@ -119,21 +115,21 @@ impl Injector {
             | Fault::Delete(slot)
             | Fault::Stop { slot, .. } => match self.cluster.pod_in(slot) {
                 Some(pod) => {
-                    let done = self.ask_for(slot).and_then(|()| self.act_on(&pod, fault));
+                    let done = self.check_target(slot).and_then(|()| self.hit_pod(&pod, fault));
                     if done.is_ok() && !matches!(fault, Fault::Stop { .. }) {
-                        let gone = Gone { server: pod.meta.desired.name.clone(), at_ms: unix_ms() };
-                        self.gone.entry(slot.job.clone()).or_default().push(gone);
+                        let lost = LostServer { server: pod.meta.desired.name.clone(), at_ms: unix_ms() };
+                        self.lost.entry(slot.job.clone()).or_default().push(lost);
                     }
                     (Some(pod.meta.desired.name.clone()), done)
                 }
                 None => (None, Err("there is no such pod at the moment".to_owned())),
             },
             Fault::FillDisk { job, .. } | Fault::SlowDisk { job, .. } | Fault::JumpClock { job, .. } => {
-                (None, self.harm(job, fault))
+                (None, self.hit_master(job, fault))
             }
             Fault::FailWrites { .. } => {
                 let begun = self.cluster.state_dir().write_faults().begin();
-                self.until_over(fault, Lasting::FailingWrites);
+                self.activate(fault, ActiveFault::FailingWrites);
                 (None, begun.map(|()| "for its pods as well".to_owned()).map_err(|error| error.to_string()))
             }
         };
@@ -146,34 +142,33 @@ impl Injector {
         self.cluster.record_fault(fault.job(), pod, Cause::new(Reason::FaultInjected, detail));
     }
 
-    /// Whether whoever has a place may be harmed now.
-    fn ask_for(&self, slot: &SlotRef) -> Result<(), String> {
+    /// Checks that the pod of a slot may be hit now.
+    fn check_target(&self, slot: &SlotRef) -> Result<(), String> {
         if !self.spares_servers || !self.cluster.is_kept_twice(slot) {
             return Ok(());
         }
         let is_of_servers = |other: &SlotRef| other.job == slot.job && other.role == slot.role;
-        let is_stopped =
-            |(_, lasting): &(Instant, Lasting)| matches!(lasting, Lasting::Stopped { slot, .. } if is_of_servers(slot));
-        if self.lasting.iter().any(is_stopped) {
+        let is_stopped = |(_, active): &(Instant, ActiveFault)| matches!(active, ActiveFault::Stopped { slot, .. } if is_of_servers(slot));
+        if self.active.iter().any(is_stopped) {
             return Err("a server is stopped at the moment".to_owned());
         }
-        let gone = self.gone.get(&slot.job).map(Vec::as_slice).unwrap_or_default();
-        can_spare(self.cluster.servers_of(&slot.job).as_ref(), gone)
+        let lost = self.lost.get(&slot.job).map(Vec::as_slice).unwrap_or_default();
+        check_redundancy(self.cluster.servers_of(&slot.job).as_ref(), lost)
     }
 
-    /// Does something to a pod.
-    fn act_on(&mut self, pod: &PodRecord, fault: &Fault) -> Done {
+    fn hit_pod(&mut self, pod: &PodRecord, fault: &Fault) -> FaultOutcome {
         match fault {
             Fault::Kill(_) => kill(program_of(pod, &pod.meta.main)?),
             Fault::KillSidecar(_) => kill(program_of(pod, sidecar_of(pod)?)?),
             Fault::KillSupervisor(_) => {
-                kill(pod.supervisor.and_then(PodProcess::supervisor).ok_or("its parent has ended")?)
+                kill(pod.supervisor.and_then(PodProcess::supervisor).ok_or("its supervisor has ended")?)
             }
             Fault::Delete(slot) => self.delete(pod, slot),
             Fault::Stop { slot, .. } => {
-                let stopped = Stopped::stop(program_of(pod, &pod.meta.main)?).ok_or("its program has just ended")?;
+                let stopped =
+                    StoppedProcesses::stop(program_of(pod, &pod.meta.main)?).ok_or("its program has just ended")?;
                 let how = format!("{} processes", stopped.count());
-                self.until_over(fault, Lasting::Stopped { slot: slot.clone(), _processes: stopped });
+                self.activate(fault, ActiveFault::Stopped { slot: slot.clone(), _processes: stopped });
                 Ok(how)
             }
             Fault::FillDisk { .. } | Fault::SlowDisk { .. } | Fault::JumpClock { .. } | Fault::FailWrites { .. } => {
@@ -182,24 +177,24 @@ impl Injector {
         }
     }
 
-    fn delete(&self, pod: &PodRecord, slot: &SlotRef) -> Done {
+    fn delete(&self, pod: &PodRecord, slot: &SlotRef) -> FaultOutcome {
         let deleted = self.cluster.delete_pod_named(&slot.job.namespace, &pod.meta.desired.name);
         deleted.map(|_| "it is told to end".to_owned()).map_err(|error| error.to_string())
     }
 
-    /// Does something to a master's disk or clock.
-    fn harm(&mut self, job: &JobKey, fault: &Fault) -> Done {
-        let harm = self.harm.entry(job.clone()).or_default();
+    /// Injects a fault into a master's disk or clock.
+    fn hit_master(&mut self, job: &JobKey, fault: &Fault) -> FaultOutcome {
+        let faults = self.master_faults.entry(job.clone()).or_default();
         match fault {
             Fault::FillDisk { .. } => {
-                harm.fill();
-                self.until_over(fault, Lasting::FullDisk(job.clone()));
+                faults.fill();
+                self.activate(fault, ActiveFault::FullDisk(job.clone()));
             }
             Fault::SlowDisk { by_ms, .. } => {
-                harm.slow(*by_ms);
-                self.until_over(fault, Lasting::SlowDisk(job.clone(), *by_ms));
+                faults.slow(*by_ms);
+                self.activate(fault, ActiveFault::SlowDisk(job.clone(), *by_ms));
             }
-            Fault::JumpClock { by_ms, .. } => harm.jump(*by_ms),
+            Fault::JumpClock { by_ms, .. } => faults.jump(*by_ms),
             Fault::Kill(_)
             | Fault::KillSupervisor(_)
             | Fault::KillSidecar(_)
@@ -207,56 +202,56 @@ impl Injector {
             | Fault::Delete(_)
             | Fault::FailWrites { .. } => return Err("it is not about a master".to_owned()),
         }
-        self.tell_master(job).map(|()| "its master is told".to_owned())
+        self.publish_faults(job).map(|()| "its master is told".to_owned())
     }
 
-    fn tell_master(&self, job: &JobKey) -> Result<(), String> {
-        let faults = self.harm.get(job).map_or_else(MasterFaults::default, Harm::faults);
+    fn publish_faults(&self, job: &JobKey) -> Result<(), String> {
+        let faults = self.master_faults.get(job).map_or_else(MasterFaults::default, ActiveMasterFaults::faults);
         let file = self.cluster.faults_file(job).ok_or("there is no such job at the moment")?;
-        faults.tell(&file).map_err(|error| format!("{}: {error}", file.display()))
+        faults.write(&file).map_err(|error| format!("{}: {error}", file.display()))
     }
 
-    fn until_over(&mut self, fault: &Fault, lasting: Lasting) {
+    fn activate(&mut self, fault: &Fault, active: ActiveFault) {
         let until = Instant::now() + fault.lasts().unwrap_or_default();
-        self.lasting.push((until, lasting));
+        self.active.push((until, active));
     }
 
-    fn undo_what_is_over(&mut self, now: Instant) {
-        for (_, lasting) in self.lasting.extract_if(.., |(until, _)| *until <= now).collect::<Vec<_>>() {
-            self.undo(lasting);
+    fn undo_ended(&mut self, now: Instant) {
+        for (_, active) in self.active.extract_if(.., |(until, _)| *until <= now).collect::<Vec<_>>() {
+            self.undo(active);
         }
     }
 
-    fn undo(&mut self, lasting: Lasting) {
-        let job = match lasting {
-            Lasting::Stopped { .. } => return,
-            Lasting::FailingWrites => {
-                let is_last = !self.lasting.iter().any(|(_, other)| matches!(other, Lasting::FailingWrites));
+    fn undo(&mut self, active: ActiveFault) {
+        let job = match active {
+            ActiveFault::Stopped { .. } => return,
+            ActiveFault::FailingWrites => {
+                let is_last = !self.active.iter().any(|(_, other)| matches!(other, ActiveFault::FailingWrites));
                 if is_last {
                     self.cluster.end_failing_writes();
                 }
                 return;
             }
-            Lasting::FullDisk(job) => {
-                self.harm.entry(job.clone()).or_default().make_room();
+            ActiveFault::FullDisk(job) => {
+                self.master_faults.entry(job.clone()).or_default().make_room();
                 job
             }
-            Lasting::SlowDisk(job, by_ms) => {
-                self.harm.entry(job.clone()).or_default().speed_up(by_ms);
+            ActiveFault::SlowDisk(job, by_ms) => {
+                self.master_faults.entry(job.clone()).or_default().speed_up(by_ms);
                 job
             }
         };
-        // Where the job is gone, so is its master.
-        if let Err(error) = self.tell_master(&job) {
-            tracing::debug!(%job, error, "its master is not told that its disk is well again");
+        // A job that is gone has no master.
+        if let Err(error) = self.publish_faults(&job) {
+            tracing::debug!(%job, error, "the end of a disk fault cannot be written to the master's fault file");
         }
     }
 }
 
 impl Drop for Injector {
     fn drop(&mut self) {
-        for (_, lasting) in std::mem::take(&mut self.lasting) {
-            self.undo(lasting);
+        for (_, active) in std::mem::take(&mut self.active) {
+            self.undo(active);
         }
     }
 }
@@ -266,14 +261,14 @@ fn program_of(pod: &PodRecord, container: &str) -> Result<PodProcess, String> {
     pod.program(container).ok_or_else(|| format!("its container {container} does not run"))
 }
 
-/// The container of a pod that stands beside the others.
+/// The running sidecar of a pod.
 fn sidecar_of(pod: &PodRecord) -> Result<&str, String> {
     let containers = pod.status.iter().flat_map(|status| &status.containers);
-    let mut beside = containers.filter(|known| known.init && matches!(known.state, ContainerState::Running { .. }));
-    beside.next().map(|known| known.name.as_str()).ok_or_else(|| "it has no sidecar that runs".to_owned())
+    let mut sidecars = containers.filter(|known| known.init && matches!(known.state, ContainerState::Running { .. }));
+    sidecars.next().map(|known| known.name.as_str()).ok_or_else(|| "it has no sidecar that runs".to_owned())
 }
 
-fn kill(process: PodProcess) -> Done {
+fn kill(process: PodProcess) -> FaultOutcome {
     if process.kill() { Ok(format!("process {}", process.pid)) } else { Err("it has just ended".to_owned()) }
 }
 

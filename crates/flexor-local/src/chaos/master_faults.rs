@@ -1,4 +1,4 @@
-//! The faults of one job's master: a file that the master follows while it runs, and finds again when it is started again.
+//! The faults of one job's master: a file that the master follows while it runs, and reads again after a restart.
 
 use std::fs;
 use std::io;
@@ -8,29 +8,28 @@ use serde::Serialize;
 
 use crate::whole_file;
 
-/// What holds for a master, in the words of its faults file.
+/// The content of a master's fault file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MasterFaults {
     /// Every fsync takes this much longer.
     pub fsync_delay_ms: u64,
-    /// How far the clock is off.
     pub clock_offset_ms: i64,
-    /// Every write fails with this.
+    /// Every write fails with this errno.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_error: Option<&'static str>,
 }
 
-/// What was done to a master and is not over.
+/// The faults of a master that are active now. They may overlap.
 #[derive(Debug, Default)]
-pub(super) struct Harm {
-    /// How many acts keep its disk full.
+pub(super) struct ActiveMasterFaults {
+    /// How many faults keep its disk full.
     full: u32,
-    /// By how much each of these acts slows its disk.
+    /// The delay of each fault that slows its disk.
     delays: Vec<u64>,
     clock_offset_ms: i64,
 }
 
-impl Harm {
+impl ActiveMasterFaults {
     pub(super) fn fill(&mut self) {
         self.full += 1;
     }
@@ -53,7 +52,7 @@ impl Harm {
         self.clock_offset_ms = self.clock_offset_ms.saturating_add(by_ms);
     }
 
-    /// What follows for the master.
+    /// The file's content: the longest delay, and a full disk if any fault fills it.
     pub(super) fn faults(&self) -> MasterFaults {
         MasterFaults {
             fsync_delay_ms: self.delays.iter().copied().max().unwrap_or(0),
@@ -64,12 +63,12 @@ impl Harm {
 }
 
 impl MasterFaults {
-    /// Tells the master that follows `file`; it always finds a whole one.
+    /// Writes the file that the master follows, whole or not at all.
     ///
     /// # Errors
     ///
     /// The disk refuses.
-    pub(super) fn tell(&self, file: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         fs::create_dir_all(file.parent().unwrap_or(file))?;
         whole_file::write(file, self)
     }
@@ -80,29 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acts_that_overlap_hold_until_the_last_is_over() {
-        let mut harm = Harm::default();
-        harm.fill();
-        harm.fill();
-        harm.slow(50);
-        harm.slow(200);
-        harm.make_room();
-        harm.speed_up(200);
-        let faults = harm.faults();
+    fn overlapping_faults_hold_until_the_last_has_ended() {
+        let mut active = ActiveMasterFaults::default();
+        active.fill();
+        active.fill();
+        active.slow(50);
+        active.slow(200);
+        active.make_room();
+        active.speed_up(200);
+        let faults = active.faults();
         assert_eq!((faults.write_error, faults.fsync_delay_ms), (Some("ENOSPC"), 50));
-        harm.make_room();
-        harm.speed_up(50);
-        assert_eq!(harm.faults(), MasterFaults::default());
+        active.make_room();
+        active.speed_up(50);
+        assert_eq!(active.faults(), MasterFaults::default());
     }
 
     #[test]
-    fn a_clock_that_has_jumped_stays_there() {
-        let mut harm = Harm::default();
-        harm.jump(5_000);
-        harm.jump(-7_000);
+    fn clock_jumps_add_up_and_stay() {
+        let mut active = ActiveMasterFaults::default();
+        active.jump(5_000);
+        active.jump(-7_000);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("chaos/job.json");
-        harm.faults().tell(&file).unwrap();
+        active.faults().write(&file).unwrap();
         assert_eq!(fs::read_to_string(file).unwrap(), r#"{"fsync_delay_ms":0,"clock_offset_ms":-2000}"#);
     }
 }

@@ -1,5 +1,7 @@
-//! Which acts a seed stands for. A pure function of what is given: the same list on every machine and in every version,
-//! or a seed that somebody wrote down would mean something else.
+//! The faults that a seed stands for.
+//!
+//! A pure function of its arguments: the same list on every machine and in every version. Otherwise a seed that a user
+//! noted down would stand for other faults.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,41 +14,37 @@ use thiserror::Error;
 use super::fault::{Fault, ScheduledFault, SlotRef};
 use super::random::Random;
 use crate::cluster::JobKey;
-use crate::pods::making;
 
 /// How far a clock may jump, in milliseconds.
 const JUMPS: [i64; 4] = [1_000, 30_000, 600_000, 3_600_000];
 /// By how much an fsync may be late, in milliseconds.
 const DELAYS: [u64; 3] = [50, 200, 1_000];
 
-/// How many acts there are in a second, on average.
+/// Faults per second, on average.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Rate(f64);
 
 /// Why a number is no rate.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("{0} is no rate: write acts per second, from 0.001 to 100, such as 0.2")]
+#[error("{0} is no rate: write faults per second, from 0.001 to 100, such as 0.2")]
 pub struct RateError(String);
 
-/// The pods of a role, as far as acts are about them.
+/// The pods of a role, as targets of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crew {
-    /// The job.
+pub struct FaultTarget {
     pub job: JobKey,
-    /// The role.
     pub role: RoleName,
-    /// How many there are at the start.
+    /// At the start.
     pub replicas: u32,
-    /// It is the job's master, of ours.
+    /// The role is the job's `flexor master`.
     pub is_master: bool,
-    /// Its pods have sidecars.
     pub has_sidecar: bool,
-    /// Its pods keep what nobody else has: they are stopped for a moment at most.
+    /// Its pods hold parameters without a copy: they are stopped for a moment at most.
     pub is_spared: bool,
 }
 
-/// What can be done; how often each is drawn stands beside it.
+/// The kinds of faults; [`WEIGHTS`] says how often each is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Kill,
@@ -74,11 +72,11 @@ const WEIGHTS: [(Kind, u64); 10] = [
     (Kind::FailWrites, 6),
 ];
 
-/// The acts that `seed` stands for, in the order in which they are done, all before `horizon`.
+/// The faults that `seed` stands for, in order of time, all before `horizon`.
 #[must_use]
-pub fn plan(seed: u64, rate: Rate, crews: &[Crew], horizon: Duration) -> Vec<ScheduledFault> {
-    let crews: Vec<&Crew> = crews.iter().filter(|crew| crew.replicas > 0).collect();
-    let mut draw = Draw { random: Random::new(seed), crews: &crews };
+pub fn plan(seed: u64, rate: Rate, targets: &[FaultTarget], horizon: Duration) -> Vec<ScheduledFault> {
+    let targets: Vec<&FaultTarget> = targets.iter().filter(|target| target.replicas > 0).collect();
+    let mut draw = Draw { random: Random::new(seed), targets: &targets };
     let horizon = u64::try_from(horizon.as_millis()).unwrap_or(u64::MAX);
     let mut faults = Vec::new();
     let mut at_ms = 0;
@@ -94,7 +92,7 @@ pub fn plan(seed: u64, rate: Rate, crews: &[Crew], horizon: Duration) -> Vec<Sch
 
 struct Draw<'a> {
     random: Random,
-    crews: &'a [&'a Crew],
+    targets: &'a [&'a FaultTarget],
 }
 
 impl Draw<'_> {
@@ -110,12 +108,12 @@ impl Draw<'_> {
         Kind::Kill
     }
 
-    /// What of this kind is done to whom; nothing where there is nobody for it.
+    /// A fault of this kind with its target; nothing where there is no target.
     fn fault(&mut self, kind: Kind) -> Option<Fault> {
         Some(match kind {
             Kind::Kill => Fault::Kill(self.victim()?),
             Kind::KillSupervisor => Fault::KillSupervisor(self.victim()?),
-            Kind::KillSidecar => Fault::KillSidecar(self.slot(|crew| crew.has_sidecar)?),
+            Kind::KillSidecar => Fault::KillSidecar(self.slot(|target| target.has_sidecar)?),
             Kind::Stop => Fault::Stop { slot: self.victim()?, for_ms: self.random.between(2_000, 6_000) },
             Kind::Pause => Fault::Stop { slot: self.slot(|_| true)?, for_ms: self.random.between(50, 1_000) },
             Kind::Delete => Fault::Delete(self.victim()?),
@@ -133,49 +131,49 @@ impl Draw<'_> {
         })
     }
 
-    /// Any place whose pod may be lost.
+    /// A slot whose pod may be lost.
     fn victim(&mut self) -> Option<SlotRef> {
-        self.slot(|crew| !crew.is_spared)
+        self.slot(|target| !target.is_spared)
     }
 
-    /// Any place in any role of these.
-    fn slot(&mut self, of: impl Fn(&Crew) -> bool) -> Option<SlotRef> {
-        let crews: Vec<&Crew> = self.crews.iter().copied().filter(|crew| of(crew)).collect();
-        let crew = *self.random.one_of(&crews)?;
-        let rank = u32::try_from(self.random.below(u64::from(crew.replicas))).unwrap_or(0);
-        Some(SlotRef { job: crew.job.clone(), role: crew.role.clone(), rank: Rank(rank) })
+    /// A slot of any target that `of` accepts.
+    fn slot(&mut self, of: impl Fn(&FaultTarget) -> bool) -> Option<SlotRef> {
+        let targets: Vec<&FaultTarget> = self.targets.iter().copied().filter(|target| of(target)).collect();
+        let target = *self.random.one_of(&targets)?;
+        let rank = u32::try_from(self.random.below(u64::from(target.replicas))).unwrap_or(0);
+        Some(SlotRef { job: target.job.clone(), role: target.role.clone(), rank: Rank(rank) })
     }
 
-    /// A job that has a master of ours.
+    /// A job with a master.
     fn master(&mut self) -> Option<JobKey> {
-        self.slot(|crew| crew.is_master).map(|slot| slot.job)
+        self.slot(|target| target.is_master).map(|slot| slot.job)
     }
 }
 
-impl Crew {
-    /// The crews of a job.
+impl FaultTarget {
+    /// The targets of a job.
     #[must_use]
     pub fn of(job: &Job) -> Vec<Self> {
         let key = JobKey::of(job);
-        let crew = |role: &flexor_model::Role| Self {
+        let target = |role: &flexor_model::Role| Self {
             job: key.clone(),
             role: role.name.clone(),
             replicas: role.size.initial(),
             is_master: role.program == Program::FlexorMaster,
-            has_sidecar: making::wants_sidecar(role),
+            has_sidecar: role.has_sidecar(),
             is_spared: role.kind == RoleKind::ParameterServer && !can_lose_servers(job, role.size.initial()),
         };
-        job.roles.iter().map(crew).collect()
+        job.roles.iter().map(target).collect()
     }
 }
 
-/// Whether what a parameter server keeps is there without it: on another one, or in a checkpoint.
+/// Whether parameters survive the loss of a server: on another one, or in a checkpoint.
 fn can_lose_servers(job: &Job, servers: u32) -> bool {
     job.ps_replication_factor > 1 && servers > 1 || job.checkpoints.is_some()
 }
 
 impl Rate {
-    /// Gaps between two acts are drawn evenly, so that the longest is twice the usual one.
+    /// Gaps between faults are drawn evenly, so the longest is twice the mean.
     fn longest_gap_ms(self) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -188,7 +186,7 @@ impl Rate {
 }
 
 impl Default for Rate {
-    /// One act in five seconds.
+    /// One fault in five seconds.
     fn default() -> Self {
         Self(0.2)
     }

@@ -1,24 +1,24 @@
-//! Programs of our pods that stand still for a while, with all that they have started.
+//! Stops programs of this cluster's pods for a while, with all their descendants.
 
 use flexor_agent::processes::Process;
 use rustix::process::Signal;
 
 use crate::proc::PodProcess;
 
-/// How often is looked for children that were started while their parents were being stopped.
-const LOOKS: usize = 5;
+/// How many passes look for children that were started while their parents were being stopped.
+const PASSES: usize = 5;
 
-/// A program and all that it has started, stopped; they go on when this is dropped.
+/// A stopped program with its descendants. Dropping this continues them.
 #[derive(Debug)]
-pub(super) struct Stopped(Vec<PodProcess>);
+pub(super) struct StoppedProcesses(Vec<PodProcess>);
 
-impl Stopped {
-    /// Stops a program and all that it has started, parents before children so that they start no more.
+impl StoppedProcesses {
+    /// Stops a program and its descendants, parents before children, so that they start no more.
     pub(super) fn stop(program: PodProcess) -> Option<Self> {
         let pid = program.pid;
         program.send(Signal::STOP).then_some(())?;
         let mut stopped = Self(vec![program]);
-        for _ in 0..LOOKS {
+        for _ in 0..PASSES {
             let before = stopped.0.len();
             let family = Process::read(pid).map(Process::with_descendants).unwrap_or_default();
             for process in family {
@@ -31,7 +31,6 @@ impl Stopped {
         Some(stopped)
     }
 
-    /// How many processes were stopped.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -48,10 +47,10 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedProcesses {
     fn drop(&mut self) {
         for process in self.0.iter().rev() {
-            // It may have been killed meanwhile.
+            // The process may have been killed meanwhile.
             process.send(Signal::CONT);
         }
     }
@@ -97,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_stops_with_its_children_and_they_go_on_together() {
+    fn a_program_stops_and_continues_with_its_children() {
         let program = Program::start("sleep 20 & wait");
         let family = || Process::read(program.pid()).unwrap().with_descendants();
         let deadline = Instant::now() + Duration::from_secs(20);
         while family().len() < 2 {
             assert!(Instant::now() < deadline);
         }
-        let stopped = Stopped::stop(PodProcess::program(crate::proc::own(), program.pid()).unwrap()).unwrap();
+        let stopped = StoppedProcesses::stop(PodProcess::program(crate::proc::own(), program.pid()).unwrap()).unwrap();
         assert_eq!(stopped.count(), 2);
         let family = family();
         for process in &family {
@@ -118,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn nobody_elses_process_is_touched() {
+    fn processes_of_others_are_not_touched() {
         let (own, started) = crate::proc::own();
         let program = Program::start("sleep 20");
         assert!(PodProcess::program((own, started + 1), program.pid()).is_none(), "another process had that number");
-        assert!(PodProcess::program((1, 1), program.pid()).is_none(), "it is somebody else's child");
+        assert!(PodProcess::program((1, 1), program.pid()).is_none(), "it is another process's child");
         assert!(PodProcess::supervisor((own, started + 1)).is_none() && PodProcess::supervisor((-1, 0)).is_none());
         assert!(PodProcess::program((own, started), program.pid()).is_some_and(|held| held.kill()));
     }

@@ -1,6 +1,5 @@
-//! Numbers that a seed fixes for ever: SplitMix64, in integers alone, so that every machine draws the same.
+//! Random numbers that a seed fixes for ever: SplitMix64 in integers, so that every machine draws the same.
 
-/// Draws numbers.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -8,7 +7,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A number from 0 to `end`, without `end`; 0 where there is nothing to choose from.
+    /// A number from 0 to `end`, exclusive; 0 where `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         let drawn = u128::from(self.next()) * u128::from(end);
         u64::try_from(drawn >> 64).unwrap_or(0)
@@ -19,7 +18,7 @@ impl Random {
         least + self.below(most.saturating_sub(least) + 1)
     }
 
-    /// One of them; none where there are none.
+    /// One of `all`; none where it is empty.
     pub(super) fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let index = self.below(all.len() as u64);
         all.get(usize::try_from(index).unwrap_or(0))
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_within_its_bounds() {
+    fn numbers_are_within_their_bounds() {
         let mut random = Random::new(0);
         let drawn: Vec<u64> = (0..1000).map(|_| random.between(3, 5)).collect();
         assert!((3..=5).all(|number| drawn.contains(&number)) && drawn.iter().all(|number| (3..=5).contains(number)));

@@ -1,5 +1,4 @@
-//! `chaos.json`: the acts of one run, to be read and to be done again. What comes back from a file is checked as if
-//! somebody else had written it.
+//! `chaos.json`: the faults of one run, to be read by people and to be replayed. A file that is read back is checked in full.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,32 +9,32 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::fault::{Fault, ScheduledFault};
-use super::plan::{Crew, Rate, plan};
+use super::plan::{FaultTarget, Rate, plan};
 use crate::cluster::JobKey;
 
-/// The only form that there is.
+/// The only version of the format.
 const VERSION: u32 = 1;
-/// No script is longer.
+/// The largest script.
 const MOST_BYTES: u64 = 8 << 20;
-const MOST_ACTS: usize = 20_000;
-/// No act is later, and none lasts longer.
+const MOST_FAULTS: usize = 20_000;
+/// The latest start and the longest duration of a fault.
 const LATEST: Duration = Duration::from_secs(24 * 3600);
 const LONGEST: Duration = Duration::from_secs(600);
-/// No fsync is slower, and no clock jumps further.
+/// The longest delay of an fsync and the furthest jump of a clock.
 const SLOWEST_MS: u64 = 10_000;
 const FURTHEST_MS: u64 = 24 * 3600 * 1000;
-/// How long acts go on: programs are to get done at last.
+/// For how long a seed injects faults: programs shall finish at last.
 const HORIZON: Duration = Duration::from_secs(600);
 
-/// The acts of one run, in the order of their times.
+/// The faults of one run, in order of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
     version: u32,
-    /// What it was made from, for those who read it.
+    /// The seed it was made from, for readers.
     seed: u64,
     rate: Rate,
-    /// Parameter servers are harmed only while everything that they keep is kept twice.
+    /// Faults hit parameter servers only while every partition has two replicas.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     spare_servers: bool,
     faults: Vec<ScheduledFault>,
@@ -44,44 +43,28 @@ pub struct Script {
 /// Why a script cannot be used.
 #[derive(Debug, Error)]
 pub enum ScriptError {
-    /// The file cannot be read.
     #[error("{}: {source}; give a chaos.json that an earlier run has written", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is not what a script looks like.
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The file is not a script.
     #[error("{}: {source}; a run with --chaos SEED writes one that is right", path.display())]
-    NoScript {
-        /// The file.
-        path: PathBuf,
-        /// Where it is wrong.
-        source: serde_json::Error,
-    },
-    /// It says something that makes no sense.
+    NoScript { path: PathBuf, source: serde_json::Error },
+    /// A value is out of its bounds.
     #[error("{}: {wrong}", path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// What, and what to do.
-        wrong: String,
-    },
+    Wrong { path: PathBuf, wrong: String },
 }
 
 impl Script {
-    /// The acts that a seed stands for.
+    /// The faults that a seed stands for.
     #[must_use]
-    pub fn of_seed(seed: u64, rate: Rate, crews: &[Crew]) -> Self {
-        Self { version: VERSION, seed, rate, spare_servers: true, faults: plan(seed, rate, crews, HORIZON) }
+    pub fn of_seed(seed: u64, rate: Rate, targets: &[FaultTarget]) -> Self {
+        Self { version: VERSION, seed, rate, spare_servers: true, faults: plan(seed, rate, targets, HORIZON) }
     }
 
-    /// The acts in a file, all of them possible, about jobs that are among `jobs`.
+    /// Reads and checks a file. Its faults must be about `jobs`.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is no script, or says what makes no sense.
+    /// The file cannot be read, is no script, or has a value out of its bounds.
     pub fn read(path: &Path, jobs: &[JobKey]) -> Result<Self, ScriptError> {
         let unreadable = |source| ScriptError::Unreadable { path: path.to_owned(), source };
         let wrong = |wrong| ScriptError::Wrong { path: path.to_owned(), wrong };
@@ -98,7 +81,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Writes it down, whole or not at all.
+    /// Writes the script, whole or not at all.
     ///
     /// # Errors
     ///
@@ -111,19 +94,18 @@ impl Script {
         fs::rename(half, path)
     }
 
-    /// What is done, in order.
+    /// In order of time.
     #[must_use]
     pub fn faults(&self) -> &[ScheduledFault] {
         &self.faults
     }
 
-    /// Whether parameter servers are harmed only while everything that they keep is kept twice.
+    /// Whether faults hit parameter servers only while every partition has two replicas.
     #[must_use]
     pub fn spares_servers(&self) -> bool {
         self.spare_servers
     }
 
-    /// The seed that it was made from.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -133,17 +115,17 @@ impl Script {
         if self.version != VERSION {
             return Err(format!("it is of version {}; this program knows version {VERSION}", self.version));
         }
-        if self.faults.len() > MOST_ACTS {
-            return Err(format!("it has {} acts; {MOST_ACTS} are the most", self.faults.len()));
+        if self.faults.len() > MOST_FAULTS {
+            return Err(format!("it has {} faults; {MOST_FAULTS} are the most", self.faults.len()));
         }
         for (index, fault) in self.faults.iter().enumerate() {
-            check_act(fault, jobs).map_err(|wrong| format!("acts[{index}]: {wrong}"))?;
+            check_fault(fault, jobs).map_err(|wrong| format!("faults[{index}]: {wrong}"))?;
         }
         Ok(())
     }
 }
 
-fn check_act(fault: &ScheduledFault, jobs: &[JobKey]) -> Result<(), String> {
+fn check_fault(fault: &ScheduledFault, jobs: &[JobKey]) -> Result<(), String> {
     if fault.at() > LATEST {
         return Err(format!("atMs {} is more than a day after the start", fault.at_ms));
     }
@@ -191,10 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn a_written_script_is_read_back() {
         let role = "Worker".parse().unwrap();
-        let crew = Crew { job: job(), role, replicas: 3, is_master: true, has_sidecar: true, is_spared: false };
-        let script = Script::of_seed(u64::MAX, Rate::default(), &[crew]);
+        let target =
+            FaultTarget { job: job(), role, replicas: 3, is_master: true, has_sidecar: true, is_spared: false };
+        let script = Script::of_seed(u64::MAX, Rate::default(), &[target]);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chaos.json");
         script.write(&path).unwrap();
@@ -205,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn acts_are_done_in_order_however_they_stand_in_the_file() {
+    fn faults_are_sorted_by_time() {
         let writes = |at| format!(r#"{{"atMs":{at},"fault":{{"failWrites":{{"forMs":1}}}}}}"#);
         let script =
             read(&format!(r#"{{"version":1,"seed":0,"rate":1,"faults":[{},{}]}}"#, writes(9), writes(3))).unwrap();
@@ -213,10 +196,10 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_where_it_stands() {
+    fn a_wrong_value_is_refused_with_its_path() {
         let fault = |text: &str| format!(r#"{{"version":1,"seed":0,"rate":1,"faults":[{text}]}}"#);
         let slot = r#"{"job":{"namespace":"default","name":"job"},"role":"Worker","rank":0}"#;
-        for (text, told) in [
+        for (text, message) in [
             (String::new(), "EOF"),
             ("[]".to_owned(), "invalid"),
             (fault("").replace(":1,", ":2,"), "version 2"),
@@ -233,7 +216,7 @@ mod tests {
             ),
         ] {
             let error = read(&text).unwrap_err().to_string();
-            assert!(error.contains(told), "{told} is not in {error}");
+            assert!(error.contains(message), "{message} is not in {error}");
         }
         let long = read(&" ".repeat(9 << 20)).unwrap_err().to_string();
         assert!(long.contains("longer than 8 MiB"), "{long}");

@@ -1,6 +1,6 @@
-//! The cluster's own disk, full on purpose: whoever writes something down asks first whether that is to fail.
+//! Write faults of the cluster's own disk: every write of the state directory asks first whether it has to fail.
 //!
-//! It is as long as a file is there, so that the parents of pods see it too, which are processes of their own.
+//! Writes fail while a file exists, so that the pods' supervisors see it too, which are processes of their own.
 
 use std::fs;
 use std::io;
@@ -8,22 +8,21 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-/// Whether writes fail.
 #[derive(Debug, Clone, Default)]
 pub struct WriteFaults(Option<PathBuf>);
 
 impl WriteFaults {
-    /// Writes fail while this file is there. By default they never do.
+    /// Writes fail while this file exists. By default they never do.
     #[must_use]
     pub fn while_there_is(file: PathBuf) -> Self {
         Self(Some(file))
     }
 
-    /// What a write answers first: that there is no room, while that is so.
+    /// Called before every write.
     ///
     /// # Errors
     ///
-    /// There is no room.
+    /// `ENOSPC` while the fault is active.
     pub fn check(&self) -> io::Result<()> {
         match &self.0 {
             Some(file) if file.exists() => Err(Errno::ENOSPC.into()),
@@ -31,12 +30,10 @@ impl WriteFaults {
         }
     }
 
-    /// Writes fail from here on.
     pub(crate) fn begin(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|file| fs::write(file, ""))
     }
 
-    /// Writes do not fail any more.
     pub(crate) fn end(&self) -> io::Result<()> {
         match self.0.as_ref().map(fs::remove_file) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -50,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_fail_for_everybody_until_that_ends() {
+    fn writes_of_all_processes_fail_until_the_fault_ends() {
         let folder = tempfile::tempdir().unwrap();
         let [faults, of_another_process] = [0; 2].map(|_| WriteFaults::while_there_is(folder.path().join("full")));
         faults.begin().unwrap();
@@ -62,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_harm_is_done_nothing_ever_fails() {
+    fn without_faults_no_write_fails() {
         let faults = WriteFaults::default();
         faults.begin().unwrap();
         faults.check().unwrap();

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use flexor_agent::processes::kill_what_they_left;
+use flexor_agent::processes::kill_orphans_of;
 use flexor_engine::Cause;
 use flexor_engine::controller::{self, ExecutorState, ObservedJob, ObservedPlan, ObservedPod, Reconciliation};
 use flexor_model::{Reason, UnixTime};
@@ -194,7 +194,7 @@ impl Cluster {
             }
         }
         if !killed.is_empty() {
-            kill_what_they_left(&killed);
+            kill_orphans_of(&killed);
         }
         for (uid, (pid, _)) in ended {
             // Where it is a child of ours it has to be waited for; until then nobody else has its number.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 
 use flexor_engine::controller::{Action, DesiredPod};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::pod::{PodMeta, PodRecord};
 use super::{Cluster, JobKey, State, now, uid};
-use crate::pods::making;
+use crate::pods::interpreter;
 use crate::state_dir::StateDir;
 
 impl Cluster {
@@ -53,12 +55,12 @@ impl Cluster {
         let Some(role) = record.job.roles.iter().find(|role| role.name == desired.role) else {
             return Err(io::Error::other(format!("the job has no role {}", desired.role)));
         };
-        let (main, grace) = (role.template.main().name().to_owned(), making::grace(role));
+        let main = role.template.main().name().to_owned();
         let address = match record.fixed_address(&desired.role, desired.rank) {
             Some(address) => address,
             None => state.addresses.take().ok_or_else(|| io::Error::other("all addresses are in use"))?,
         };
-        let meta = PodMeta {
+        let mut meta = PodMeta {
             uid: uid(),
             desired,
             job: key.clone(),
@@ -66,10 +68,13 @@ impl Cluster {
             ports: BTreeMap::new(),
             created_at: now(),
             main,
-            grace,
+            grace: Duration::ZERO,
+            rendered: Value::Null,
             deleting_since: None,
             evicted: None,
         };
+        meta.rendered = self.render_pod(state, &meta)?;
+        meta.grace = interpreter::grace(&meta.rendered);
         let pod = PodRecord::waiting(meta);
         state_dir.pod(&pod.meta.uid).begin()?;
         pod.save(state_dir)?;

@@ -2,17 +2,13 @@
 //! whenever it breaks.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use flexor_store::sidecar::Upstream;
+use flexor_client::{Reconnect, TokenSource, Upstream};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
-
-/// How long to wait before a master that is not there is dialled again.
-const DIAL_AGAIN: Duration = Duration::from_millis(100);
 
 /// Ended with its guard.
 pub(super) struct Feed {
@@ -23,7 +19,7 @@ pub(super) struct Feed {
 impl Feed {
     /// A feed to the master at this address, which is heard by `hear`.
     pub(super) fn to(master: SocketAddr, hear: impl Fn(wire::Proposal) + Send + Sync + 'static) -> Option<Self> {
-        let upstream = Upstream::new(&master.to_string(), None).ok()?;
+        let upstream = Upstream::new(&master.to_string(), TokenSource::Absent).ok()?;
         let (observed, observes) = watch::channel(wire::Observed::default());
         Some(Self { observed, task: tokio::spawn(keep(upstream, observes, hear)) })
     }
@@ -49,26 +45,29 @@ async fn keep(
     mut observes: watch::Receiver<wire::Observed>,
     hear: impl Fn(wire::Proposal) + Send + Sync,
 ) {
+    let mut reconnect = Reconnect::default();
     loop {
-        if let Err(error) = hold(&upstream, &mut observes, &hear).await {
+        reconnect.next_attempt().await;
+        if let Err(error) = hold(&upstream, &mut reconnect, &mut observes, &hear).await {
             tracing::debug!("the feed to the master broke: {error}");
         }
-        tokio::time::sleep(DIAL_AGAIN).await;
     }
 }
 
 async fn hold(
     upstream: &Upstream,
+    reconnect: &mut Reconnect,
     observes: &mut watch::Receiver<wire::Observed>,
     hear: &(impl Fn(wire::Proposal) + Send + Sync),
 ) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel(4);
-    let (channel, stream) = upstream.open(ReceiverStream::new(receiver)).await?;
+    let (channel, stream) = upstream.connect(ReceiverStream::new(receiver)).await.map_err(|error| error.to_string())?;
     // A new stream is told everything.
     observes.mark_changed();
     let first = observes.borrow_and_update().clone();
     sender.send(first).await.map_err(|error| error.to_string())?;
     let proposals = ControlClient::new(channel).feed(stream).await.map_err(|status| status.to_string())?;
+    reconnect.established();
     let mut proposals = proposals.into_inner();
     loop {
         tokio::select! {

@@ -4,8 +4,8 @@ use flexor_model::DnsLabel;
 
 use super::pod::PendingReason;
 use super::{ApiError, ApplyOutcome, Cluster, State, now, uid};
-use crate::objects::{Admission, Kept, Object, ObjectError, ObjectKey, ObjectKind};
-use crate::pods::making::MakeError;
+use crate::objects::{Object, ObjectChange, ObjectError, ObjectKey, ObjectKind, StoredObject};
+use crate::pods::interpreter::InterpretError;
 
 impl Cluster {
     /// Takes an object in, or what has changed of it.
@@ -16,13 +16,13 @@ impl Cluster {
     pub fn apply_object(&self, object: Object) -> Result<ApplyOutcome, ApiError> {
         let mut state = self.lock();
         let taken = match state.objects.admit(&object)? {
-            Admission::Same => return Ok(ApplyOutcome::Unchanged),
-            Admission::New => ApplyOutcome::Created,
-            Admission::Other => ApplyOutcome::Changed,
+            ObjectChange::Same => return Ok(ApplyOutcome::Unchanged),
+            ObjectChange::New => ApplyOutcome::Created,
+            ObjectChange::Other => ApplyOutcome::Changed,
         };
         let known = state.objects.get(&object.key).map(|known| (known.uid.clone(), known.created_at));
         let (uid, created_at) = known.unwrap_or_else(|| (uid(), now()));
-        let kept = Kept { object, uid, created_at };
+        let kept = StoredObject { object, uid, created_at };
         kept.save(self.state_dir())?;
         state.objects.insert(kept);
         drop(state);
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// A pod refers to something that is not there; it is started once that has come. People are told once.
-    pub(super) fn await_objects(&mut self, uid: &str, why: &MakeError) {
+    pub(super) fn await_objects(&mut self, uid: &str, why: &InterpretError) {
         self.hold(
             uid,
             PendingReason::MissingReference(format!(

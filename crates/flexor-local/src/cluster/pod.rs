@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_agent::processes::kill_what_they_left;
+use flexor_agent::processes::kill_orphans_of;
 use flexor_engine::Cause;
 use flexor_engine::controller::{DesiredPod, ObservedPod, PodPhase};
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
@@ -15,6 +15,7 @@ use flexor_model::{PortName, Reason, UnixTime};
 use jiff::Timestamp;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{JobKey, now};
 use crate::pods::status::{self, ContainerState, ContainerStatus, PodStatus};
@@ -86,6 +87,8 @@ pub struct PodMeta {
     pub ports: BTreeMap<PortName, SocketAddr>,
     /// When it was made.
     pub created_at: UnixTime,
+    /// The Pod as the renderer made it.
+    pub rendered: Value,
     /// Its main container.
     pub main: String,
     /// How long it may take to end.
@@ -284,7 +287,7 @@ pub(super) fn read_all(state_dir: &StateDir) -> io::Result<Vec<PodRecord>> {
     // What they looked after lives on where nobody was there to see them die; another may have the number by now.
     lost.retain(|(pid, started)| crate::proc::started(*pid).is_none_or(|now| now == *started));
     if !lost.is_empty() {
-        kill_what_they_left(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
+        kill_orphans_of(&lost.iter().map(|(pid, _)| pid.unsigned_abs()).collect::<Vec<_>>());
     }
     // Those that were to go, and have.
     let gone = |pod: &PodRecord| pod.is_deleting() && pod.supervisor.is_none();
@@ -339,6 +342,7 @@ mod tests {
             address: Ipv4Addr::LOCALHOST,
             ports: BTreeMap::new(),
             created_at: UnixTime::EPOCH,
+            rendered: Value::Null,
             main: "main".to_owned(),
             grace: Duration::ZERO,
             deleting_since: None,

@@ -94,8 +94,8 @@ impl Cluster {
         let key = JobKey::of(&job);
         // Whether a manifest names its namespace or is given one makes no difference.
         job.namespace = Some(key.namespace.clone());
-        let mut preflight = preflight::to(&job);
-        preflight.extend(preflight::here(&job, &self.0.options.folder));
+        let mut preflight = preflight::of_manifest(&job);
+        preflight.extend(preflight::of_machine(&job, &self.0.options.folder));
         let mut state = self.lock();
         let (taken, record) = match state.jobs.get(&key) {
             Some(known) if known.deleting => return Err(ApiError::BeingDeleted(key)),

@@ -86,7 +86,7 @@ impl TrainingStatus {
             quarantined: records.quarantined,
             repeated: records.repeated,
             rewound: records.rewound,
-            left_out: records.left_out,
+            left_out: records.skipped_records,
             finished: records.finished,
             total: records.total.max(records.expected),
         });

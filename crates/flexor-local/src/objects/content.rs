@@ -1,24 +1,22 @@
-//! What objects mean.
+//! The meaning of ConfigMaps, Secrets and PriorityClasses.
 
 use std::collections::BTreeMap;
 
-/// What an object means.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Of a ConfigMap or Secret: bytes by their keys.
+    /// Of a ConfigMap or Secret, by key.
     Data(BTreeMap<String, Vec<u8>>),
     /// Of a PriorityClass.
     Priority(PriorityClass),
 }
 
-/// How important the pods of a class are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityClass {
-    /// More is more important.
+    /// Pods with a higher value are more important.
     pub value: i32,
-    /// It is that of pods that name no class.
+    /// The class of pods that name none.
     pub global_default: bool,
-    /// Whether its pods may push others out.
+    /// Whether its pods may preempt others.
     pub preempts: bool,
 }
 

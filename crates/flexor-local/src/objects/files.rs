@@ -1,4 +1,4 @@
-//! Objects on disk: one file each, which only the cluster's owner can read.
+//! Stored objects on disk: one file each, readable only for the cluster's owner.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use flexor_model::UnixTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Kept, Object, ObjectKey, Objects};
+use super::{Object, ObjectKey, Objects, StoredObject};
 use crate::state_dir::StateDir;
 use crate::whole_file;
 
@@ -20,15 +20,15 @@ struct Stored {
     manifest: Value,
 }
 
-impl Kept {
-    /// Writes it down, whole or not at all.
+impl StoredObject {
+    /// Writes the file, whole or not at all.
     pub(crate) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
         let stored =
             Stored { uid: self.uid.clone(), created_at: self.created_at, manifest: self.object.manifest.clone() };
         whole_file::write(&file(state_dir, &self.object.key), &stored)
     }
 
-    /// Removes it from the disk.
+    /// Removes the file.
     pub(crate) fn erase(&self, state_dir: &StateDir) -> io::Result<()> {
         match fs::remove_file(file(state_dir, &self.object.key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -38,7 +38,7 @@ impl Kept {
 }
 
 impl Objects {
-    /// All objects of a cluster that ran before.
+    /// Reads all stored objects.
     pub(crate) fn read_all(state_dir: &StateDir) -> io::Result<Self> {
         let mut objects = Self::default();
         for entry in fs::read_dir(state_dir.objects())? {
@@ -50,13 +50,13 @@ impl Objects {
             let Some(Ok(object)) = Object::read(&stored.manifest) else {
                 return Err(io::Error::other(format!("{} holds no object", path.display())));
             };
-            objects.insert(Kept { object, uid: stored.uid, created_at: stored.created_at });
+            objects.insert(StoredObject { object, uid: stored.uid, created_at: stored.created_at });
         }
         Ok(objects)
     }
 }
 
-/// Neither kinds nor namespaces have dots in them.
+/// Kinds and namespaces have no dots, so names are unique.
 fn file(state_dir: &StateDir, key: &ObjectKey) -> PathBuf {
     let namespace = key.namespace.as_ref().map_or("", |namespace| namespace.as_str());
     state_dir.objects().join(format!("{}.{namespace}.{}.json", key.kind.as_str(), key.name))

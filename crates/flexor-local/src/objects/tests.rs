@@ -1,4 +1,4 @@
-//! What is taken in, what is refused, and what a class is worth.
+//! Objects that are read, refused and changed, and the priority of classes.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ fn class(name: &str, value: i64, global_default: bool) -> Value {
     })
 }
 
-fn kept(object: Object) -> Kept {
-    Kept { object, uid: "u".to_owned(), created_at: UnixTime::EPOCH }
+fn kept(object: Object) -> StoredObject {
+    StoredObject { object, uid: "u".to_owned(), created_at: UnixTime::EPOCH }
 }
 
 fn objects(manifests: &[Value]) -> Objects {
@@ -40,7 +40,7 @@ fn objects(manifests: &[Value]) -> Objects {
 }
 
 #[test]
-fn data_are_bytes_whichever_way_they_are_written() {
+fn data_is_bytes_whichever_way_it_is_written() {
     let of = |manifest: &Value| match read(manifest).content {
         Content::Data(data) => data,
         Content::Priority(_) => BTreeMap::new(),
@@ -51,7 +51,7 @@ fn data_are_bytes_whichever_way_they_are_written() {
 }
 
 #[test]
-fn a_secret_is_kept_as_the_api_server_would() {
+fn a_secret_is_stored_as_the_api_server_does() {
     let object = read(&secret(&json!({}), &json!({ "b": "plain" })));
     let expected = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "namespace": "default" },
@@ -61,22 +61,22 @@ fn a_secret_is_kept_as_the_api_server_would() {
     let mut shown = object.manifest.clone();
     shown["metadata"]["uid"] = "u".into();
     shown["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert_eq!(read(&shown), object, "what is shown means the same");
+    assert_eq!(read(&shown), object, "a shown object reads back as the same");
     assert!(!format!("{:?}", kept(object)).contains("plain"));
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_field() {
-    let told = errors(&config_map(&json!({ "x": 5, "a/b": "y" })));
+fn errors_name_their_field() {
+    let messages = errors(&config_map(&json!({ "x": 5, "a/b": "y" })));
     assert_eq!(
-        told,
+        messages,
         [
             "data.x: must be a string, got a number; put quotes around it",
             "data.a/b: keys consist of letters, digits, `-`, `_` and `.`"
         ]
     );
-    let told = errors(&secret(&json!({ "x": "not base64!" }), &Value::Null));
-    assert_eq!(told, ["data.x: is not base64; plain text belongs into stringData"]);
+    let messages = errors(&secret(&json!({ "x": "not base64!" }), &Value::Null));
+    assert_eq!(messages, ["data.x: is not base64; plain text belongs into stringData"]);
     let mut nameless = config_map(&json!([]));
     nameless["metadata"] = json!({});
     nameless["dat"] = json!({});
@@ -97,13 +97,13 @@ fn what_is_wrong_is_named_by_its_field() {
 }
 
 #[test]
-fn other_kinds_are_none_of_ours() {
+fn other_kinds_are_not_read() {
     assert!(Object::read(&json!({ "apiVersion": "v1", "kind": "Pod" })).is_none());
     assert!(Object::read(&json!({ "apiVersion": "example.org/v1", "kind": "Secret" })).is_none());
 }
 
 #[test]
-fn a_class_is_worth_what_it_says_and_else_the_default() {
+fn a_class_has_its_own_priority_and_no_class_the_default() {
     let some = objects(&[class("high", 1000, false), class("low", -5, true)]);
     let of = |class| some.priority(class);
     assert_eq!((of(Some("high")), of(None), of(Some("")), of(Some("nobody"))), (1000, -5, -5, 0));
@@ -112,15 +112,15 @@ fn a_class_is_worth_what_it_says_and_else_the_default() {
 }
 
 #[test]
-fn what_must_stay_as_it_is_stays() {
+fn immutable_objects_and_values_of_classes_cannot_change() {
     let mut fixed = config_map(&json!({ "k": "v" }));
     fixed["immutable"] = true.into();
     let some = objects(&[fixed.clone(), class("low", 1, true)]);
-    assert_eq!(some.admit(&read(&fixed)).unwrap(), Admission::Same);
+    assert_eq!(some.admit(&read(&fixed)).unwrap(), ObjectChange::Same);
     let refused = |manifest: &Value| some.admit(&read(manifest)).unwrap_err().to_string();
     assert!(refused(&config_map(&json!({ "k": "w" }))).starts_with("ConfigMap c is immutable"));
     assert!(refused(&class("low", 2, true)).contains("keeps its value"));
     assert!(refused(&class("other", 2, true)).contains("PriorityClass low is the default already"));
-    assert_eq!(some.admit(&read(&class("low", 1, false))).unwrap(), Admission::Other);
-    assert_eq!(some.admit(&read(&class("other", 2, false))).unwrap(), Admission::New);
+    assert_eq!(some.admit(&read(&class("low", 1, false))).unwrap(), ObjectChange::Other);
+    assert_eq!(some.admit(&read(&class("other", 2, false))).unwrap(), ObjectChange::New);
 }

@@ -1,7 +1,7 @@
-//! Whether the folder for a job's checkpoints can be had on this machine, looked at before anything is started.
+//! Checks before a job starts that its checkpoint folder can be written on this machine.
 //!
-//! Nothing is made: where the folder is not there yet, the nearest one above it has to be one that can be written. A
-//! folder in a volume of the parameter servers is somewhere else, and not looked at.
+//! Nothing is created: where the folder does not exist, the nearest existing ancestor must be writable. A folder inside a
+//! volume of the parameter servers is not checked.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,48 +12,50 @@ use rustix::fs::{Access, access};
 use serde_json::Value;
 use thiserror::Error;
 
-/// Why checkpoints cannot be written.
+/// Why the checkpoint folder cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("spec.flexor.checkpoints.folder: {} {why}; name a folder that can be written", path.display())]
-pub struct NoFolder {
+pub struct CheckpointFolderError {
     path: PathBuf,
     why: String,
 }
 
-/// Looks whether a job's parameter servers could write checkpoints; `here` is where programs run that name no folder.
-pub(super) fn look(job: &Job, here: &Path) -> Result<(), NoFolder> {
+/// Checks that a job's parameter servers can write checkpoints. `working_dir` is the folder of programs that name none.
+pub(super) fn check(job: &Job, working_dir: &Path) -> Result<(), CheckpointFolderError> {
     let Some(checkpoints) = &job.checkpoints else { return Ok(()) };
     let servers = job.roles.iter().filter(|role| role.kind == RoleKind::ParameterServer);
-    servers.filter_map(|role| place(role, Path::new(&checkpoints.folder), here)).try_for_each(|path| can_be_had(&path))
+    servers
+        .filter_map(|role| path_of(role, Path::new(&checkpoints.folder), working_dir))
+        .try_for_each(|path| check_path(&path))
 }
 
-/// Where the servers of a role write; nothing where that is in a volume of theirs.
-fn place(role: &Role, folder: &Path, here: &Path) -> Option<PathBuf> {
+/// The path that the servers of a role write to; nothing where it lies in a volume of theirs.
+fn path_of(role: &Role, folder: &Path, working_dir: &Path) -> Option<PathBuf> {
     let containers = role.template.json()["spec"]["containers"].as_array()?;
     let main = &containers.get(role.template.main_index())?;
-    let path = main["workingDir"].as_str().map_or(here, Path::new).join(folder);
+    let path = main["workingDir"].as_str().map_or(working_dir, Path::new).join(folder);
     let mounts = main["volumeMounts"].as_array().into_iter().flatten();
     let is_in = |mount: &Value| mount["mountPath"].as_str().is_some_and(|mounted| path.starts_with(mounted));
     (!mounts.into_iter().any(is_in)).then_some(path)
 }
 
-fn can_be_had(path: &Path) -> Result<(), NoFolder> {
-    let refused = |why: String| Err(NoFolder { path: path.to_owned(), why });
+fn check_path(path: &Path) -> Result<(), CheckpointFolderError> {
+    let refused = |why: String| Err(CheckpointFolderError { path: path.to_owned(), why });
     for above in path.ancestors() {
-        let place = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        match fs::metadata(place) {
+        let existing = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match fs::metadata(existing) {
             Ok(found) if !found.is_dir() && above == path => return refused("is a file".to_owned()),
             Ok(found) if !found.is_dir() => return refused(format!("cannot be made: {} is a file", above.display())),
-            Ok(_) => match access(place, Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(_) => match access(existing, Access::WRITE_OK | Access::EXEC_OK) {
                 Ok(()) => return Ok(()),
                 Err(error) if above == path => return refused(format!("cannot be written: {error}")),
-                Err(error) => return refused(format!("cannot be made in {}: {error}", place.display())),
+                Err(error) => return refused(format!("cannot be made in {}: {error}", existing.display())),
             },
-            // A link to nothing is there and cannot be made.
-            Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(place).is_ok() => {
+            // A dangling link exists, so no folder can be created in its stead.
+            Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(existing).is_ok() => {
                 return refused(format!("cannot be made: {} leads nowhere", above.display()));
             }
-            // What is below a file says so when that file is come to.
+            // A path below a file is reported once the loop reaches that file.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => return refused(format!("cannot be looked at: {error}")),
         }
@@ -65,15 +67,15 @@ fn can_be_had(path: &Path) -> Result<(), NoFolder> {
 mod tests {
     use super::*;
 
-    fn told(path: &Path) -> String {
-        can_be_had(path).map_err(|why| why.to_string()).err().unwrap_or_default()
+    fn error_of(path: &Path) -> String {
+        check_path(path).map_err(|why| why.to_string()).err().unwrap_or_default()
     }
 
     #[test]
-    fn a_folder_that_is_there_or_can_be_made_will_do_and_nothing_is_made_of_it() {
+    fn a_folder_that_exists_or_can_be_created_is_accepted_and_not_created() {
         let state_dir = tempfile::tempdir().unwrap();
-        assert_eq!(told(state_dir.path()), "");
-        assert_eq!(told(&state_dir.path().join("a/b/c")), "");
+        assert_eq!(error_of(state_dir.path()), "");
+        assert_eq!(error_of(&state_dir.path().join("a/b/c")), "");
         assert_eq!(fs::read_dir(state_dir.path()).unwrap().count(), 0);
     }
 
@@ -84,10 +86,10 @@ mod tests {
         fs::write(&file, "in the way").unwrap();
         let shown = file.display();
         assert_eq!(
-            told(&file),
+            error_of(&file),
             format!("spec.flexor.checkpoints.folder: {shown} is a file; name a folder that can be written")
         );
-        let below = told(&file.join("a/b"));
+        let below = error_of(&file.join("a/b"));
         assert!(below.contains(&format!("{shown}/a/b cannot be made: {shown} is a file; name")), "{below}");
     }
 
@@ -96,6 +98,6 @@ mod tests {
         let state_dir = tempfile::tempdir().unwrap();
         let link = state_dir.path().join("kept");
         std::os::unix::fs::symlink(state_dir.path().join("gone"), &link).unwrap();
-        assert!(told(&link).contains("leads nowhere"), "{}", told(&link));
+        assert!(error_of(&link).contains("leads nowhere"), "{}", error_of(&link));
     }
 }

@@ -1,5 +1,5 @@
-//! The variables of a container, as Kubernetes puts them together: what we add, then `envFrom`, then `env`, each of which
-//! may refer to those before it.
+//! The variables of a container, as Kubernetes puts them together: those it starts with, then `envFrom`, then `env`.
+//! Each value of `env` may refer to variables before it.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use thiserror::Error;
 use super::expansion::expand;
 use crate::objects::ObjectKind;
 
-/// What the fields of a pod and the objects around it say.
-pub trait Surroundings {
+/// What `valueFrom`, `envFrom` and volumes of files take their values from.
+pub trait ValueSources {
     /// A field of the pod, such as `status.podIP` or `metadata.labels['app']`.
     fn pod_field(&self, path: &str) -> Option<String>;
     /// A resource of a container, such as `limits.cpu`.
@@ -22,39 +22,33 @@ pub trait Surroundings {
 /// Why a container cannot have its variables.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvError {
-    /// It refers to an object, or a key of one, that is not there; it may come.
+    /// The object, or a key of it, does not exist yet. The pod waits for it.
     #[error("variable {variable} refers to {what}, which does not exist")]
-    Missing {
-        /// The variable.
-        variable: String,
-        /// What is missing.
-        what: String,
-    },
-    /// It refers to something that there will never be.
-    #[error("variable {variable} refers to {what}, which there is not")]
-    Unknown {
-        /// The variable.
-        variable: String,
-        /// What there is not.
-        what: String,
-    },
+    Missing { variable: String, what: String },
+    /// No pod has such a field, and no object can bring it.
+    #[error("variable {variable} refers to {what}, which no pod has")]
+    Unknown { variable: String, what: String },
 }
 
-/// The variables of `container`, `injected` first.
+/// The variables of `container`. Those of `base` are overwritten by its own.
+///
+/// # Errors
+///
+/// A variable refers to something that does not exist.
 pub fn of_container(
     container: &Value,
-    injected: Vec<(String, String)>,
-    surroundings: &dyn Surroundings,
+    base: BTreeMap<String, String>,
+    sources: &dyn ValueSources,
 ) -> Result<BTreeMap<String, String>, EnvError> {
-    let mut variables: BTreeMap<String, String> = injected.into_iter().collect();
+    let mut variables = base;
     for source in list(&container["envFrom"]) {
-        variables.extend(all_of(source, surroundings)?);
+        variables.extend(all_of(source, sources)?);
     }
     for variable in list(&container["env"]) {
         let Some(name) = variable["name"].as_str() else { continue };
         let value = match (variable["value"].as_str(), &variable["valueFrom"]) {
             (Some(text), _) => Some(expand(text, |name| variables.get(name).cloned())),
-            (None, Value::Object(_)) => one_of(name, container, &variable["valueFrom"], surroundings)?,
+            (None, Value::Object(_)) => one_of(name, container, &variable["valueFrom"], sources)?,
             (None, _) => Some(String::new()),
         };
         if let Some(value) = value {
@@ -64,7 +58,7 @@ pub fn of_container(
     Ok(variables)
 }
 
-fn all_of(source: &Value, surroundings: &dyn Surroundings) -> Result<Vec<(String, String)>, EnvError> {
+fn all_of(source: &Value, sources: &dyn ValueSources) -> Result<Vec<(String, String)>, EnvError> {
     let prefix = source["prefix"].as_str().unwrap_or_default();
     let (reference, kind) = if source["configMapRef"].is_object() {
         (&source["configMapRef"], ObjectKind::ConfigMap)
@@ -72,8 +66,8 @@ fn all_of(source: &Value, surroundings: &dyn Surroundings) -> Result<Vec<(String
         (&source["secretRef"], ObjectKind::Secret)
     };
     let name = reference["name"].as_str().unwrap_or_default();
-    match surroundings.data(kind, name) {
-        // What is no text cannot be a variable; Kubernetes leaves it out too.
+    match sources.data(kind, name) {
+        // A value that is not UTF-8 cannot be a variable. Kubernetes leaves it out too.
         Some(data) => Ok(data
             .into_iter()
             .filter_map(|(key, value)| Some((format!("{prefix}{key}"), String::from_utf8(value).ok()?)))
@@ -90,15 +84,15 @@ fn one_of(
     variable: &str,
     container: &Value,
     from: &Value,
-    surroundings: &dyn Surroundings,
+    sources: &dyn ValueSources,
 ) -> Result<Option<String>, EnvError> {
     let unknown = |what: String| EnvError::Unknown { variable: variable.to_owned(), what };
     if let Some(path) = from["fieldRef"]["fieldPath"].as_str() {
-        let value = surroundings.pod_field(path);
+        let value = sources.pod_field(path);
         return value.map(Some).ok_or_else(|| unknown(format!("the field {path} of its pod")));
     }
     if let Some(resource) = from["resourceFieldRef"]["resource"].as_str() {
-        let value = surroundings.resource_field(container, resource);
+        let value = sources.resource_field(container, resource);
         return value.map(Some).ok_or_else(|| unknown(format!("the resource {resource} of its container")));
     }
     let (reference, kind) = if from["configMapKeyRef"].is_object() {
@@ -111,7 +105,7 @@ fn one_of(
     };
     let name = reference["name"].as_str().unwrap_or_default();
     let key = reference["key"].as_str().unwrap_or_default();
-    match surroundings.data(kind, name).and_then(|mut data| data.remove(key)) {
+    match sources.data(kind, name).and_then(|mut data| data.remove(key)) {
         Some(value) => {
             let what = || format!("key {key} of the {} {name} as a text", kind.as_str());
             String::from_utf8(value).map(Some).map_err(|_| unknown(what()))
@@ -134,9 +128,9 @@ mod tests {
 
     use super::*;
 
-    struct Around;
+    struct TestSources;
 
-    impl Surroundings for Around {
+    impl ValueSources for TestSources {
         fn pod_field(&self, path: &str) -> Option<String> {
             (path == "metadata.name").then(|| "p".to_owned())
         }
@@ -150,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn later_ones_win_and_refer_to_earlier_ones() {
+    fn later_variables_win_and_refer_to_earlier_ones() {
         let container = json!({
             "resources": { "limits": { "cpu": "2" } },
             "envFrom": [{ "prefix": "C_", "configMapRef": { "name": "c" } },
@@ -165,20 +159,20 @@ mod tests {
                 { "name": "H" },
             ],
         });
-        let injected = [("A", "ours"), ("OURS", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let variables = of_container(&container, injected.into(), &Around).unwrap();
+        let base = [("A", "ours"), ("OURS", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let variables = of_container(&container, base.into(), &TestSources).unwrap();
         let texts: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(texts, ["A=mine", "B=mine v 1 $(D)", "C_k=v", "D=p", "E=2", "F=v", "H=", "OURS=1"]);
     }
 
     #[test]
-    fn what_does_not_exist_is_named() {
+    fn a_reference_to_nothing_names_what_is_missing() {
         let container =
             json!({ "env": [{ "name": "S", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }] });
-        let error = of_container(&container, Vec::new(), &Around).unwrap_err();
+        let error = of_container(&container, BTreeMap::new(), &TestSources).unwrap_err();
         assert_eq!(error.to_string(), "variable S refers to key k of the Secret s, which does not exist");
         let container = json!({ "env": [{ "name": "F", "valueFrom": { "fieldRef": { "fieldPath": "spec.nope" } } }] });
-        let error = of_container(&container, Vec::new(), &Around).unwrap_err();
-        assert_eq!(error.to_string(), "variable F refers to the field spec.nope of its pod, which there is not");
+        let error = of_container(&container, BTreeMap::new(), &TestSources).unwrap_err();
+        assert_eq!(error.to_string(), "variable F refers to the field spec.nope of its pod, which no pod has");
     }
 }

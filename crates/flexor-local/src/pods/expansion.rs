@@ -1,6 +1,6 @@
-//! `$(VAR)` in commands, arguments and values, as Kubernetes fills it in.
+//! `$(VAR)` in commands, arguments and values, expanded as Kubernetes does.
 
-/// Replaces `$(NAME)` by what is known of NAME. What is not known stays as it is, and `$$` is a dollar.
+/// Replaces `$(NAME)` by the value of NAME. A reference to an unknown name stays as it is, and `$$` is one dollar.
 pub fn expand(text: &str, known: impl Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_filled_in_as_kubernetes_does() {
+    fn references_are_expanded_as_kubernetes_does() {
         let known = |name: &str| (name == "A").then(|| "1".to_owned());
         for (text, expanded) in [
             ("$(A)", "1"),

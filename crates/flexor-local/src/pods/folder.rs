@@ -1,11 +1,11 @@
-//! The files of a pod. Whatever is read by others is put in place by renaming, so that it is always whole.
+//! The files of a pod. Files that other processes read are put in place by renaming, so that readers see whole files.
 //!
 //! ```text
-//! PODS/UID/pod.json            what to run
-//! PODS/UID/logs/CONTAINER.log  what it prints
-//! PODS/UID/errors/CONTAINER    what it leaves behind when it fails
-//! PODS/UID/volumes/NAME        what its containers share, and files of ConfigMaps and Secrets
-//! STATUS/UID.json              what has become of it: one folder for all, so that one watch sees every change
+//! PODS/UID/pod.json            the plan of its supervisor
+//! PODS/UID/logs/CONTAINER.log  the container's output
+//! PODS/UID/errors/CONTAINER    the container's error file
+//! PODS/UID/volumes/NAME        emptyDir volumes, and files of ConfigMaps and Secrets
+//! STATUS/UID.json              its status: one folder for all pods, so that one watch sees every change
 //! ```
 
 use std::fs;
@@ -17,7 +17,6 @@ use super::status::PodStatus;
 use crate::chaos::WriteFaults;
 use crate::whole_file;
 
-/// The folder of a pod.
 #[derive(Debug, Clone)]
 pub struct PodFolder {
     path: PathBuf,
@@ -26,44 +25,41 @@ pub struct PodFolder {
 }
 
 impl PodFolder {
-    /// The folder of the pod of this uid, in the folder of all pods, with the folder of all statuses.
+    /// The folder of one pod. `pods` holds the folders of all pods, `status` all status files.
     pub fn new(pods: &Path, status: &Path, uid: &str) -> Self {
         let status = status.join(format!("{uid}.json"));
         Self { path: pods.join(uid), status, writes: WriteFaults::default() }
     }
 
-    /// The same folder, in which writes may fail on purpose.
+    /// The same folder, with injected write faults.
     #[must_use]
     pub fn with_write_faults(self, writes: WriteFaults) -> Self {
         Self { writes, ..self }
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where its status is.
     pub fn status_path(&self) -> &Path {
         &self.status
     }
 
-    /// The log of a container.
     pub fn log(&self, container: &str) -> PathBuf {
         self.path.join("logs").join(format!("{container}.log"))
     }
 
-    /// A volume that is the pod's own.
+    /// The folder of a volume that belongs to the pod.
     pub fn volume(&self, name: &str) -> PathBuf {
         self.path.join("volumes").join(name)
     }
 
-    /// Where a container leaves why it failed.
+    /// The file in which a container leaves why it failed.
     pub fn error_file(&self, container: &str) -> PathBuf {
         self.path.join("errors").join(container)
     }
 
-    /// Makes the folder of a pod that is wanted.
+    /// Creates the folder of a pod that has no plan yet.
     ///
     /// # Errors
     ///
@@ -72,7 +68,7 @@ impl PodFolder {
         ["logs", "errors"].iter().try_for_each(|folder| fs::create_dir_all(self.path.join(folder)))
     }
 
-    /// Writes down what is to be run.
+    /// Writes the supervisor's plan.
     ///
     /// # Errors
     ///
@@ -82,7 +78,7 @@ impl PodFolder {
         whole_file::write(&self.path.join("pod.json"), plan)
     }
 
-    /// What is to be run.
+    /// Reads the supervisor's plan.
     ///
     /// # Errors
     ///
@@ -91,7 +87,7 @@ impl PodFolder {
         whole_file::read(&self.path.join("pod.json"))
     }
 
-    /// Whether it has been said what is to be run.
+    /// Whether there is a plan.
     ///
     /// # Errors
     ///
@@ -100,7 +96,7 @@ impl PodFolder {
         self.path.join("pod.json").try_exists()
     }
 
-    /// Nothing is to be run yet after all.
+    /// Removes the plan: no supervisor runs it.
     ///
     /// # Errors
     ///
@@ -109,18 +105,18 @@ impl PodFolder {
         fs::remove_file(self.path.join("pod.json"))
     }
 
-    /// Writes down what has become of it.
+    /// Writes the status.
     ///
     /// # Errors
     ///
-    /// The disk refuses, or the folder is gone: nobody knows of this pod any more.
+    /// The disk refuses, or the folder is gone because the cluster has removed the pod.
     pub fn set_status(&self, status: &PodStatus) -> io::Result<()> {
         fs::metadata(&self.path)?;
         self.writes.check()?;
         whole_file::write(&self.status, status)
     }
 
-    /// What has become of it; nothing before its parent has written anything.
+    /// Reads the status; nothing before the supervisor has written one.
     ///
     /// # Errors
     ///
@@ -133,8 +129,8 @@ impl PodFolder {
         }
     }
 
-    /// Removes a pod whose parent has written nothing. Whether that is so: a parent writes before it starts anything, and
-    /// starts nothing without the folder, so one that is late runs nothing.
+    /// Removes a pod whose supervisor has not written a status, and returns whether it did. A supervisor writes its
+    /// status before it starts anything and needs the folder for that, so one that comes late runs nothing.
     ///
     /// # Errors
     ///
@@ -150,7 +146,7 @@ impl PodFolder {
         Ok(true)
     }
 
-    /// Removes everything of it.
+    /// Removes the folder and the status.
     ///
     /// # Errors
     ///
@@ -187,7 +183,7 @@ mod tests {
         }
     }
 
-    fn made(state_dir: &Path) -> PodFolder {
+    fn created(state_dir: &Path) -> PodFolder {
         let folder = PodFolder::new(&state_dir.join("pods"), state_dir, "u");
         let plan = PodPlan {
             name: "p".to_owned(),
@@ -204,27 +200,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_begun_is_not_removed_by_mistake() {
+    fn a_pod_with_a_status_is_not_removed() {
         let state_dir = tempfile::tempdir().unwrap();
-        let folder = made(state_dir.path());
+        let folder = created(state_dir.path());
         folder.set_status(&status()).unwrap();
         assert!(!folder.remove_unless_begun().unwrap());
         assert_eq!((folder.plan().is_ok(), folder.status().unwrap()), (true, Some(status())));
     }
 
     #[test]
-    fn a_parent_that_is_late_cannot_say_that_it_has_begun() {
+    fn a_late_supervisor_cannot_write_a_status() {
         let state_dir = tempfile::tempdir().unwrap();
-        let folder = made(state_dir.path());
+        let folder = created(state_dir.path());
         assert!(folder.remove_unless_begun().unwrap());
         assert!(folder.set_status(&status()).is_err());
         assert_eq!(fs::read_dir(state_dir.path().join("pods")).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_is_removed_twice_is_gone() {
+    fn removing_twice_is_no_error() {
         let state_dir = tempfile::tempdir().unwrap();
-        let folder = made(state_dir.path());
+        let folder = created(state_dir.path());
         folder.set_status(&status()).unwrap();
         for _ in 0..2 {
             folder.remove().unwrap();

@@ -1,4 +1,6 @@
-//! What a pod's parent runs: containers with commands, variables and folders that need nothing more filled in.
+//! What a pod's supervisor runs: containers whose commands, variables and folders are all literal.
+//!
+//! [`super::interpreter`] makes the plan from a rendered Pod. The pod's folder holds it as `pod.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,134 +10,98 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A pod to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodPlan {
-    /// Its name.
     pub name: String,
-    /// Its unique id.
     pub uid: String,
-    /// Its own address.
     pub address: Ipv4Addr,
-    /// Run one after the other before anything else; those that are sidecars are started and kept.
+    /// Init containers, which run one after the other before all others. Sidecars among them stay running.
     pub init: Vec<ContainerPlan>,
-    /// Run together.
     pub containers: Vec<ContainerPlan>,
-    /// Whether containers that end are started again.
     pub restart: RestartPolicy,
     /// How long the pod may take to end.
     pub grace: Duration,
 }
 
-/// A container to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPlan {
-    /// Its name.
     pub name: String,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// All its variables.
+    /// All variables. Nothing else is inherited.
     pub env: BTreeMap<String, String>,
-    /// Where it runs.
+    /// The working directory.
     pub folder: PathBuf,
-    /// What it finds at other paths than this machine has it.
     #[serde(default)]
     pub mounts: Vec<MountPlan>,
-    /// The bytes of memory that it and its children may have together.
+    /// The memory limit of its processes together, in bytes.
     pub memory: Option<u64>,
-    /// It runs beside the containers and is started again whenever it ends.
+    /// It runs beside the containers and is restarted whenever it ends.
     #[serde(default)]
     pub sidecar: bool,
-    /// How many of the sockets that the parent was given are its own, from the first that is nobody's yet.
+    /// How many of the supervisor's sockets it inherits. Containers take them in order.
     #[serde(default)]
     pub sockets: usize,
 }
 
-/// Whether containers that end are started again.
+/// Whether containers that end are restarted in place, as on Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartPolicy {
-    /// Never; the controller decides.
     Never,
-    /// When they fail.
     OnFailure,
-    /// Always.
     Always,
 }
 
-/// Something that a container finds at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MountPlan {
-    /// Where.
     pub at: PathBuf,
-    /// What.
     pub volume: VolumePlan,
-    /// What of it, where that is not all.
+    /// The part of the volume that is mounted, if not all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_path: Option<PathBuf>,
-    /// It cannot be written there.
     pub read_only: bool,
 }
 
-/// A file or folder that containers can find at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum VolumePlan {
-    /// A folder of the pod, empty at first and gone with it, by the name of the volume.
+    /// A folder of the pod by the volume's name. It starts empty and is removed with the pod.
     Empty(String),
     /// A folder of the pod with files in it.
-    Files {
-        /// The name of the volume.
-        volume: String,
-        /// The files.
-        files: Vec<FilePlan>,
-    },
-    /// A folder of the cluster that outlives the pod and its job.
+    Files { volume: String, files: Vec<FilePlan> },
+    /// A folder of the state directory that outlives the pod and its job.
     Claim(PathBuf),
-    /// Something of this machine.
-    Host {
-        /// Where it is.
-        path: PathBuf,
-        /// What it has to be.
-        is: HostPathType,
-    },
+    /// A path of this machine.
+    Host { path: PathBuf, is: HostPathType },
 }
 
 /// A file of a volume.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePlan {
-    /// Where it is in the volume.
+    /// Relative to the volume.
     pub path: PathBuf,
-    /// Who may read and write it.
     pub mode: u32,
-    /// What is in it, in base64.
+    /// In base64.
     pub content: String,
 }
 
-/// What a path of this machine has to be.
+/// What a host path must be, in the words of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostPathType {
-    /// Anything.
     Any,
-    /// A folder; made if it is missing.
     DirectoryOrCreate,
-    /// A folder.
     Directory,
-    /// A file; made if it is missing.
     FileOrCreate,
-    /// A file.
     File,
-    /// A socket.
     Socket,
-    /// A device of bytes.
     CharDevice,
-    /// A device of blocks.
     BlockDevice,
 }
 
-/// What is in it may be secret.
+/// Leaves the content out, which may be secret.
 impl fmt::Debug for FilePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FilePlan").field("path", &self.path).field("mode", &self.mode).finish_non_exhaustive()

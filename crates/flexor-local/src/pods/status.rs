@@ -1,110 +1,88 @@
-//! What has become of a pod, as its parent writes it down.
+//! The status of a pod, as its supervisor writes it into the status folder.
 
 use flexor_engine::Cause;
 use flexor_model::Reason;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Limited;
+use crate::limits::MemoryLimit;
 
-/// The status of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
-    /// Whose.
     pub uid: String,
-    /// The process of its parent, and when that started, which names it for good.
+    /// The supervisor's pid and start time, which together name the process for good.
     pub supervisor: (i32, u64),
-    /// How far it is.
     pub phase: PodPhase,
-    /// Why, where there is more to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its containers, those that come first before the others.
+    /// Init containers first.
     pub containers: Vec<ContainerStatus>,
 }
 
-/// How far a pod is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodPhase {
-    /// Not all of it has started.
+    /// Not all containers have started.
     Pending,
-    /// It runs.
     Running,
-    /// All its containers have ended well.
+    /// All containers ended with exit code 0.
     Succeeded,
-    /// One of them has not.
+    /// A container failed.
     Failed,
 }
 
-/// The status of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStatus {
-    /// Which.
     pub name: String,
-    /// How far it is.
     pub state: ContainerState,
-    /// How often it was started again.
     pub restarts: u32,
-    /// It is one of those that come first, or stand beside.
+    /// It is an init container or a sidecar.
     #[serde(default)]
     pub init: bool,
-    /// How its memory is limited, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limited: Option<Limited>,
-    /// When somebody last killed it, and not for its memory.
+    pub limited: Option<MemoryLimit>,
+    /// When it was last killed from outside, not for its memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_at: Option<Timestamp>,
-    /// Why its log could not be written to its end.
+    /// Why the rest of its log is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_cut: Option<String>,
 }
 
-/// How far a container is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContainerState {
     /// Not started, for this reason.
     Waiting(String),
-    /// It runs.
     #[serde(rename_all = "camelCase")]
-    Running {
-        /// As this process.
-        pid: u32,
-        /// Since then.
-        started_at: Timestamp,
-    },
-    /// It has ended.
+    Running { pid: u32, started_at: Timestamp },
     #[serde(rename_all = "camelCase")]
     Terminated {
-        /// With this code; 128 and the number for a signal.
+        /// 128 plus the signal's number where a signal ended it.
         exit_code: i32,
         /// `Completed`, `Error`, `OOMKilled`, `StartError`, …
         reason: String,
-        /// What the program left to be read.
+        /// What the program left in its error file, else its last line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// When it was started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
-        /// When it ended.
         finished_at: Timestamp,
     },
 }
 
 impl PodPhase {
-    /// Whether nothing more will happen.
+    /// Whether the pod has ended.
     pub fn is_over(self) -> bool {
         matches!(self, PodPhase::Succeeded | PodPhase::Failed)
     }
 }
 
 impl PodStatus {
-    /// The logs that could not be written any more since an earlier status of the same pod.
+    /// A cause for each log that was cut since an earlier status of the same pod.
     pub(crate) fn logs_cut_since(&self, before: Option<&PodStatus>) -> Vec<Cause> {
         let was_cut = |name: &str| {
             let known = before.into_iter().flat_map(|status| &status.containers).find(|known| known.name == name);

@@ -1,7 +1,7 @@
-//! The volumes of a pod: from what its template says to what each container finds at which path.
+//! The volumes of a pod: which folder or file each container finds at which path.
 //!
-//! Everything is decided here; the pod's parent makes folders and files of it when it starts a container. Volumes of other
-//! kinds are told before anything runs ([`super::preflight`]).
+//! Everything is decided here. The pod's supervisor creates the folders and files when it starts a container.
+//! [`super::preflight`] refuses jobs with unsupported volumes before anything runs.
 
 mod files;
 
@@ -12,58 +12,50 @@ use serde_json::Value;
 use thiserror::Error;
 
 use self::files::Origin;
-use super::environment::Surroundings;
+use super::environment::ValueSources;
 use super::expansion::expand;
 use super::plan::{HostPathType, MountPlan, VolumePlan};
 
-/// What becomes of volumes here that are none of ours.
+/// Advice for volumes that need a network file system.
 const NETWORK: &str = "mount it on this machine and write hostPath";
 
 /// Why a container cannot have its volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum VolumeError {
-    /// It refers to an object, or a key of one, that is not there; it may come.
+    /// The object, or a key of it, does not exist yet. The pod waits for it.
     #[error("volume {volume} refers to {what}, which does not exist")]
-    Missing {
-        /// The volume.
-        volume: String,
-        /// What is missing.
-        what: String,
-    },
-    /// It can never be.
+    Missing { volume: String, what: String },
+    /// The volume cannot exist on this machine.
     #[error("volume {volume}: {problem}")]
     Impossible {
-        /// The volume.
         volume: String,
-        /// Why, and what to write instead.
+        /// Says what to write instead.
         problem: String,
     },
 }
 
-/// What volumes are made in.
-pub struct VolumeSetting<'a> {
-    /// The pod's template.
+pub struct VolumeContext<'a> {
+    /// The pod's spec.
     pub spec: &'a Value,
-    /// The fields of the pod, and the objects around it.
-    pub surroundings: &'a dyn Surroundings,
-    /// Where the files of a PersistentVolumeClaim are.
+    pub sources: &'a dyn ValueSources,
+    /// The folder behind a PersistentVolumeClaim.
     pub claim: &'a dyn Fn(&str) -> PathBuf,
 }
 
-/// What a container finds where, given its variables.
+/// The mounts of a container, given its variables.
 ///
 /// # Errors
 ///
-/// Something that it refers to is not there, or it cannot be had here.
+/// A volume refers to something that does not exist, or cannot exist on this machine.
 pub fn of_container(
     container: &Value,
     env: &BTreeMap<String, String>,
-    setting: &VolumeSetting<'_>,
+    context: &VolumeContext<'_>,
 ) -> Result<Vec<MountPlan>, VolumeError> {
-    list(&container["volumeMounts"]).iter().map(|mount| one(mount, env, setting)).collect()
+    list(&container["volumeMounts"]).iter().map(|mount| one(mount, env, context)).collect()
 }
 
-/// Why a container cannot have its mounts whatever objects there will be, one reason for each that it cannot have.
+/// One error for each mount that no object could make possible.
 pub fn preflight(container: &Value, spec: &Value) -> Vec<VolumeError> {
     let mounts = list(&container["volumeMounts"]);
     let mut found: Vec<VolumeError> = mounts.iter().filter_map(|mount| check(mount, spec).err()).collect();
@@ -76,20 +68,20 @@ pub fn preflight(container: &Value, spec: &Value) -> Vec<VolumeError> {
     found
 }
 
-fn one(mount: &Value, env: &BTreeMap<String, String>, setting: &VolumeSetting<'_>) -> Result<MountPlan, VolumeError> {
-    let (volume, kind) = check(mount, setting.spec)?;
+fn one(mount: &Value, env: &BTreeMap<String, String>, context: &VolumeContext<'_>) -> Result<MountPlan, VolumeError> {
+    let (volume, kind) = check(mount, context.spec)?;
     let (name, source) = (text(&volume["name"]), &volume[kind]);
     let mut read_only = mount["readOnly"] == true;
     let plan = match kind {
         "hostPath" => VolumePlan::Host { path: text(&source["path"]).into(), is: host_path_type(volume)? },
         "persistentVolumeClaim" => {
             read_only |= source["readOnly"] == true;
-            VolumePlan::Claim((setting.claim)(text(&source["claimName"])))
+            VolumePlan::Claim((context.claim)(text(&source["claimName"])))
         }
         "configMap" | "secret" | "downwardAPI" | "projected" => {
-            // As on Kubernetes, whatever the mount says.
+            // As on Kubernetes, which ignores the mount's own `readOnly` here.
             read_only = true;
-            let origin = Origin { volume: name, spec: setting.spec, surroundings: setting.surroundings };
+            let origin = Origin { volume: name, spec: context.spec, sources: context.sources };
             VolumePlan::Files { volume: name.to_owned(), files: origin.files(kind, source)? }
         }
         _ => VolumePlan::Empty(name.to_owned()),
@@ -106,7 +98,7 @@ fn one(mount: &Value, env: &BTreeMap<String, String>, setting: &VolumeSetting<'_
     Ok(MountPlan { at: text(&mount["mountPath"]).into(), volume: plan, sub_path, read_only })
 }
 
-/// The volume that a mount names, with its kind, if both can be had here.
+/// The volume that a mount names, with its kind, if this machine supports both.
 fn check<'a>(mount: &Value, spec: &'a Value) -> Result<(&'a Value, &'a str), VolumeError> {
     let at = Path::new(text(&mount["mountPath"]));
     let goes_back = at.components().any(|part| part == Component::ParentDir);
@@ -132,7 +124,7 @@ fn check<'a>(mount: &Value, spec: &'a Value) -> Result<(&'a Value, &'a str), Vol
     let source = &volume[kind];
     let problem = match kind {
         "emptyDir" if matches!(text(&source["medium"]), "" | "Memory") => return Ok((volume, kind)),
-        "emptyDir" => format!("emptyDir.medium {} is not to be had here; leave it out", text(&source["medium"])),
+        "emptyDir" => format!("emptyDir.medium {} is not supported here; leave it out", text(&source["medium"])),
         "hostPath" if !Path::new(text(&source["path"])).is_absolute() || text(&source["path"]).contains("..") => {
             format!("hostPath.path {} must be a full path without `..`", text(&source["path"]))
         }
@@ -144,9 +136,9 @@ fn check<'a>(mount: &Value, spec: &'a Value) -> Result<(&'a Value, &'a str), Vol
             return Ok((volume, kind));
         }
         "persistentVolumeClaim" => format!("claimName {} is no name of a claim", text(&source["claimName"])),
-        "ephemeral" => "ephemeral volumes are not to be had here; write emptyDir".to_owned(),
+        "ephemeral" => "ephemeral volumes are not supported here; write emptyDir".to_owned(),
         "image" => "images are not looked at here; write hostPath with a folder that has its files".to_owned(),
-        other => format!("{other} volumes are not to be had here; {NETWORK}"),
+        other => format!("{other} volumes are not supported here; {NETWORK}"),
     };
     Err(impossible(mount, problem))
 }

@@ -1,8 +1,8 @@
-//! What keeps a container within its memory: the kernel, by a group that the container has for itself, or we.
+//! Keeps a container within its memory limit: the kernel does by a cgroup of the container's own, or the supervisor polls.
 //!
-//! Without a group, what a program and all its descendants have is looked at, and who has too much is killed. Resident
-//! memory counts what is shared more than once, so near the limit the exact share is read instead. What is in swap counts
-//! too.
+//! Without a cgroup the supervisor polls the memory of the program and its descendants, and kills a container that has too
+//! much. Resident memory counts shared pages more than once, so near the limit the proportional share is read instead.
+//! Swap counts too.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,103 +12,107 @@ use nix::sys::signal::{Signal, kill as send};
 use nix::unistd::Pid;
 use tokio::time::Duration;
 
-use crate::limits::{Group, Limited, Limiter, MemoryLimits, Version};
+use crate::limits::{Cgroup, CgroupVersion, MemoryLimit, MemoryLimiter, MemoryLimits};
 
-/// From this part of the limit on, in hundredths, it is worth reading exactly.
-const NEAR: u64 = 80;
-/// How often processes are looked at.
-const LOOK_AT_PROCESSES: Duration = Duration::from_millis(100);
-/// How often it is asked whether a child was killed; of its own end a program tells at once.
-const LOOK_FOR_KILLS: Duration = Duration::from_millis(250);
+/// From this percentage of the limit on, the exact share is read.
+const NEAR_PERCENT: u64 = 80;
+/// How often the memory of processes is polled.
+const POLL_PROCESSES: Duration = Duration::from_millis(100);
+/// How often a cgroup's OOM kills are polled, for children: the program's own end is noticed at once.
+const POLL_KILLS: Duration = Duration::from_millis(250);
 
-/// What keeps a container within its memory.
 #[derive(Debug)]
-pub(super) enum Keeping {
-    /// It may have as much as it likes.
-    Nothing,
-    /// The kernel, which had killed so many before this life of it.
-    Kernel { limit: u64, group: Group, kills: u64 },
-    /// We, for want of a group.
-    Us { limit: u64, cause: String },
+pub(super) enum MemoryGuard {
+    Unlimited,
+    /// A cgroup, with its OOM kills before this run.
+    Kernel {
+        limit: u64,
+        group: Cgroup,
+        kills: u64,
+    },
+    /// The supervisor, for want of a cgroup.
+    Polling {
+        limit: u64,
+        cause: String,
+    },
 }
 
-impl Keeping {
-    /// Begins to keep a container within so many bytes, if there is a limit.
+impl MemoryGuard {
+    /// Sets up the limit of a container, if it has one.
     pub(super) fn begin(limit: Option<u64>, limits: &MemoryLimits, pod: &str, container: &str) -> Self {
-        let Some(limit) = limit else { return Keeping::Nothing };
+        let Some(limit) = limit else { return MemoryGuard::Unlimited };
         let cause = match limits {
-            MemoryLimits::Groups(groups) => match groups.make(pod, container, limit) {
-                Ok(group) => return Keeping::Kernel { limit, kills: group.kills(), group },
+            MemoryLimits::Cgroups(groups) => match groups.make(pod, container, limit) {
+                Ok(group) => return MemoryGuard::Kernel { limit, kills: group.kills(), group },
                 Err(error) => format!("its cgroup cannot be made: {error}"),
             },
             MemoryLimits::Watched(cause) => cause.clone(),
         };
-        Keeping::Us { limit, cause }
+        MemoryGuard::Polling { limit, cause }
     }
 
-    /// The folders of the groups that its program is to be in.
+    /// The folders of the cgroups that its program must join.
     pub(super) fn groups(&self) -> Vec<PathBuf> {
         match self {
-            Keeping::Kernel { group, .. } => group.folders().cloned().collect(),
-            Keeping::Nothing | Keeping::Us { .. } => Vec::new(),
+            MemoryGuard::Kernel { group, .. } => group.folders().cloned().collect(),
+            MemoryGuard::Unlimited | MemoryGuard::Polling { .. } => Vec::new(),
         }
     }
 
-    /// How often somebody has to look.
-    pub(super) fn look_every(&self) -> Option<Duration> {
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
         match self {
-            Keeping::Nothing => None,
-            Keeping::Kernel { group, .. } => match group.version {
-                Version::V1 => Some(LOOK_FOR_KILLS),
-                // Where one is killed all are.
-                Version::V2 => None,
+            MemoryGuard::Unlimited => None,
+            MemoryGuard::Kernel { group, .. } => match group.version {
+                CgroupVersion::V1 => Some(POLL_KILLS),
+                // `memory.oom.group` kills all processes together.
+                CgroupVersion::V2 => None,
             },
-            Keeping::Us { .. } => Some(LOOK_AT_PROCESSES),
+            MemoryGuard::Polling { .. } => Some(POLL_PROCESSES),
         }
     }
 
-    /// Whether the container whose first process this is has wanted too much.
+    /// Whether the container with this main process has exceeded its limit.
     pub(super) fn is_exceeded(&self, pid: u32) -> bool {
         match self {
-            Keeping::Nothing => false,
-            Keeping::Kernel { .. } => self.has_killed(),
-            Keeping::Us { limit, .. } => have_more_than(*limit, pid),
+            MemoryGuard::Unlimited => false,
+            MemoryGuard::Kernel { .. } => self.has_killed(),
+            MemoryGuard::Polling { limit, .. } => exceeds(*limit, pid),
         }
     }
 
-    /// Whether the kernel has killed anything of the container.
+    /// Whether the kernel's OOM killer has killed a process of the container in this run.
     pub(super) fn has_killed(&self) -> bool {
         match self {
-            Keeping::Kernel { group, kills, .. } => group.kills() > *kills,
-            Keeping::Nothing | Keeping::Us { .. } => false,
+            MemoryGuard::Kernel { group, kills, .. } => group.kills() > *kills,
+            MemoryGuard::Unlimited | MemoryGuard::Polling { .. } => false,
         }
     }
 
-    /// What is told about it.
-    pub(super) fn told(&self) -> Option<Limited> {
+    /// The limit as the pod's status shows it.
+    pub(super) fn limit(&self) -> Option<MemoryLimit> {
         let (to, by) = match self {
-            Keeping::Nothing => return None,
-            Keeping::Kernel { limit, group, .. } => (*limit, Limiter::Group(group.clone())),
-            Keeping::Us { limit, cause } => (*limit, Limiter::Watched(cause.clone())),
+            MemoryGuard::Unlimited => return None,
+            MemoryGuard::Kernel { limit, group, .. } => (*limit, MemoryLimiter::Cgroup(group.clone())),
+            MemoryGuard::Polling { limit, cause } => (*limit, MemoryLimiter::Watched(cause.clone())),
         };
-        Some(Limited { to, by })
+        Some(MemoryLimit { to, by })
     }
 }
 
-/// Kills a process; its descendants are ended by whoever looks after it.
+/// Kills a process. The supervisor kills its descendants when it notices the end.
 pub(super) fn kill(pid: u32) {
     if let Ok(pid) = i32::try_from(pid) {
-        // It may have ended meanwhile, which is what is wanted.
+        // The process may have ended meanwhile.
         _ = send(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
 
 /// Whether a process and its descendants have more than `limit` bytes.
-fn have_more_than(limit: u64, pid: u32) -> bool {
+fn exceeds(limit: u64, pid: u32) -> bool {
     let first = i32::try_from(pid).ok().and_then(Process::read);
     let family: Vec<i32> = first.into_iter().flat_map(Process::with_descendants).map(|process| process.pid).collect();
     let resident: u64 = family.iter().map(|pid| resident(*pid)).sum();
-    if resident < limit / 100 * NEAR {
+    if resident < limit / 100 * NEAR_PERCENT {
         return false;
     }
     family.iter().map(|pid| share(*pid).unwrap_or_else(|| self::resident(*pid))).sum::<u64>() > limit
@@ -122,7 +126,7 @@ fn share(pid: i32) -> Option<u64> {
     sum(&format!("/proc/{pid}/smaps_rollup"), ["Pss:", "SwapPss:"])
 }
 
-/// The sum of fields in kilobytes, as bytes. The first has to be there.
+/// The sum of two fields in kilobytes, as bytes; nothing without the first.
 fn sum(path: &str, [first, second]: [&str; 2]) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let field = |name: &str| -> Option<u64> {

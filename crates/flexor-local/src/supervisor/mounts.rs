@@ -1,4 +1,4 @@
-//! Makes what a container is to find at other paths, once for the pod and before the container starts.
+//! Creates the folders and files behind a container's mounts, before the container starts.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -12,19 +12,19 @@ use flexor_agent::processes::{Mount, StartError};
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{FilePlan, HostPathType, MountPlan, VolumePlan};
 
-/// Makes the volumes of a container, as far as they are not there yet. What is then to be mounted.
+/// Creates the missing volumes of a container, and returns its mounts.
 pub(super) fn prepare(mounts: &[MountPlan], folder: &PodFolder) -> Result<Vec<Mount>, StartError> {
-    let mut wanted = Vec::new();
+    let mut prepared = Vec::new();
     for plan in mounts {
         let from = source(plan, folder).map_err(|why| {
-            StartError::Mount(format!("what is to be mounted at '{}' cannot be had: {why}", plan.at.display()))
+            StartError::Mount(format!("the volume at '{}' cannot be mounted: {why}", plan.at.display()))
         })?;
-        // What stands where it is to be found needs nothing.
+        // A path that is mounted onto itself needs no mount.
         if from != plan.at || plan.read_only {
-            wanted.push(Mount { at: plan.at.clone(), from, read_only: plan.read_only });
+            prepared.push(Mount { at: plan.at.clone(), from, read_only: plan.read_only });
         }
     }
-    Ok(wanted)
+    Ok(prepared)
 }
 
 fn source(plan: &MountPlan, folder: &PodFolder) -> Result<PathBuf, String> {
@@ -81,7 +81,7 @@ fn write_all(folder: &Path, files: &[FilePlan]) -> io::Result<()> {
     fs::rename(half, folder)
 }
 
-/// Whether a path of this machine is what it has to be; some are made if they are missing.
+/// Checks a host path against its type, and creates it where the type says so.
 fn check(path: &Path, is: HostPathType) -> Result<(), String> {
     let shown = path.display();
     let found = match fs::metadata(path) {
@@ -127,19 +127,19 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_the_machine_is_checked_and_some_are_made() {
+    fn a_host_path_is_checked_and_created_where_its_type_says_so() {
         let state_dir = tempfile::tempdir().unwrap();
         let folder = PodFolder::new(state_dir.path(), state_dir.path(), "u");
         let made =
             |is: HostPathType, name: &str| prepare(&[plan(host(&state_dir.path().join(name), is), None)], &folder);
-        let told = |is, name| made(is, name).unwrap_err().to_string();
-        assert!(told(HostPathType::Any, "none").contains("write type: DirectoryOrCreate"));
-        assert!(told(HostPathType::File, "none").contains("write type: FileOrCreate"));
+        let error = |is, name| made(is, name).unwrap_err().to_string();
+        assert!(error(HostPathType::Any, "none").contains("write type: DirectoryOrCreate"));
+        assert!(error(HostPathType::File, "none").contains("write type: FileOrCreate"));
         made(HostPathType::DirectoryOrCreate, "d/e").unwrap();
         made(HostPathType::FileOrCreate, "f").unwrap();
         assert!(state_dir.path().join("d/e").is_dir() && state_dir.path().join("f").is_file());
-        assert!(told(HostPathType::Directory, "f").contains("is not a folder"));
-        assert!(told(HostPathType::Socket, "f").contains("is not a socket"));
+        assert!(error(HostPathType::Directory, "f").contains("is not a folder"));
+        assert!(error(HostPathType::Socket, "f").contains("is not a socket"));
         let itself = MountPlan {
             at: state_dir.path().join("f"),
             ..plan(host(&state_dir.path().join("f"), HostPathType::File), None)

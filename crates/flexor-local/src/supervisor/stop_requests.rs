@@ -1,4 +1,4 @@
-//! Who wants a pod to end before its containers have: whoever sends SIGTERM, and the end of its owner.
+//! Requests that end a pod before its containers have: SIGTERM, and the end of the cluster process that owns it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,19 +8,18 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Why a pod ends before its containers have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum StopRequest {
-    /// Somebody wants it to end, in its own time.
-    #[error("somebody told it to end")]
+    /// SIGTERM: the pod ends within its grace period.
+    #[error("the pod received SIGTERM")]
     End,
-    /// Nobody is there any more who wants it.
-    #[error("whoever ran its cluster is gone")]
+    /// The owner's end of the pipe is closed: the pod ends at once.
+    #[error("the cluster process that owned the pod is gone")]
     EndAtOnce,
 }
 
 impl StopRequest {
-    /// The word for it in the pod's status, one that means that nothing is wrong with the program.
+    /// The reason in the pod's status. It is one that does not blame the program.
     pub(super) fn reason(self) -> &'static str {
         match self {
             StopRequest::End => "Terminated",
@@ -29,20 +28,18 @@ impl StopRequest {
     }
 }
 
-/// What is heard.
 pub(super) struct StopRequests {
     term: Signal,
     owner: Option<pipe::Receiver>,
 }
 
 impl StopRequests {
-    /// From here on SIGTERM does not end this process but is a wish.
-    pub(super) fn hear(owner: Option<OwnedFd>) -> io::Result<Self> {
+    /// Starts listening. From here on SIGTERM does not end this process.
+    pub(super) fn listen(owner: Option<OwnedFd>) -> io::Result<Self> {
         let term = signal(SignalKind::terminate())?;
         Ok(Self { term, owner: owner.map(pipe::Receiver::from_owned_fd).transpose()? })
     }
 
-    /// The next wish.
     pub(super) async fn next(&mut self) -> StopRequest {
         tokio::select! {
             _ = self.term.recv() => StopRequest::End,
@@ -50,19 +47,19 @@ impl StopRequests {
         }
     }
 
-    /// Waits until there is no more time for an end that has begun: told twice, or nobody is there any more.
-    pub(super) async fn hurry(&mut self, told_before: bool) {
-        let desired = self.next().await;
-        if desired == StopRequest::End && !told_before {
+    /// Waits until an end that has begun must be cut short: at a second SIGTERM, or when the owner is gone.
+    pub(super) async fn hurry(&mut self, was_requested: bool) {
+        let request = self.next().await;
+        if request == StopRequest::End && !was_requested {
             self.next().await;
         }
     }
 }
 
-/// Waits until the owner is gone. For ever, where there is none.
+/// Waits until the owner is gone; for ever where there is none.
 async fn gone(owner: &mut Option<pipe::Receiver>) {
     match owner {
-        // Nothing is ever written to it.
+        // The owner never writes to the pipe.
         Some(pipe) => while matches!(pipe.read(&mut [0; 16]).await, Ok(1..)) {},
         None => std::future::pending().await,
     }

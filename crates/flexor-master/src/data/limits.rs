@@ -1,18 +1,18 @@
-//! How large a dataset may be: what counts of records can be told exactly in JSON, to programs of any language.
+//! Limits of a dataset's size: JSON clients of any language must read its counts exactly.
 //!
-//! A position comes from outside as well, with datasets in it that nobody has registered, so it is held to the same.
+//! Positions come from outside and may hold datasets that were never registered, so the same limits apply to them.
 
 use flexor_engine::Cause;
-use flexor_engine::shards::{DatasetSpec, Position};
+use flexor_engine::ledger::{DatasetSpec, Position};
 use flexor_model::Reason;
 
-use super::left_out::LeftOut;
+use super::skipped_records::SkippedRecords;
 
-/// The most records of a dataset, and of all epochs of it that a position can know: whole numbers up to here are exact
-/// in floating point, which is all that many programs read JSON with.
+/// The most records of a dataset, and of all its epochs in a position. Integers up to this are exact in a double, which
+/// many JSON readers use.
 const MAX_RECORDS: u64 = 1 << 53;
 
-/// Whether a dataset can be counted.
+/// Refuses a dataset that is too large.
 pub(super) fn check(spec: &DatasetSpec) -> Result<(), Cause> {
     if spec.records > MAX_RECORDS {
         let detail = format!("{} has {} records; at most {MAX_RECORDS} can be counted", spec.name, spec.records);
@@ -21,17 +21,17 @@ pub(super) fn check(spec: &DatasetSpec) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Whether every dataset of a position could have been registered, and what it has come to can be counted.
-pub(super) fn check_position(position: &Position, left_out: &LeftOut) -> Result<(), Cause> {
+/// Refuses a position with a dataset that is too large or inconsistent.
+pub(super) fn check_position(position: &Position, skipped_records: &SkippedRecords) -> Result<(), Cause> {
     for (name, at) in &position.datasets {
         let could_be = DatasetSpec::new(name.clone(), at.spec.records, at.spec.batch.get()).is_ok();
         let records = u64::from(at.begun).checked_mul(at.spec.records);
         if !could_be || check(&at.spec).is_err() || records.is_none_or(|records| records > MAX_RECORDS) {
-            return Err(Cause::new(Reason::InvalidPosition, format!("the position of {name} cannot be")));
+            return Err(Cause::new(Reason::InvalidPosition, format!("the position of {name} contradicts itself")));
         }
     }
-    if !left_out.is_possible(position) {
-        let detail = "the position has more records left out than there are";
+    if !skipped_records.is_possible(position) {
+        let detail = "the position has more skipped records than records";
         return Err(Cause::new(Reason::InvalidPosition, detail));
     }
     Ok(())

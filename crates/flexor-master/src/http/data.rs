@@ -1,6 +1,6 @@
-//! The data over plain HTTP and JSON: what `curl` needs to go through a dataset.
+//! The data API over HTTP and JSON: all that `curl` needs to process a dataset.
 //!
-//! Every answer is given when what was said is durable, so that a program need not remember anything for the master.
+//! A request is answered when its effect is durable, so clients need not remember anything for the master.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use flexor_engine::Cause;
-use flexor_engine::shards::{Asked, Batches, DatasetSpec, Ending, GrantId, Leased, Order, Promise, WorkerId};
+use flexor_engine::ledger::{
+    Batches, ClientKind, DatasetSpec, GrantId, LeaseOutcome, LeaseRequest, Order, WorkerEnd, WorkerId,
+};
 use flexor_model::Reason;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,57 +20,57 @@ use serde_json::{Value, json};
 
 use crate::job::Job;
 
-/// Nobody waits longer than this in one call.
+/// The longest wait of one call.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// The longest body: more than the longest position.
+/// The longest body; it exceeds the longest position.
 const MAX_BODY: usize = 9 << 20;
 
-/// What is below `/api` about the data.
+/// Routes below `/api` for the data.
 pub(super) fn routes() -> Router<Job> {
     Router::new()
         .route("/api/datasets", get(list).post(register))
         .route("/api/datasets/{name}", get(show))
         .route("/api/datasets/{name}/lease", post(lease))
         .route("/api/datasets/{name}/acknowledge", post(acknowledge))
-        .route("/api/datasets/{name}/give-back", post(give_back))
+        .route("/api/datasets/{name}/release", post(release))
         .route("/api/position", get(position))
         .route("/api/restore", post(restore))
         .route("/api/workers/{name}/ended", post(ended))
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// An answer that says why not, and what to do.
-struct Refused(Cause);
+/// A refusal with its reason and what to do.
+struct RefusalResponse(Cause);
 
-impl From<Cause> for Refused {
+impl From<Cause> for RefusalResponse {
     fn from(cause: Cause) -> Self {
         Self(cause)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RefusalResponse {
     fn into_response(self) -> Response {
         let status = match self.0.reason {
             Reason::UnknownDataset => StatusCode::NOT_FOUND,
             Reason::JournalFull => StatusCode::SERVICE_UNAVAILABLE,
             Reason::InvalidValue | Reason::InvalidPosition | Reason::UnknownEpoch => StatusCode::BAD_REQUEST,
-            // What was asked for contradicts what is.
+            // The request conflicts with the state.
             _ => StatusCode::CONFLICT,
         };
         (status, Json(json!({ "reason": self.0.reason, "error": self.0.message }))).into_response()
     }
 }
 
-type Answer = Result<Json<Value>, Refused>;
+type Answer = Result<Json<Value>, RefusalResponse>;
 
-/// A body of JSON. What cannot be read is refused as everything else is, with a reason.
+/// A JSON body. An unreadable one is refused with a reason, like every request.
 struct Body<T>(T);
 
 impl<T: DeserializeOwned> FromRequest<Job> for Body<T> {
-    type Rejection = Refused;
+    type Rejection = RefusalResponse;
 
-    async fn from_request(request: Request, job: &Job) -> Result<Self, Refused> {
+    async fn from_request(request: Request, job: &Job) -> Result<Self, RefusalResponse> {
         let read = Json::<T>::from_request(request, job).await;
         let Json(body) = read.map_err(|error| Cause::new(Reason::InvalidValue, error.body_text()))?;
         Ok(Self(body))
@@ -82,17 +84,20 @@ async fn list(State(job): State<Job>) -> Json<Value> {
 async fn show(State(job): State<Job>, Path(name): Path<String>) -> Answer {
     let found = job.data().status().into_iter().find(|dataset| *dataset.spec.name == *name);
     found.map(|dataset| Json(json!(dataset))).ok_or_else(|| {
-        Refused(Cause::new(Reason::UnknownDataset, format!("there is no dataset {name}; POST /api/datasets makes one")))
+        RefusalResponse(Cause::new(
+            Reason::UnknownDataset,
+            format!("dataset {name} is not registered; register it with POST /api/datasets"),
+        ))
     })
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Register {
+struct RegisterBody {
     name: String,
     records: u64,
     batch: u64,
-    #[serde(default = "once")]
+    #[serde(default = "default_epochs")]
     epochs: Option<u32>,
     #[serde(default)]
     shuffle: Shuffle,
@@ -100,8 +105,8 @@ struct Register {
     seed: u64,
 }
 
-/// Without a word about it a dataset is gone through once; `null` is without end.
-fn once() -> Option<u32> {
+/// The default is one epoch; `null` means without end.
+fn default_epochs() -> Option<u32> {
     Some(1)
 }
 
@@ -114,15 +119,15 @@ enum Shuffle {
     Records,
 }
 
-async fn register(State(job): State<Job>, Body(asked): Body<Register>) -> Answer {
-    let order = match asked.shuffle {
+async fn register(State(job): State<Job>, Body(request): Body<RegisterBody>) -> Answer {
+    let order = match request.shuffle {
         Shuffle::None => Order::Sequential,
-        Shuffle::Batches => Order::ShuffledBatches { seed: asked.seed },
-        Shuffle::Records => Order::ShuffledRecords { seed: asked.seed },
+        Shuffle::Batches => Order::ShuffledBatches { seed: request.seed },
+        Shuffle::Records => Order::ShuffledRecords { seed: request.seed },
     };
-    let spec = DatasetSpec::new(asked.name, asked.records, asked.batch)
+    let spec = DatasetSpec::new(request.name, request.records, request.batch)
         .map_err(|error| Cause::new(Reason::InvalidValue, error.to_string()))?;
-    let spec = spec.with_epochs(asked.epochs).with_order(order);
+    let spec = spec.with_epochs(request.epochs).with_order(order);
     let name = spec.name.clone();
     job.data().register(spec).await?;
     show(State(job), Path(name.to_string())).await
@@ -139,13 +144,13 @@ struct LeaseBody {
     epoch: Option<u32>,
     #[serde(default)]
     wait_ms: u64,
-    /// All that the worker holds. Whatever else was leased to it is free: it never heard of it.
-    holds: Option<Vec<HeldBatches>>,
+    /// All batches that the worker holds. Other leases of the worker become free, because it never learned of them.
+    holds: Option<Vec<HeldLease>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct HeldBatches {
+struct HeldLease {
     lease: u64,
     first: u64,
     #[serde(default = "one")]
@@ -158,15 +163,16 @@ fn one() -> u64 {
 
 async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeaseBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    let asked = Asked { dataset: name.into(), batches: body.batches, epoch: body.epoch, promise: Promise::Forgets };
+    let request =
+        LeaseRequest { dataset: name.into(), batches: body.batches, epoch: body.epoch, client: ClientKind::Stateless };
     let wait = Duration::from_millis(body.wait_ms).min(MAX_WAIT);
     if let Some(holds) = body.holds {
         let holds: Vec<_> =
             holds.iter().map(|held| (GrantId(held.lease), Batches::new(held.first, held.count))).collect();
-        job.data().come_back(&worker, &holds, &[]).await?;
+        job.data().resume(&worker, &holds, &[]).await?;
     }
-    Ok(Json(match job.data().lease(&worker, &asked, wait).await? {
-        Leased::Lease(lease) => {
+    Ok(Json(match job.data().lease(&worker, &request, wait).await? {
+        LeaseOutcome::Lease(lease) => {
             let batches: Vec<Value> = job
                 .data()
                 .records(&lease)
@@ -180,14 +186,14 @@ async fn lease(State(job): State<Job>, Path(name): Path<String>, Body(body): Bod
             let Batches { first, count } = lease.batches;
             json!({ "lease": lease.grant, "epoch": lease.epoch, "first": first, "count": count, "batches": batches })
         }
-        Leased::Wait(cause) => json!({ "wait": cause.reason, "detail": cause.message }),
-        Leased::Finished => json!({ "finished": true }),
+        LeaseOutcome::Wait(cause) => json!({ "wait": cause.reason, "detail": cause.message }),
+        LeaseOutcome::Finished => json!({ "finished": true }),
     }))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Held {
+struct LeasedBatchesBody {
     worker: String,
     #[serde(default)]
     incarnation: u64,
@@ -197,23 +203,23 @@ struct Held {
     count: u64,
 }
 
-impl Held {
+impl LeasedBatchesBody {
     fn batches(&self) -> (GrantId, Batches) {
         (GrantId(self.lease), Batches::new(self.first, self.count))
     }
 }
 
-async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
+async fn acknowledge(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeasedBatchesBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    job.data().is_of(GrantId(body.lease), &name)?;
+    job.data().check_dataset_of(GrantId(body.lease), &name)?;
     let (records, _) = job.data().acknowledge(&worker, body.batches(), true).await?;
     Ok(Json(json!({ "records": records })))
 }
 
-async fn give_back(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Held>) -> Answer {
+async fn release(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<LeasedBatchesBody>) -> Answer {
     let worker = worker(&body.worker, body.incarnation)?;
-    job.data().is_of(GrantId(body.lease), &name)?;
-    job.data().give_back(&worker, body.batches(), true).await?;
+    job.data().check_dataset_of(GrantId(body.lease), &name)?;
+    job.data().release(&worker, body.batches(), true).await?;
     Ok(Json(json!({})))
 }
 
@@ -223,45 +229,45 @@ async fn position(State(job): State<Job>) -> Json<Value> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Restore {
+struct RestoreBody {
     position: String,
 }
 
-async fn restore(State(job): State<Job>, Body(body): Body<Restore>) -> Answer {
+async fn restore(State(job): State<Job>, Body(body): Body<RestoreBody>) -> Answer {
     let records = job.data().restore(&body.position).await?;
     Ok(Json(json!({ "rewound": records })))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Ended {
+struct WorkerEndedBody {
     #[serde(default)]
     incarnation: u64,
-    ending: HowItEnded,
+    ending: EndingBody,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum HowItEnded {
+enum EndingBody {
     Lost,
     Failed,
     Finished,
 }
 
-async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<Ended>) -> Answer {
+async fn ended(State(job): State<Job>, Path(name): Path<String>, Body(body): Body<WorkerEndedBody>) -> Answer {
     let ending = match body.ending {
-        HowItEnded::Lost => Ending::Lost,
-        HowItEnded::Failed => Ending::Failed,
-        HowItEnded::Finished => Ending::Finished,
+        EndingBody::Lost => WorkerEnd::Lost,
+        EndingBody::Failed => WorkerEnd::Failed,
+        EndingBody::Finished => WorkerEnd::Finished,
     };
-    job.data().ended(&worker(&name, body.incarnation)?, ending).await?;
+    job.data().worker_ended(&worker(&name, body.incarnation)?, ending).await?;
     Ok(Json(json!({})))
 }
 
-fn worker(name: &str, incarnation: u64) -> Result<WorkerId, Refused> {
+fn worker(name: &str, incarnation: u64) -> Result<WorkerId, RefusalResponse> {
     if name.is_empty() || name.len() > 253 {
-        let detail = "a worker's name has 1 to 253 characters";
-        return Err(Refused(Cause::new(Reason::InvalidValue, detail)));
+        let detail = "a worker's name must have 1 to 253 bytes";
+        return Err(RefusalResponse(Cause::new(Reason::InvalidValue, detail)));
     }
     Ok(WorkerId::new(name, incarnation))
 }

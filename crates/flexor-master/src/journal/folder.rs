@@ -1,7 +1,7 @@
-//! The state folder of one job: which segments it holds, who owns it, and what may go.
+//! The state folder of one job: its segments, its owner, and the cleanup.
 //!
-//! A segment is `journal-<generation>.log`; the highest generation owns the folder. A segment that is being made by
-//! compaction has `.new` behind its name and counts for nothing.
+//! A segment is `journal-<generation>.log`; the highest generation owns the folder. A segment that compaction is
+//! writing ends in `.new` and does not count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,31 +11,31 @@ use flexor_model::Generation;
 
 use super::JournalError;
 
-/// How often a new generation is tried for while others take the numbers.
+/// How often a claim is retried while other masters take the numbers.
 const ATTEMPTS: usize = 1000;
 
 #[derive(Debug, Clone)]
 pub(super) struct StateFolder(PathBuf);
 
 impl StateFolder {
-    /// The folder at `path`, made if there is none.
+    /// Opens the folder at `path`, and creates it if needed.
     pub(super) fn at(path: &Path) -> Result<Self, JournalError> {
         let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
         fs::create_dir_all(path).map_err(JournalError::unusable("make the folder", path))?;
-        // A folder that its parent forgets in a power cut takes everything with it.
+        // The parent is synced too: a power cut must not lose the folder.
         for parent in missing.into_iter().filter_map(Path::parent) {
             sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
         }
         Ok(Self(path.to_owned()))
     }
 
-    /// Where the segment of a generation is.
+    /// The path of a generation's segment.
     pub(super) fn segment(&self, generation: Generation) -> PathBuf {
         self.0.join(format!("journal-{:010}.log", generation.0))
     }
 
-    /// Where compaction makes the next segment of a generation.
-    pub(super) fn segment_in_the_making(&self, generation: Generation) -> PathBuf {
+    /// The path where compaction writes a generation's next segment.
+    pub(super) fn unfinished_segment(&self, generation: Generation) -> PathBuf {
         let mut path = self.segment(generation).into_os_string();
         path.push(".new");
         path.into()
@@ -54,7 +54,7 @@ impl StateFolder {
         list().map_err(JournalError::unusable("list", &self.0))
     }
 
-    /// Takes the folder over: makes the empty segment of the next generation.
+    /// Claims the folder: creates the empty segment of the next generation.
     pub(super) fn claim(&self) -> Result<(Generation, File), JournalError> {
         for _ in 0..ATTEMPTS {
             let highest = self.generations()?.last().map_or(0, |generation| generation.0);
@@ -70,7 +70,7 @@ impl StateFolder {
         Err(JournalError::unusable("take over", &self.0)(busy))
     }
 
-    /// Whether `mine` still owns the folder.
+    /// Fails unless `mine` still owns the folder.
     pub(super) fn fence(&self, mine: Generation) -> Result<(), JournalError> {
         let removed = || JournalError::Removed { path: self.segment(mine) };
         let generations = match self.generations() {
@@ -87,17 +87,17 @@ impl StateFolder {
         }
     }
 
-    /// Removes what the owner of `mine` does not need any more. What resists is left for the next time.
+    /// Removes files that the owner of `mine` does not need. Failures are left for the next cleanup.
     pub(super) fn remove_older_than(&self, mine: Generation) {
         let generations = self.generations().unwrap_or_default();
         for generation in generations.into_iter().filter(|&generation| generation < mine) {
-            for path in [self.segment_in_the_making(generation), self.segment(generation)] {
+            for path in [self.unfinished_segment(generation), self.segment(generation)] {
                 remove(&path);
             }
         }
     }
 
-    /// Makes what was created, renamed and removed durable.
+    /// Makes created, renamed and removed files durable.
     pub(super) fn sync(&self) -> Result<(), JournalError> {
         sync(&self.0)
     }
@@ -107,7 +107,7 @@ fn sync(folder: &Path) -> Result<(), JournalError> {
     File::open(folder).and_then(|opened| opened.sync_all()).map_err(JournalError::unusable("sync", folder))
 }
 
-/// Removes a file that may be missing.
+/// Removes a file, which may be missing.
 pub(super) fn remove(path: &Path) {
     match fs::remove_file(path) {
         Ok(()) => {}

@@ -1,26 +1,24 @@
-//! One record: how its bytes lie in a segment, and whether bytes are one.
+//! The byte format of one record.
 //!
-//! `u32 length | u32 crc32 | u8 kind | payload`, little-endian. The length counts kind and payload, and the checksum
-//! covers length, kind and payload, so a changed bit anywhere in a record is seen. What a payload means is the owner's
-//! affair.
+//! `u32 length | u32 crc32 | u8 kind | payload`, little-endian. The length counts kind and payload. The checksum covers
+//! length, kind and payload, so every changed bit is detected. Payloads belong to the caller.
 
-/// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The whole state; the first record of a segment, and only the first.
+    /// The complete state; the first record of a segment, and only the first.
     Snapshot = 1,
-    /// One thing decided since.
+    /// One fact since the snapshot.
     Fact = 2,
 }
 
-/// The longest payload whose length fits.
+/// The longest payload whose length fits its field.
 pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize - 1;
 
 const PREFIX: usize = 8;
-/// How many bytes [`any_in`] checksums before it gives up; bounds the time that made-up bytes can take.
+/// How many bytes [`any_in`] checksums at most; bounds the time for made-up bytes.
 const SEARCH_BYTES: usize = 64 << 20;
 
-/// The size of a record with this much payload.
+/// The size of a record with this payload.
 pub(super) fn size(payload: &[u8]) -> usize {
     PREFIX + 1 + payload.len()
 }
@@ -40,7 +38,7 @@ pub(super) fn put(out: &mut Vec<u8>, kind: Kind, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Kind and payload of the record that `bytes` begin with, if they begin with a good one.
+/// Kind and payload of the record at the start of `bytes`, if it is valid.
 pub(super) fn take(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     let (kind, payload) = outline(bytes)?;
     let (length, rest) = bytes.split_first_chunk::<4>()?;
@@ -52,7 +50,7 @@ pub(super) fn take(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     (computed.finalize() == u32::from_le_bytes(*crc)).then_some((kind, payload))
 }
 
-/// Whether a good record begins anywhere in `bytes`, as far as a bounded search can tell.
+/// Whether a valid record begins anywhere in `bytes`, as far as a bounded search finds.
 pub(super) fn any_in(bytes: &[u8]) -> bool {
     let mut left = SEARCH_BYTES;
     for start in 0..bytes.len() {
@@ -66,7 +64,7 @@ pub(super) fn any_in(bytes: &[u8]) -> bool {
     false
 }
 
-/// What a record would be if its checksum were right.
+/// The record at the start of `bytes`, without a check of its checksum.
 fn outline(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let body = rest.get(4..)?.get(..u32::from_le_bytes(*length) as usize)?;

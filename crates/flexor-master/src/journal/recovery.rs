@@ -1,7 +1,7 @@
-//! Taking over a state folder: claim the next generation, read what the last one left, begin a segment of one's own.
+//! Takes over a state folder: claims the next generation, reads the last segment, and begins its own.
 //!
-//! Only [`Recovery::begin`] makes the takeover final. A process that fails before leaves the folder as it was: its
-//! claim is removed again, and nobody has seen its generation.
+//! Only [`Recovery::begin`] makes the takeover final. A process that fails earlier removes its claim and leaves the
+//! folder as it was.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -20,39 +20,37 @@ use super::{Journal, JournalError};
 use crate::clock::Clock;
 use crate::faults::Faults;
 
-/// More than any header has.
+/// More bytes than any header has.
 const HEADER_BYTES: u64 = 64 << 10;
 
-/// What the journal knew.
+/// The content of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// The generation of the process that reads this. Not to be told to others before [`Recovery::begin`].
+    /// The generation of this process. Keep it private until [`Recovery::begin`].
     pub generation: Generation,
-    /// The state that the facts come on top of; none in a folder where no master ever began.
+    /// The state before `facts`; `None` in a folder where no master ever began.
     pub snapshot: Option<Vec<u8>>,
-    /// What was decided since, in order.
+    /// The facts since the snapshot, in order.
     pub facts: Vec<Vec<u8>>,
-    /// What could not be read behind the last of them.
+    /// The unreadable tail, if there is one.
     pub cut: Option<Cut>,
 }
 
-/// The unreadable end of a segment: after a crash, what was being written.
+/// The unreadable tail of a segment; after a crash, the write in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The segment.
     pub file: PathBuf,
-    /// Where the first bad record begins.
+    /// The start of the first bad record.
     pub offset: u64,
     /// From there to the end of the file.
     pub bytes: u64,
-    /// Good records stand behind the bad one: a power cut, or a damaged disk. They were not read.
+    /// Valid records follow the bad one, after a power cut or on a damaged disk. They were not read.
     pub records_follow: bool,
 }
 
-/// A folder that was taken over, and what it held.
+/// A claimed folder and its content.
 #[derive(Debug)]
 pub struct Recovery {
-    /// What was read.
     pub recovered: Recovered,
     claim: Claim,
     header: Header,
@@ -64,7 +62,7 @@ pub struct Recovery {
 impl Recovery {
     pub(super) fn open(path: &Path, job: &JobUid, faults: &Faults, clock: &Clock) -> Result<Self, JournalError> {
         let folder = StateFolder::at(path)?;
-        // Looked at before anything is changed: a folder that is not ours stays as it is.
+        // Checked before anything is changed: the folder of another job stays as it is.
         for generation in folder.generations()? {
             check_owner(&folder.segment(generation), job)?;
         }
@@ -79,8 +77,8 @@ impl Recovery {
         Ok(Self { recovered, claim, header, file, disk, clock: clock.clone() })
     }
 
-    /// Makes the takeover final: once this returns, `snapshot` is durable, what was there before it is gone, and every
-    /// older master ends at its next commit. Blocks for about one fsync.
+    /// Makes the takeover final. When this returns, `snapshot` is durable, older segments are gone, and every older
+    /// master ends at its next commit. Blocks for about one fsync.
     ///
     /// `snapshot` is the state after everything in [`Recovered`].
     pub fn begin(self, snapshot: &[u8]) -> Result<Journal, JournalError> {
@@ -103,7 +101,7 @@ impl Recovery {
     }
 }
 
-/// A generation that is ours; given back unless it is kept.
+/// A claimed generation; removed on drop unless it is kept.
 #[derive(Debug)]
 struct Claim {
     folder: StateFolder,
@@ -126,11 +124,11 @@ impl Drop for Claim {
     }
 }
 
-/// Refuses a segment of another job or of a later format. One without a good header is judged when it is read.
+/// Refuses a segment of another job or of a later format. A segment without a valid header is judged when it is read.
 fn check_owner(path: &Path, job: &JobUid) -> Result<(), JournalError> {
     let mut start = Vec::new();
     let file = match File::open(path) {
-        // Another master took over and cleaned up since the folder was listed.
+        // Another master took over and removed the file after the folder was listed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened,
     };
@@ -154,14 +152,15 @@ fn newer_format(path: &Path, found: u32) -> JournalError {
     JournalError::NewerFormat { path: path.to_owned(), found, known: FORMAT }
 }
 
-/// The newest segment below the claim that holds a complete snapshot. One without held nothing that anybody was told.
+/// The newest segment below the claim with a complete snapshot. A segment without one held nothing that was
+/// acknowledged.
 fn read_older(claim: &Claim, job: &JobUid) -> Result<Recovered, JournalError> {
     let Claim { folder, generation, .. } = claim;
     let older = folder.generations()?.into_iter().rev().filter(|older| older < generation);
     for path in older.map(|older| folder.segment(older)) {
         let bytes = match fs::read(&path) {
-            // Another master gave its claim back. One that removed more than that has superseded us, and then `begin`
-            // will say so.
+            // Another master removed its claim. A master that removed more has superseded this one, which `begin`
+            // detects.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             read => read.map_err(JournalError::unusable("read", &path))?,
         };

@@ -1,68 +1,63 @@
-//! One segment: a header, a snapshot, facts. Bytes in, contents out; no files here.
+//! The format of one segment: a header, a snapshot, facts. No files here.
 //!
-//! The shape of the header never changes, so any version can tell whose a segment is and whether it may read on. A
-//! segment that ends in the middle of a record, or has a bad one, is read up to there: what is read is always a prefix
-//! of what was written. One exception: facts are only written once the snapshot before them is on disk, so a bad header
-//! or snapshot *with good records behind it* cannot come from a crash. That is damage, and nothing is read.
+//! The header's format never changes, so every version can read the owner and the format version of a segment. A
+//! segment is read up to its first bad or incomplete record, so the result is always a prefix of what was written.
+//! Facts are written only when the snapshot before them is durable. A bad header or snapshot *with valid records behind
+//! it* is therefore damage, not a crash, and nothing is read.
 
 use flexor_model::{Generation, JobUid};
 
 use super::record::{self, Kind};
 
-/// The newest format that this program reads and the one it writes.
+/// The format that this program writes, and the newest it reads.
 pub(super) const FORMAT: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"FLXJRNL\n";
 
-/// What a segment begins with.
+/// The header of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The life of the journal that wrote the segment.
+    /// The generation that wrote the segment.
     pub generation: Generation,
-    /// Whose journal it is.
     pub job: JobUid,
 }
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Who wrote it, for whom.
     pub header: Header,
-    /// The state that the facts come on top of; none when the segment was cut before its end.
+    /// The state before `facts`; `None` if the segment ends inside it.
     pub snapshot: Option<Vec<u8>>,
-    /// What was decided since, in order. None without a snapshot.
+    /// The facts since the snapshot, in order. Empty without a snapshot.
     pub facts: Vec<Vec<u8>>,
-    /// What could not be read at the end.
+    /// The unreadable tail, if there is one.
     pub bad_tail: Option<BadTail>,
 }
 
-/// The unreadable end of a segment.
+/// The unreadable tail of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadTail {
-    /// Where the first bad record begins.
+    /// The start of the first bad record.
     pub offset: u64,
     /// From there to the end of the file.
     pub bytes: u64,
-    /// Good records stand behind the bad one. After a power cut that happens to facts nobody was told are durable.
+    /// Valid records follow the bad one. After a power cut that happens to facts that were never acknowledged.
     pub records_follow: bool,
 }
 
-/// Why a segment gives nothing at all.
+/// Why nothing of a segment can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The process ended before it had written the header.
+    /// The process ended before it wrote the header.
     Unfinished,
-    /// A later version wrote it, in this format.
+    /// A later version wrote it in this format.
     NewerFormat(u32),
-    /// Its header or snapshot was complete once and is not any more.
-    Damaged {
-        /// Where the bad part begins.
-        offset: u64,
-    },
+    /// The header or snapshot was complete once and is damaged.
+    Damaged { offset: u64 },
 }
 
 impl Segment {
-    /// What the bytes of a segment file hold.
+    /// Reads the bytes of a segment file.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let Some((format, header, records)) = Header::take(bytes) else {
             return Err(if record::any_in(bytes) { Unreadable::Damaged { offset: 0 } } else { Unreadable::Unfinished });
@@ -92,7 +87,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The bytes of a segment with these contents and no bad tail.
+    /// The bytes of this segment, without a bad tail.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.header.to_bytes();
@@ -118,7 +113,7 @@ impl Header {
         bytes
     }
 
-    /// Format, header and what follows it, if `bytes` begin with a good header.
+    /// Format, header and the remaining bytes, if `bytes` begin with a valid header.
     pub(super) fn take(bytes: &[u8]) -> Option<(u32, Self, &[u8])> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (format, rest) = rest.split_first_chunk()?;

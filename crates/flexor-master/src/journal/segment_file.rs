@@ -1,4 +1,4 @@
-//! The file of a segment as the journal writes it: by position, through the fault layer, every fsync counted.
+//! A segment's file: positioned writes through the fault layer, every fsync counted.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ pub(super) struct SegmentFile {
     disk: Disk,
 }
 
-/// What all files of one journal share: the faults of their disk and how often they were synced.
+/// The faults and the fsync count that all files of a journal share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     faults: Faults,
@@ -38,7 +38,7 @@ impl Disk {
 }
 
 impl SegmentFile {
-    /// Hands `bytes` to the system, to stand at `offset`. After an error any part of them may stand there.
+    /// Writes `bytes` at `offset`. After an error any part of them may be written.
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Some(error) = self.disk.faults.active().write_error {
             self.file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
@@ -47,7 +47,7 @@ impl SegmentFile {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Waits until all that was written stands on the disk.
+    /// Waits until all written bytes are on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         let faults = self.disk.faults.active();
         if faults.fsync_delay_ms > 0 {
@@ -60,8 +60,8 @@ impl SegmentFile {
         }
     }
 
-    /// Cuts the file off behind `length`.
-    pub(super) fn cut_to(&self, length: u64) -> io::Result<()> {
+    /// Truncates the file to `length`.
+    pub(super) fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }
 }

@@ -1,12 +1,12 @@
-//! The end of a segment that is not yet durable: kept in memory until it is, so that it can be written again.
+//! The part of a segment that is not durable yet. It stays in memory until it is, so that it can be written again.
 //!
 //! ```text
 //! segment:  [ header, snapshot, facts … | bytes[..written] | bytes[written..] ]
-//!           on disk           durable_end  with the system   in memory only
+//!           on disk           durable_end  written           in memory only
 //! ```
 //!
 //! Positions count the bytes of records since the journal was opened; compaction moves bytes to another file but never
-//! changes a position. Who waits for what, and when to sync, is [`super::committer`]'s affair.
+//! changes a position. [`super::committer`] decides when to sync, and informs the waiters.
 
 use std::io;
 
@@ -14,26 +14,26 @@ use super::record::{self, Kind};
 use super::segment_file::SegmentFile;
 use super::{JournalError, Lsn};
 
-/// How much may wait for the disk.
+/// The most bytes that may wait for the disk.
 pub(super) const BACKLOG: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Tail {
     file: SegmentFile,
-    /// Where in the file the durable part ends.
+    /// The end of the durable part in the file.
     durable_end: u64,
     /// The position of `bytes[0]`.
     start: u64,
     bytes: Vec<u8>,
-    /// How much of `bytes` the system has. It ends at a record.
+    /// The written part of `bytes`. It ends at a record.
     written: usize,
-    /// An fsync failed: the system may have thrown away what it had, so it is given everything once more.
+    /// An fsync failed: the system may have dropped written pages, so everything is written once more.
     pages_in_doubt: bool,
     last: Lsn,
     last_written: Lsn,
 }
 
-/// What the system had at one moment; becomes durable with the next sync of `file`.
+/// The written part at one moment, which the next sync of `file` makes durable.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) file: SegmentFile,
@@ -65,38 +65,38 @@ impl Tail {
         Ok(self.last)
     }
 
-    /// The fact appended last.
+    /// The last appended fact.
     pub(super) fn last(&self) -> Lsn {
         self.last
     }
 
-    /// Whether less than half of what may wait does.
+    /// Whether less than half of the backlog is used.
     pub(super) fn has_room(&self) -> bool {
         self.bytes.len() < BACKLOG / 2
     }
 
-    /// Where the next record will begin.
+    /// The position of the next record.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    /// How long the file is, or will be.
+    /// The file's length after all writes.
     pub(super) fn file_length(&self) -> u64 {
         self.durable_end + self.bytes.len() as u64
     }
 
-    /// Gives the system all that it does not have. After an error it has what it had before.
+    /// Writes everything that is not written. After an error the written part is as before.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if self.pages_in_doubt {
-            // The same bytes to the same place: a process killed meanwhile leaves no gap.
+            // The same bytes go to the same offset: a process killed meanwhile leaves no gap.
             self.file.write_at(&self.bytes[..self.written], self.durable_end)?;
             self.pages_in_doubt = false;
         }
         let good_end = self.durable_end + self.written as u64;
         if let Err(error) = self.file.write_at(&self.bytes[self.written..], good_end) {
-            // Half a record may stand there. Cutting it off gives its room back; where that fails too, the next try
-            // writes the same bytes over it, and a reader stops in front of it.
-            let _ = self.file.cut_to(good_end);
+            // Half a record may be written. Truncating frees its space. If that fails too, the next try overwrites it
+            // with the same bytes, and a reader stops in front of it.
+            let _ = self.file.truncate(good_end);
             return Err(error);
         }
         self.written = self.bytes.len();
@@ -104,12 +104,12 @@ impl Tail {
         Ok(())
     }
 
-    /// What a sync that begins here makes durable.
+    /// The part that a sync starting here makes durable.
     pub(super) fn mark(&self) -> Mark {
         Mark { file: self.file.clone(), lsn: self.last_written, position: self.start + self.written as u64 }
     }
 
-    /// The sync for `mark` succeeded.
+    /// Drops the part that is durable after the sync for `mark`.
     pub(super) fn synced(&mut self, mark: &Mark) {
         let durable = (mark.position - self.start) as usize;
         self.forget(durable);
@@ -117,18 +117,18 @@ impl Tail {
         self.durable_end += durable as u64;
     }
 
-    /// A sync failed.
+    /// Notes a failed sync.
     pub(super) fn sync_failed(&mut self) {
         self.pages_in_doubt = true;
     }
 
-    /// Writes what comes after `position` into `file` at `offset`, as part of moving there.
+    /// Copies everything after `position` into `file` at `offset`, before [`Tail::move_to`].
     pub(super) fn copy_after(&self, position: u64, file: &SegmentFile, offset: u64) -> io::Result<()> {
         file.write_at(&self.bytes[self.index(position)..], offset)
     }
 
-    /// Goes on in `file`, whose first `durable_end` bytes hold everything up to `position` and which has the rest by
-    /// [`Tail::copy_after`].
+    /// Continues in `file`. Its first `durable_end` bytes hold everything up to `position`, and [`Tail::copy_after`]
+    /// has copied the rest.
     pub(super) fn move_to(&mut self, file: SegmentFile, durable_end: u64, position: u64) {
         self.forget(self.index(position));
         self.written = self.bytes.len();

@@ -1,4 +1,4 @@
-//! The journal as its owner uses it, on real files.
+//! The journal on real files, as its owner uses it.
 
 mod commits;
 mod compactions;
@@ -18,10 +18,10 @@ use super::{Health, Journal, JournalError, Lsn, Recovered, Recovery};
 use crate::clock::Clock;
 use crate::faults::{ActiveFaults, DiskError, Faults};
 
-/// Longer than anything here takes; reached only by a test that fails.
+/// Longer than any step takes; only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A state folder and the machine around it.
+/// A state folder, and the faults and clock of its machine.
 struct Machine {
     _folder: Option<tempfile::TempDir>,
     state: PathBuf,
@@ -45,14 +45,14 @@ impl Machine {
         Journal::open(&self.state, &job(), &self.faults, &self.clock)
     }
 
-    /// Takes over with the state that was recovered.
+    /// Takes over with the recovered state.
     fn take_over(&self) -> (Journal, Vec<u32>) {
         let recovery = self.open().unwrap();
         let numbers = numbers_of(&recovery.recovered);
         (recovery.begin(&snapshot_of(&numbers)).unwrap(), numbers)
     }
 
-    /// What the next master would find.
+    /// The content that the next master would read.
     fn recovered(&self) -> Recovered {
         self.open().unwrap().recovered
     }
@@ -101,7 +101,7 @@ fn append(journal: &Journal, number: u32) -> Lsn {
     journal.append(&number.to_le_bytes()).unwrap()
 }
 
-/// The result of a future that must not take for ever.
+/// The result of a future, with a deadline.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(DEADLINE, future).await.expect("in time") })
@@ -112,7 +112,7 @@ fn wait_for_health(journal: &Journal, wanted: impl Fn(&Health) -> bool) -> Healt
     wait(async move { health.wait_for(|health| wanted(health)).await.unwrap().clone() })
 }
 
-/// Waits for something that no watch tells.
+/// Waits for a condition that no watch reports.
 fn eventually(condition: impl Fn() -> bool) {
     wait(async {
         while !condition() {

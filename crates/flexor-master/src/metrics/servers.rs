@@ -1,4 +1,4 @@
-//! The numbers of parameter servers and of how the job learns. What is not known has no number, rather than 0.
+//! Metrics of parameter servers, training scores and evaluations. An unknown value has no sample, rather than 0.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::{Labels, gauge, labels, set};
 use crate::evaluations::EvaluationsStatus;
 use crate::job::{Job, JobStatus};
-use crate::learning::Scores;
+use crate::scores::Scores;
 use crate::servers::{ServersStatus, UpdatesStatus};
 
 type Fractions = Family<Labels, Gauge<f64, AtomicU64>>;
@@ -19,7 +19,7 @@ pub(super) fn register(registry: &mut Registry, job: &Job, status: &JobStatus) {
         register_servers(registry, job, servers);
     }
     if let Some(learning) = &status.learning {
-        let scores = fractions(registry, "learning", "How well the model does, by measure and data");
+        let scores = fractions(registry, "learning", "Scores of the model, by measure and data");
         for (data, Scores { loss, auc, accuracy }) in [("training", learning.training), ("test", learning.test)] {
             for (measure, value) in [("loss", loss), ("auc", auc), ("accuracy", accuracy)] {
                 let of = vec![("data", data.to_owned()), ("measure", measure.to_owned())];
@@ -33,7 +33,7 @@ pub(super) fn register(registry: &mut Registry, job: &Job, status: &JobStatus) {
 }
 
 fn register_evaluations(registry: &mut Registry, job: &Job, status: &EvaluationsStatus) {
-    let counts = gauge(registry, "evaluations", "Measurements of the model while it is trained, by what came of them");
+    let counts = gauge(registry, "evaluations", "Evaluations during training, by outcome");
     for (outcome, count) in [("done", status.done), ("skipped", status.skipped)] {
         set(&counts, job, vec![("outcome", outcome.to_owned())], count);
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use flexor_engine::shards::{Batches, DatasetPosition, Position, Ranges};
+use flexor_engine::ledger::{Batches, DatasetPosition, Position, Ranges};
 use flexor_wire::master::v1 as wire;
 
 /// What is done, of all datasets: accounted for, or taken out.
@@ -77,25 +77,26 @@ impl Closed {
 mod tests {
     use std::time::Duration;
 
-    use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Settings, Shards, WorkerId};
+    use flexor_engine::ledger::{ClientKind, DatasetSpec, LeaseOutcome, LeaseRequest, Ledger, Settings, WorkerId};
 
     use super::*;
 
     /// A dataset of three batches, the last of which is short.
-    struct Data(Shards);
+    struct Data(Ledger);
 
     impl Data {
         fn new() -> Self {
-            let mut shards = Shards::new(Settings::default());
-            shards.register(DatasetSpec::new("clicks", 25, 10).unwrap().with_epochs(None), &mut Vec::new()).unwrap();
-            Self(shards)
+            let mut ledger = Ledger::new(Settings::default());
+            ledger.register(DatasetSpec::new("clicks", 25, 10).unwrap().with_epochs(None), &mut Vec::new()).unwrap();
+            Self(ledger)
         }
 
         /// Leases the next epoch, and accounts for these batches of it.
         fn learn(&mut self, batches: &[u64]) {
             let (facts, now, worker) = (&mut Vec::new(), Duration::from_secs(1), WorkerId::new("w", 1));
-            let asked = Asked { dataset: "clicks".into(), batches: 3, epoch: None, promise: Promise::Replays };
-            let Leased::Lease(lease) = self.0.lease(&worker, &asked, now, facts).unwrap() else { panic!() };
+            let asked =
+                LeaseRequest { dataset: "clicks".into(), batches: 3, epoch: None, client: ClientKind::Resuming };
+            let LeaseOutcome::Lease(lease) = self.0.lease(&worker, &asked, now, facts).unwrap() else { panic!() };
             for batch in batches {
                 self.0.acknowledge(&worker, lease.grant, Batches::new(*batch, 1), now, facts).unwrap();
             }

@@ -109,9 +109,9 @@ impl Servers {
                 let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
                 return (Ok(true), written);
             };
-            let wound = self.0.data.wind_back(Some(ledger), |data, left_out| {
+            let wound = self.0.data.rewind_with(Some(ledger), |data, skipped| {
                 members.found(latest(), found.highest, now, facts);
-                self.0.journal.append(&records::encode_both(facts, data, left_out))
+                self.0.journal.append(&records::encode_both(facts, data, skipped))
             });
             match wound {
                 Ok(written) => (Ok(true), written.map(Some)),
@@ -222,7 +222,7 @@ impl Servers {
         let mut tries = 0;
         loop {
             stirred.borrow_and_update();
-            let Some(end) = self.0.data.end() else { return Ok(false) };
+            let Some(end) = self.0.data.final_position() else { return Ok(false) };
             if self.0.checkpoints.is_none() {
                 return Ok(true);
             }
@@ -265,7 +265,7 @@ impl Servers {
             }
             is_due
         };
-        if is_due && !self.0.data.learnt().is_some_and(|learnt| has_all(&self.lock().members, &learnt)) {
+        if is_due && !self.0.data.position_if_any().is_some_and(|learnt| has_all(&self.lock().members, &learnt)) {
             self.begin_saving()?;
         }
         Ok(())
@@ -295,7 +295,7 @@ impl Servers {
             return false;
         }
         let mut state = self.lock();
-        let is_missing = self.0.data.end().is_some_and(|end| !has_all(&state.members, &end));
+        let is_missing = self.0.data.final_position().is_some_and(|end| !has_all(&state.members, &end));
         state.schedule.is_end_begun &= is_missing;
         let State { members, schedule, .. } = &*state;
         let is_kept = !members.map().seats.is_empty() && members.map().seats.iter().all(|seat| seat.owner.is_some());

@@ -1,10 +1,10 @@
 use std::num::NonZeroU64;
 
+use flexor_engine::ledger::{ClientKind, DatasetSpec, LeaseOutcome, LeaseRequest, StepSpec};
 use flexor_engine::psmembers::Checkpoint;
-use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Stepping};
 
 use super::*;
-use crate::data::{Accounts, Done};
+use crate::data::{AcknowledgedBatches, JournaledData};
 use crate::faults::{ActiveFaults, DiskError, Faults};
 
 /// Servers of a job that makes checkpoints.
@@ -18,7 +18,7 @@ fn saving_every(
     clock: &Clock,
     refused: &watch::Sender<Option<JournalError>>,
 ) -> Servers {
-    let data = Data::new(Accounts::default(), Arc::clone(journal), clock.clone(), refused.clone());
+    let data = Data::new(JournaledData::default(), Arc::clone(journal), clock.clone(), refused.clone());
     let checkpoints = Checkpoints { folder: "kept".to_owned(), every, keep: 0 };
     let wishes = (Settings::default(), Some(checkpoints));
     Servers::new(PsMembers::default(), wishes, data, Arc::clone(journal), clock.clone(), refused.clone())
@@ -27,16 +27,16 @@ fn saving_every(
 /// Learns some of the dataset `d`.
 async fn learn(data: &Data, batches: u64) {
     let worker = WorkerId::new("w", 1);
-    let asked = Asked { dataset: "d".into(), batches, epoch: None, promise: Promise::Forgets };
-    let Leased::Lease(lease) = data.lease(&worker, &asked, Duration::ZERO).await.unwrap() else { panic!() };
-    let done = Done { grant: lease.grant, batches: lease.batches, left_out: 3, step: None };
+    let asked = LeaseRequest { dataset: "d".into(), batches, epoch: None, client: ClientKind::Stateless };
+    let LeaseOutcome::Lease(lease) = data.lease(&worker, &asked, Duration::ZERO).await.unwrap() else { panic!() };
+    let done = AcknowledgedBatches { grant: lease.grant, batches: lease.batches, skipped_records: 3, step: None };
     data.acknowledge(&worker, done, false).await.unwrap();
 }
 
 /// Servers of a job that trains in steps.
 async fn in_steps(refused: &watch::Sender<Option<JournalError>>) -> Servers {
     let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), refused);
-    let steps = Stepping { batches: NonZeroU64::MIN, ahead: 0 };
+    let steps = StepSpec { batches: NonZeroU64::MIN, ahead: 0 };
     servers.0.data.register(DatasetSpec::new("d", 100, 10).unwrap().with_steps(Some(steps))).await.unwrap();
     servers
 }

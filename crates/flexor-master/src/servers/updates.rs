@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use flexor_engine::ledger::{Ledger, WorkerId};
 use flexor_engine::psmembers::{Partition, PsMembers, Seat};
-use flexor_engine::shards::{Shards, WorkerId};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
@@ -70,12 +70,12 @@ impl Updates {
 
 impl Most {
     /// As the ledger stands. Where one dataset is learnt in steps, nothing else is learnt.
-    pub(super) fn of(shards: &Shards) -> Self {
-        if let Some(taken) = shards.stepped().and_then(|spec| shards.steps_taken(&spec.name)) {
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        if let Some(taken) = ledger.synchronous_dataset().and_then(|spec| ledger.steps_taken(&spec.name)) {
             return Self::Steps(taken);
         }
-        let begun = |name: &str| shards.totals(name).map_or(0, |totals| u64::from(totals.epochs_begun));
-        Self::Batches(shards.datasets().map(|spec| begun(&spec.name) * spec.batches()).sum())
+        let begun = |name: &str| ledger.totals(name).map_or(0, |totals| u64::from(totals.epochs_begun));
+        Self::Batches(ledger.datasets().map(|spec| begun(&spec.name) * spec.batches()).sum())
     }
 }
 
@@ -91,8 +91,8 @@ mod tests {
     use std::time::Duration;
 
     use flexor_engine::Cause;
+    use flexor_engine::ledger::{ClientKind, DatasetSpec, LeaseOutcome, LeaseRequest, Settings, StepSpec};
     use flexor_engine::psmembers::{Fact, Origin, Source};
-    use flexor_engine::shards::{Asked, DatasetSpec, Leased, Promise, Settings, Stepping};
     use flexor_model::{PsEpoch, Reason};
 
     use super::*;
@@ -141,19 +141,19 @@ mod tests {
 
     #[test]
     fn in_steps_a_partition_has_no_more_updates_than_steps_are_taken() {
-        let mut shards = Shards::new(Settings::default());
-        let steps = Some(Stepping { batches: NonZeroU64::new(4).unwrap(), ahead: 0 });
-        shards.register(DatasetSpec::new("clicks", 80, 10).unwrap().with_steps(steps), &mut Vec::new()).unwrap();
+        let mut ledger = Ledger::new(Settings::default());
+        let steps = Some(StepSpec { batches: NonZeroU64::new(4).unwrap(), ahead: 0 });
+        ledger.register(DatasetSpec::new("clicks", 80, 10).unwrap().with_steps(steps), &mut Vec::new()).unwrap();
         let (worker, now) = (WorkerId::new("a", 1), Duration::from_secs(1));
-        let asked = Asked { dataset: "clicks".into(), batches: 4, epoch: None, promise: Promise::Replays };
-        let Leased::Lease(lease) = shards.lease(&worker, &asked, now, &mut Vec::new()).unwrap() else { panic!() };
-        assert_eq!(Most::of(&shards), Most::Steps(0));
-        shards.acknowledge(&worker, lease.grant, lease.batches, now, &mut Vec::new()).unwrap();
-        assert_eq!(Most::of(&shards), Most::Steps(1));
+        let asked = LeaseRequest { dataset: "clicks".into(), batches: 4, epoch: None, client: ClientKind::Resuming };
+        let LeaseOutcome::Lease(lease) = ledger.lease(&worker, &asked, now, &mut Vec::new()).unwrap() else { panic!() };
+        assert_eq!(Most::of(&ledger), Most::Steps(0));
+        ledger.acknowledge(&worker, lease.grant, lease.batches, now, &mut Vec::new()).unwrap();
+        assert_eq!(Most::of(&ledger), Most::Steps(1));
 
         let mut members = members(&[1]);
         answer(&mut members, &[(0, 1, 2)]);
-        let status = Updates::default().status(&members, Most::of(&shards)).unwrap();
+        let status = Updates::default().status(&members, Most::of(&ledger)).unwrap();
         assert_eq!((status.reapplied, status.in_steps), (1, true), "of four batches, and one too many");
     }
 

@@ -1,11 +1,11 @@
-//! One request of a node, whether it came alone or over a session.
+//! The native API: carries out one request of a node, from a single call or from a session.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use flexor_engine::Cause;
+use flexor_engine::ledger::WorkerId;
 use flexor_engine::rendezvous::{Event, MemberId, Processes};
-use flexor_engine::shards::WorkerId;
 use flexor_model::{Reason, Round};
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::service::{ConnId, Outbox, Service};
@@ -16,26 +16,26 @@ use wire::request::Op;
 use super::data_calls;
 use crate::job::{Job, NodeEvent};
 
-/// Nobody waits longer than this in one call.
+/// The longest wait of one call.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const MAX_NAME: usize = 253;
-/// More processes than any node has; so that their numbers can be counted.
+/// The most processes of a node. Bounds the sum over all nodes.
 const MAX_PROCESSES: u32 = 1 << 16;
 
-/// A later one than any job has; so that others can follow it.
+/// The last round that a node may name. Bounds round numbers, so that later rounds can follow.
 const LAST_ROUND: u64 = 1 << 48;
 
-/// The keys of the native API stand apart from those of TCPStore's clients.
+/// The prefix of the keys of the native API, which separates them from those of TCPStore's clients.
 const KEY_PREFIX: &str = "flexor/";
 
-/// Carries out a request.
+/// Carries out a request and returns the reply.
 pub(super) async fn answer(job: &Job, request: wire::Request) -> wire::Reply {
     let id = request.id;
     let result = carry_out(job, request).await.unwrap_or_else(Answer::Refusal);
     reply(job, id, result)
 }
 
-/// A reply with what every reply says.
+/// A reply with the fields that every reply has.
 pub(super) fn reply(job: &Job, id: u64, result: Answer) -> wire::Reply {
     wire::Reply {
         id,
@@ -46,15 +46,15 @@ pub(super) fn reply(job: &Job, id: u64, result: Answer) -> wire::Reply {
     }
 }
 
-/// The life of a node that a request speaks for.
+/// The incarnation of a node that sent a request.
 pub(super) fn member_of(request: &wire::Request) -> Result<MemberId, wire::Refusal> {
-    life_of(request.node.as_ref())
+    member_id(request.node.as_ref())
 }
 
-/// The worker that a request about batches speaks for, if it is one.
+/// The worker that sent a request about batches; none for other requests.
 pub(super) fn worker_of(request: &wire::Request) -> Option<WorkerId> {
     match request.op {
-        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::GiveBack(_) | Op::ComeBack(_) | Op::Evaluate(_)) => {
+        Some(Op::Lease(_) | Op::Acknowledge(_) | Op::Release(_) | Op::Resume(_) | Op::Evaluate(_)) => {
             member_of(request).ok().map(worker)
         }
         Some(_) | None => None,
@@ -65,7 +65,7 @@ fn worker(id: MemberId) -> WorkerId {
     WorkerId::new(id.name, id.incarnation)
 }
 
-fn life_of(node: Option<&wire::Node>) -> Result<MemberId, wire::Refusal> {
+fn member_id(node: Option<&wire::Node>) -> Result<MemberId, wire::Refusal> {
     let node = node.ok_or_else(|| refusal("the request names no node"))?;
     if node.name.is_empty() || node.name.len() > MAX_NAME {
         return Err(refusal(format!("a node's name has 1 to {MAX_NAME} characters")));
@@ -76,47 +76,47 @@ fn life_of(node: Option<&wire::Node>) -> Result<MemberId, wire::Refusal> {
 async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Refusal> {
     let done = Answer::Done(wire::Done {});
     let member = member_of(&request);
-    match request.op.ok_or_else(|| refusal("the request asks for nothing that this version knows"))? {
+    match request.op.ok_or_else(|| refusal("this version does not know the operation of the request"))? {
         Op::Join(join) => {
             let id = member?;
             let processes = Processes { count: join.processes.clamp(1, MAX_PROCESSES), survive: join.survives };
-            let fenced = job.with(|store, now, out| {
+            let is_fenced = job.with(|state, now, out| {
                 if let Some(after) = join.after {
-                    store.skip_round(job.run(), Round(after.min(LAST_ROUND)));
+                    state.skip_rounds_through(job.run(), Round(after.min(LAST_ROUND)));
                 }
-                store.tell(job.run(), Event::Join { id: id.clone(), processes }, now, out);
-                store.machine(job.run()).is_some_and(|run| run.closed().is_none() && run.place_of(&id).is_none())
+                state.apply(job.run(), Event::Join { id: id.clone(), processes }, now, out);
+                state.rendezvous(job.run()).is_some_and(|run| run.closed().is_none() && run.state_of(&id).is_none())
             });
-            if fenced {
-                let detail = format!("a later life of {} has joined", id.name);
+            if is_fenced {
+                let detail = format!("a later incarnation of {} has joined", id.name);
                 return Err(wire::Refusal { reason: Reason::NodeFenced.to_string(), detail });
             }
             Ok(Answer::World(job.world_for(&id, false)))
         }
         Op::Leave(_) => {
             let id = member?;
-            job.with(|store, now, out| store.tell(job.run(), Event::Leave { id }, now, out));
+            job.with(|state, now, out| state.apply(job.run(), Event::Leave { id }, now, out));
             Ok(done)
         }
         Op::Finish(_) => {
             let id = member?;
-            job.with(|store, now, out| store.tell(job.run(), Event::Finish { id }, now, out));
+            job.with(|state, now, out| state.apply(job.run(), Event::Finish { id }, now, out));
             Ok(done)
         }
         Op::Depart(depart) => {
             let id = member?;
             let cause = Cause::new(Reason::LauncherGaveUp, depart.detail);
-            job.with(|store, now, out| store.tell(job.run(), Event::Gone { id, cause }, now, out));
+            job.with(|state, now, out| state.apply(job.run(), Event::Lost { id, cause }, now, out));
             Ok(done)
         }
         Op::OptIn(_) => {
             let id = member?;
-            job.with(|store, now, out| store.tell(job.run(), Event::OptIn { id }, now, out));
+            job.with(|state, now, out| state.apply(job.run(), Event::OptIn { id }, now, out));
             Ok(done)
         }
-        Op::Beat(_) => {
+        Op::Heartbeat(_) => {
             let id = member?;
-            job.with(|store, now, out| store.tell(job.run(), Event::Heard { id }, now, out));
+            job.with(|state, now, out| state.apply(job.run(), Event::Heartbeat { id }, now, out));
             Ok(done)
         }
         Op::Poll(poll) => Ok(Answer::World(wait_for_world(job, &member?, &poll).await)),
@@ -130,7 +130,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Get(get) => {
             let key = key(&get.key)?;
             let found =
-                job.with(|store, _, _| store.keyspace().mutation_of(&key).zip(store.keyspace().get(&key).cloned()));
+                job.with(|state, _, _| state.keyspace().mutation_of(&key).zip(state.keyspace().get(&key).cloned()));
             Ok(Answer::Value(match found {
                 Some((mutation, value)) => wire::Value { present: true, value, seq: mutation.seq },
                 None => wire::Value::default(),
@@ -150,20 +150,20 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Metrics(metrics) => {
             let id = member?;
             let now = job.clock().now();
-            let taken = job.with_reports(|reports| {
-                reports.learning.take(&metrics.values, now);
+            let result = job.with_reports(|reports| {
+                reports.learning.add(&metrics.values, now);
                 reports.take_metrics(&id.name, metrics.values)
             });
-            taken.map_err(refusal)?;
+            result.map_err(refusal)?;
             if let Some(updates) = &metrics.updates
                 && let Err(cause) = job.servers().updates(&worker(id), updates)
             {
-                // The worker says it again, and is not to blame for a full disk.
-                tracing::warn!(%cause, "what came of a worker's pushes cannot be written down");
+                // The worker repeats the report, and is not to blame for a full disk.
+                tracing::warn!(%cause, "the push report of a worker cannot be journaled");
             }
             if metrics.at_once {
-                let audience = job.audience();
-                audience.has_heard(audience.say(), job.is_recovering()).await;
+                let delivery = job.report_delivery();
+                delivery.delivered(delivery.publish(), job.is_recovering()).await;
             }
             Ok(done)
         }
@@ -178,14 +178,14 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Register(dataset) => data_calls::register(job, dataset).await,
         Op::Lease(lease) => data_calls::lease(job, &worker(member?), lease).await,
         Op::Acknowledge(acknowledge) => data_calls::acknowledge(job, &worker(member?), acknowledge).await,
-        Op::GiveBack(held) => data_calls::give_back(job, &worker(member?), held).await,
-        Op::ComeBack(back) => data_calls::come_back(job, &worker(member?), back).await,
-        Op::Evaluate(asked) => data_calls::evaluate(job, &worker(member?), asked).await,
-        Op::Evaluated(said) => {
-            if let Some(scores) = job.evaluations().finish(&worker(member?), &said) {
-                job.with_reports(|reports| reports.learning.measured(scores));
+        Op::Release(held) => data_calls::release(job, &worker(member?), held).await,
+        Op::Resume(back) => data_calls::resume(job, &worker(member?), back).await,
+        Op::Evaluate(request) => data_calls::evaluate(job, &worker(member?), request).await,
+        Op::Evaluated(evaluated) => {
+            if let Some(scores) = job.evaluations().finish(&worker(member?), &evaluated) {
+                job.with_reports(|reports| reports.learning.set_test_scores(scores));
             }
-            job.audience().say();
+            job.report_delivery().publish();
             Ok(done)
         }
         Op::Position(_) => Ok(data_calls::position(job)),
@@ -193,7 +193,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Ended(ended) => {
             let round = ended.round.map(Round);
             for one in &ended.workers {
-                let worker = worker(life_of(one.worker.as_ref())?);
+                let worker = worker(member_id(one.worker.as_ref())?);
                 data_calls::ended(job, &worker, one.ending, round).await?;
             }
             Ok(done)
@@ -201,37 +201,37 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
     }
 }
 
-/// Applies a request to the keys; the reply's bytes and the number of the last change. While nothing can be written
-/// down, it waits until it is.
+/// Applies a request to the keys. Returns the bytes of the reply and the sequence number of the last change. Waits while
+/// the journal takes no records.
 async fn change(job: &Job, request: StoreRequest) -> Result<(Bytes, u64), wire::Refusal> {
-    let (reply, seq, paused) = job.with(|store, now, out| {
+    let (reply, seq, is_paused) = job.with(|state, now, out| {
         let conn = ConnId::fresh();
         let mut sent = Outbox::default();
-        let result = store.keyspace_mut().request(conn, request, now, &mut sent);
+        let result = state.keyspace_mut().request(conn, request, now, &mut sent);
         let mut reply = Bytes::new();
         for (to, bytes) in sent.take_sent() {
             if to == conn { reply = bytes } else { out.send_bytes(to, bytes) }
         }
-        let seq = store.keyspace().last_seq();
-        store.settle(now, out);
-        result.map(|()| (reply, seq, store.is_paused())).map_err(|refused| refusal(refused.reason))
+        let seq = state.keyspace().last_seq();
+        state.settle(now, out);
+        result.map(|()| (reply, seq, state.is_paused())).map_err(|refused| refusal(refused.reason))
     })?;
-    if paused {
+    if is_paused {
         job.make_durable(seq).await.map_err(|error| refusal(error.to_string()))?;
     }
     Ok((reply, seq))
 }
 
 async fn wait_for_world(job: &Job, id: &MemberId, poll: &wire::Poll) -> wire::World {
-    let mut changes = job.with(|store, now, out| {
-        store.tell(job.run(), Event::Heard { id: id.clone() }, now, out);
-        store.changes()
+    let mut changes = job.with(|state, now, out| {
+        state.apply(job.run(), Event::Heartbeat { id: id.clone() }, now, out);
+        state.changes()
     });
     let deadline = tokio::time::sleep(Duration::from_millis(poll.wait_ms.into()).min(MAX_WAIT));
     tokio::pin!(deadline);
     loop {
         let world = job.world_for(id, poll.members);
-        let in_world = world.place == i32::from(wire::world::Place::InWorld);
+        let in_world = world.state() == wire::world::MemberState::InWorld;
         let new_enough = poll.from_round.is_none_or(|round| in_world && world.round >= round);
         if new_enough || !world.restart.is_empty() || !world.closed.is_empty() {
             return world;
@@ -245,8 +245,8 @@ async fn wait_for_world(job: &Job, id: &MemberId, poll: &wire::Poll) -> wire::Wo
 
 async fn wait_for_keys(job: &Job, wait: wire::WaitKeys) -> Result<bool, wire::Refusal> {
     let keys = wait.keys.iter().map(|name| key(name)).collect::<Result<Vec<_>, _>>()?;
-    let here = || job.with(|store, _, _| keys.iter().all(|key| store.keyspace().get(key).is_some()));
-    if here() {
+    let all_exist = || job.with(|state, _, _| keys.iter().all(|key| state.keyspace().get(key).is_some()));
+    if all_exist() {
         return Ok(true);
     }
     if wait.wait_ms == 0 {
@@ -254,8 +254,8 @@ async fn wait_for_keys(job: &Job, wait: wire::WaitKeys) -> Result<bool, wire::Re
     }
     let waiter = super::session::KeyWaiter::register(job, keys.clone());
     let limit = Duration::from_millis(wait.wait_ms.into()).min(MAX_WAIT);
-    let came = tokio::time::timeout(limit, waiter.came()).await.is_ok();
-    Ok(came || here())
+    let is_woken = tokio::time::timeout(limit, waiter.woken()).await.is_ok();
+    Ok(is_woken || all_exist())
 }
 
 fn key(name: &str) -> Result<Bytes, wire::Refusal> {

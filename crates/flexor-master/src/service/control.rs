@@ -1,4 +1,4 @@
-//! The service that a job's controller calls: what it observes goes in, what the master proposes comes out.
+//! The service for a job's controller: the master feed takes observed pods and returns proposals and the training status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
-use crate::recorder::What;
-use crate::standing;
+use crate::recorder::DecisionKind;
+use crate::training_status;
 
 const PROPOSALS: usize = 64;
-/// How often it is looked whether training stands otherwise than it did.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How often the feed checks whether the training status has changed.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) struct ControlService {
     job: Job,
@@ -44,113 +44,116 @@ impl Control for ControlService {
 
     async fn set_expected(&self, request: Request<wire::SetExpectedRequest>) -> Result<Response<wire::Done>, Status> {
         let nodes = request.into_inner().nodes;
-        self.job.with(|store, now, out| store.expect(self.job.run(), nodes, now, out));
+        self.job.with(|state, now, out| state.expect(self.job.run(), nodes, now, out));
         Ok(Response::new(wire::Done {}))
     }
 
     async fn node_gone(&self, request: Request<wire::NodeGoneRequest>) -> Result<Response<wire::Done>, Status> {
         let wire::NodeGoneRequest { name, detail } = request.into_inner();
-        let detail = if detail.is_empty() { "its controller says so".to_owned() } else { detail };
-        if !self.job.gone(&name, &detail) {
+        let detail = if detail.is_empty() { "its controller reported it gone".to_owned() } else { detail };
+        if !self.job.drop_pod(&name, &detail) {
             return Err(Status::not_found(format!(
-                "no member is called {name}, nor does any come from such a pod or host"
+                "no member is called {name}, and none runs in a pod or on a host of that name"
             )));
         }
         Ok(Response::new(wire::Done {}))
     }
 
     async fn retry(&self, _: Request<wire::RetryRequest>) -> Result<Response<wire::Done>, Status> {
-        self.job.with(|store, now, out| store.reopen(self.job.run(), now, out));
+        self.job.with(|state, now, out| state.reopen(self.job.run(), now, out));
         Ok(Response::new(wire::Done {}))
     }
 }
 
-/// Takes in what the controller observes until its stream ends, and tells it of verdicts and of how training stands. A
-/// new stream is told first which runs are closed; everything else it learns from what comes.
+/// Serves one feed stream: takes over what the controller observes, and sends verdicts and the training status. A new
+/// stream first gets the runs that are closed. All other decisions are sent as they are made.
 async fn follow(
     job: Job,
     mut observed: Streaming<wire::Observed>,
     proposals: mpsc::Sender<Result<wire::Proposal, Status>>,
 ) {
     let mut decided = job.decided();
-    let mut told = *decided.borrow_and_update();
+    let mut last_decision = *decided.borrow_and_update();
     let closed = job.status().runs.into_iter().filter(|run| run.closed).map(|run| {
-        let (reason, detail) = (run.standing.reason.to_string(), run.standing.message);
+        let (reason, detail) = (run.status.reason.to_string(), run.status.message);
         proposal(&job, wire::proposal::Kind::Closed(wire::RunClosed { run: run.run, reason, detail }))
     });
-    let mut to_tell: Vec<wire::Proposal> = closed.collect();
-    let mut last = None;
+    let mut unsent: Vec<wire::Proposal> = closed.collect();
+    let mut last_status = None;
     let mut released = Vec::new();
-    let mut untaken: Option<wire::Observed> = None;
+    let mut unapplied: Option<wire::Observed> = None;
     let mut servers = job.servers().told();
-    let (mut said, listener) = (job.audience().said(), job.audience().listen());
-    let mut ticks = tokio::time::interval(LOOK_AGAIN);
+    let delivery = job.report_delivery();
+    let (mut reports, subscription) = (delivery.published(), delivery.subscribe());
+    let mut ticks = tokio::time::interval(STATUS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let words = *said.borrow_and_update();
-        let now = standing::of(&job);
-        if last.as_ref() != Some(&now) {
-            to_tell.push(proposal(&job, wire::proposal::Kind::Training(Box::new(now.clone()))));
-            last = Some(now);
+        let report = *reports.borrow_and_update();
+        let status = training_status::of(&job);
+        if last_status.as_ref() != Some(&status) {
+            unsent.push(proposal(&job, wire::proposal::Kind::Training(Box::new(status.clone()))));
+            last_status = Some(status);
         }
         let free = servers.borrow_and_update().released.clone();
         if free != released {
-            to_tell.push(proposal(&job, wire::proposal::Kind::Released(wire::ServersReleased { pods: free.clone() })));
+            unsent.push(proposal(&job, wire::proposal::Kind::Released(wire::ServersReleased { pods: free.clone() })));
             released = free;
         }
-        for proposal in to_tell {
+        for proposal in unsent {
             if proposals.send(Ok(proposal)).await.is_err() {
                 return;
             }
         }
-        listener.heard(words);
+        subscription.acknowledge(report);
         tokio::select! {
             message = observed.next() => match message {
-                Some(Ok(message)) => untaken = Some(message),
+                Some(Ok(message)) => unapplied = Some(message),
                 Some(Err(_)) | None => return,
             },
             _ = decided.changed() => {}
             _ = servers.changed() => {}
-            _ = said.changed() => {}
+            _ = reports.changed() => {}
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
         }
-        // What cannot be written down now can be when the disk has room again; a controller says only once how it stands.
-        let _ = untaken.take_if(|observed| take_in(&job, observed));
-        to_tell = news(&job, &mut told);
+        // A controller sends each observation once. If the journal does not take it, the next turn tries again.
+        let _ = unapplied.take_if(|observed| apply(&job, observed));
+        unsent = new_proposals(&job, &mut last_decision);
     }
 }
 
-/// Takes over how things stand; whether all of it could be written down.
-fn take_in(job: &Job, observed: &wire::Observed) -> bool {
-    let are_servers_taken = take_in_servers(job, observed);
-    let are_workers_taken = take_in_workers(job, observed);
+/// Applies an observation. Returns whether the journal took all of it.
+fn apply(job: &Job, observed: &wire::Observed) -> bool {
+    let are_servers_applied = apply_servers(job, observed);
+    let are_workers_applied = apply_workers(job, observed);
     let alive = |pod: &wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeMap<String, String> =
         observed.pods.iter().filter(|pod| alive(pod)).map(|pod| (pod.name.clone(), pod.uid.clone())).collect();
-    job.observe(&pods);
+    job.observe_pods(&pods);
     let names: BTreeSet<Arc<str>> = pods.keys().map(|name| name.as_str().into()).collect();
-    job.with(|store, now, out| {
-        store.expect(job.run(), observed.expected, now, out);
-        store.announce(job.run(), &names, now, out);
+    job.with(|state, now, out| {
+        state.expect(job.run(), observed.expected, now, out);
+        state.announce(job.run(), &names, now, out);
     });
-    are_servers_taken && are_workers_taken
+    are_servers_applied && are_workers_applied
 }
 
-/// Who leases data and is no node of a world is lost with its pod: nobody else says so.
-fn take_in_workers(job: &Job, observed: &wire::Observed) -> bool {
-    let is_over = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
-    let here: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
-    let over: BTreeSet<&str> = observed.workers.iter().filter(is_over).map(|pod| pod.name.as_str()).collect();
-    let taken = if here.is_empty() { Ok(()) } else { job.data().pods_stand(&here, &over) };
-    if let Err(cause) = &taken {
-        tracing::warn!(%cause, "what ended pods had leased cannot be taken back");
+/// Releases the leases of workers whose pods have ended. For workers outside of a world, the feed is the only source of
+/// their loss.
+fn apply_workers(job: &Job, observed: &wire::Observed) -> bool {
+    let has_ended = |pod: &&wire::Pod| matches!(pod.phase.as_str(), "Succeeded" | "Failed");
+    let existing: BTreeSet<&str> = observed.workers.iter().map(|pod| pod.name.as_str()).collect();
+    let ended: BTreeSet<&str> = observed.workers.iter().filter(has_ended).map(|pod| pod.name.as_str()).collect();
+    let result = if existing.is_empty() { Ok(()) } else { job.data().observe_pods(&existing, &ended) };
+    if let Err(cause) = &result {
+        tracing::warn!(%cause, "the leases of ended pods cannot be released");
     }
-    taken.is_ok()
+    result.is_ok()
 }
 
-/// A server that is being deleted has a while to give away what it keeps, as one that is to leave has.
-fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
+/// Applies what the controller wants of the parameter servers. A server that is being deleted hands over its partitions
+/// like one that is to leave.
+fn apply_servers(job: &Job, observed: &wire::Observed) -> bool {
     if observed.servers.is_empty() && observed.expected_servers.is_none() {
         return true;
     }
@@ -158,39 +161,41 @@ fn take_in_servers(job: &Job, observed: &wire::Observed) -> bool {
     let leaving = alive.clone().filter(|pod| pod.leaving || pod.deleting).map(|pod| pod.name.as_str().into());
     let wanted = Wanted { expected: observed.expected_servers, leaving: leaving.collect() };
     let alive: BTreeSet<String> = alive.map(|pod| pod.name.clone()).collect();
-    let taken = job.servers().follow(&wanted, alive);
-    if let Err(cause) = &taken {
-        tracing::warn!(%cause, "what the controller wants of the parameter servers cannot be written down");
+    let result = job.servers().follow(&wanted, alive);
+    if let Err(cause) = &result {
+        tracing::warn!(%cause, "the desired parameter servers cannot be journaled");
     }
-    taken.is_ok()
+    result.is_ok()
 }
 
-/// What was decided since, as far as a controller has to know it.
-fn news(job: &Job, told: &mut u64) -> Vec<wire::Proposal> {
+/// The decisions since `last` that a controller has to know.
+fn new_proposals(job: &Job, last: &mut u64) -> Vec<wire::Proposal> {
     let decisions = job.decisions().lock().unwrap_or_else(PoisonError::into_inner);
-    let fresh = decisions.latest.iter().filter(|decision| decision.number > *told);
+    let fresh = decisions.latest.iter().filter(|decision| decision.number > *last);
     let proposals = fresh.filter_map(|decision| {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            What::Lost => {
+            DecisionKind::Lost => {
                 let node = decision.node.clone().unwrap_or_default();
                 wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
             }
-            What::Closed => wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail }),
-            What::Joined
-            | What::Spared
-            | What::Left
-            | What::Finished
-            | What::Ended
-            | What::RoundComplete
-            | What::Reopened
-            | What::Expected => return None,
+            DecisionKind::Closed => {
+                wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail })
+            }
+            DecisionKind::Joined
+            | DecisionKind::Spared
+            | DecisionKind::Left
+            | DecisionKind::Finished
+            | DecisionKind::Ended
+            | DecisionKind::RoundComplete
+            | DecisionKind::Reopened
+            | DecisionKind::Expected => return None,
         };
         Some(proposal(job, kind))
     });
     let proposals: Vec<_> = proposals.collect();
-    *told = decisions.latest.back().map_or(*told, |decision| decision.number);
+    *last = decisions.latest.back().map_or(*last, |decision| decision.number);
     proposals
 }
 

@@ -1,18 +1,19 @@
-//! Requests of workers about batches: the ledger's answers as messages.
+//! Requests of workers about batches, translated between messages and the ledger.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use flexor_engine::Cause;
-use flexor_engine::shards::{
-    Asked, Batches, DatasetError, DatasetSpec, Ending, GrantId, Leased, Order, Promise, Stepping, WorkerId,
+use flexor_engine::ledger::{
+    Batches, ClientKind, DatasetError, DatasetSpec, GrantId, LeaseOutcome, LeaseRequest, Order, StepSpec, WorkerEnd,
+    WorkerId,
 };
 use flexor_model::{Reason, Round};
 use flexor_wire::master::v1 as wire;
 use wire::reply::Result as Answer;
 
 use super::calls::MAX_WAIT;
-use crate::data::{Done, RecordsOfBatch};
+use crate::data::{AcknowledgedBatches, RecordsOfBatch};
 use crate::job::Job;
 
 pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer, wire::Refusal> {
@@ -22,12 +23,16 @@ pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer
 }
 
 pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatches) -> Result<Answer, wire::Refusal> {
-    let asked =
-        Asked { dataset: lease.dataset.into(), batches: lease.batches, epoch: lease.epoch, promise: Promise::Replays };
+    let asked = LeaseRequest {
+        dataset: lease.dataset.into(),
+        batches: lease.batches,
+        epoch: lease.epoch,
+        client: ClientKind::Resuming,
+    };
     let wait = Duration::from_millis(lease.wait_ms.into()).min(MAX_WAIT);
     let leased = job.data().lease(worker, &asked, wait).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Lease(match leased {
-        Leased::Lease(lease) => {
+        LeaseOutcome::Lease(lease) => {
             let batches = job.data().records(&lease).into_iter().map(|(number, records)| {
                 let step = job.data().step_of(&lease, number);
                 match records {
@@ -41,7 +46,7 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
             });
             let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
-            // Looked at behind the lease: what was leased before everything went back is nobody's any more.
+            // Read after the lease: a lease from before a rewind is void.
             let rewound = job.servers().rewound();
             wire::Lease {
                 held: Some(held),
@@ -52,8 +57,8 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
                 ..wire::Lease::default()
             }
         }
-        Leased::Wait(cause) => wire::Lease { wait: cause.to_string(), ..wire::Lease::default() },
-        Leased::Finished => wire::Lease { finished: true, ..wire::Lease::default() },
+        LeaseOutcome::Wait(cause) => wire::Lease { wait: cause.to_string(), ..wire::Lease::default() },
+        LeaseOutcome::Finished => wire::Lease { finished: true, ..wire::Lease::default() },
     }))
 }
 
@@ -63,28 +68,28 @@ pub(super) async fn acknowledge(
     acknowledge: wire::AcknowledgeBatches,
 ) -> Result<Answer, wire::Refusal> {
     let done = acknowledge.done.unwrap_or_default();
-    let accounted = job.data().acknowledge(worker, said(&done), acknowledge.durable).await;
+    let accounted = job.data().acknowledge(worker, acknowledged_of(&done), acknowledge.durable).await;
     let (records, lsn) = accounted.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
 
-pub(super) async fn give_back(job: &Job, worker: &WorkerId, back: wire::Held) -> Result<Answer, wire::Refusal> {
-    job.data().give_back(worker, held(&back), false).await.map_err(|cause| refusal(&cause))?;
+pub(super) async fn release(job: &Job, worker: &WorkerId, back: wire::LeasedBatches) -> Result<Answer, wire::Refusal> {
+    job.data().release(worker, held(&back), false).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Done(wire::Done {}))
 }
 
-pub(super) async fn come_back(job: &Job, worker: &WorkerId, back: wire::ComeBack) -> Result<Answer, wire::Refusal> {
+pub(super) async fn resume(job: &Job, worker: &WorkerId, back: wire::Resume) -> Result<Answer, wire::Refusal> {
     let holds: Vec<(GrantId, Batches)> = back.holds.iter().map(held).collect();
-    let acknowledged: Vec<Done> = back.acknowledged.iter().map(said).collect();
-    let void = job.data().come_back(worker, &holds, &acknowledged).await;
+    let acknowledged: Vec<AcknowledgedBatches> = back.acknowledged.iter().map(acknowledged_of).collect();
+    let void = job.data().resume(worker, &holds, &acknowledged).await;
     let (void, lsn) = void.map_err(|cause| refusal(&cause))?;
     let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));
-    Ok(Answer::Void(wire::Void { held: void.collect(), lsn: lsn.0 }))
+    Ok(Answer::Void(wire::VoidLeases { held: void.collect(), lsn: lsn.0 }))
 }
 
 pub(super) async fn evaluate(job: &Job, worker: &WorkerId, asked: wire::EvaluateNext) -> Result<Answer, wire::Refusal> {
     let Some(every) = NonZeroU64::new(asked.every) else {
-        let detail = "after how many records the model is measured is not said";
+        let detail = "the request does not say after how many records to evaluate";
         return Err(refusal(&Cause::new(Reason::InvalidValue, detail)));
     };
     let wait = Duration::from_millis(asked.wait_ms.into()).min(MAX_WAIT);
@@ -111,42 +116,42 @@ pub(super) async fn ended(
     ending: i32,
     round: Option<Round>,
 ) -> Result<Answer, wire::Refusal> {
-    use wire::worker_ended::Ending as Said;
-    let told = match (Said::try_from(ending), round) {
-        (Ok(Said::Failed), Some(round)) => job.data().failed(worker, round).await,
-        (Ok(Said::Failed), None) => job.data().ended(worker, Ending::Failed).await,
-        (Ok(Said::Lost), _) => job.data().ended(worker, Ending::Lost).await,
-        (Ok(Said::Finished), _) => job.data().ended(worker, Ending::Finished).await,
-        (Ok(Said::Unspecified) | Err(_), _) => {
-            Err(Cause::new(Reason::ProtocolViolation, "how the worker ended is not said"))
+    use wire::worker_ended::Ending as WireEnding;
+    let result = match (WireEnding::try_from(ending), round) {
+        (Ok(WireEnding::Failed), Some(round)) => job.data().worker_failed(worker, round).await,
+        (Ok(WireEnding::Failed), None) => job.data().worker_ended(worker, WorkerEnd::Failed).await,
+        (Ok(WireEnding::Lost), _) => job.data().worker_ended(worker, WorkerEnd::Lost).await,
+        (Ok(WireEnding::Finished), _) => job.data().worker_ended(worker, WorkerEnd::Finished).await,
+        (Ok(WireEnding::Unspecified) | Err(_), _) => {
+            Err(Cause::new(Reason::ProtocolViolation, "the request does not say how the worker ended"))
         }
     };
-    told.map(|()| Answer::Done(wire::Done {})).map_err(|cause| refusal(&cause))
+    result.map(|()| Answer::Done(wire::Done {})).map_err(|cause| refusal(&cause))
 }
 
-fn held(held: &wire::Held) -> (GrantId, Batches) {
+fn held(held: &wire::LeasedBatches) -> (GrantId, Batches) {
     (GrantId(held.lease), Batches::new(held.first, held.count))
 }
 
-fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::Held {
-    wire::Held { lease, first, count, ..wire::Held::default() }
+fn held_of(GrantId(lease): GrantId, Batches { first, count }: Batches) -> wire::LeasedBatches {
+    wire::LeasedBatches { lease, first, count, ..wire::LeasedBatches::default() }
 }
 
-fn said(done: &wire::Held) -> Done {
+fn acknowledged_of(done: &wire::LeasedBatches) -> AcknowledgedBatches {
     let (grant, batches) = held(done);
-    Done { grant, batches, left_out: done.left_out, step: done.step }
+    AcknowledgedBatches { grant, batches, skipped_records: done.skipped_records, step: done.step }
 }
 
 fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
-    use wire::dataset::Order as Said;
+    use wire::dataset::Order as WireOrder;
     let order = match dataset.order() {
-        Said::Sequential => Order::Sequential,
-        Said::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
-        Said::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
+        WireOrder::Sequential => Order::Sequential,
+        WireOrder::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
+        WireOrder::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
     };
     let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch)?;
     let steps = dataset.step_batches.and_then(NonZeroU64::new);
-    let steps = steps.map(|batches| Stepping { batches, ahead: dataset.steps_ahead });
+    let steps = steps.map(|batches| StepSpec { batches, ahead: dataset.steps_ahead });
     Ok(spec.with_epochs(dataset.epochs).with_order(order).with_steps(steps))
 }
 

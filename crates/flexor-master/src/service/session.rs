@@ -1,4 +1,4 @@
-//! The service that nodes call: alone, or over a session that tells them every change of their world.
+//! The service for nodes: single calls, and sessions that also send every change of the node's world.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flexor_engine::ledger::WorkerId;
 use flexor_engine::rendezvous::{Event, MemberId};
-use flexor_engine::shards::WorkerId;
 use flexor_store::codec::Request as StoreRequest;
 use flexor_store::server::Sink;
 use flexor_store::service::{ConnId, Service};
@@ -23,9 +23,9 @@ use tonic::{Request, Response, Status, Streaming};
 use super::calls;
 use crate::job::Job;
 
-/// How many requests of a session may wait for something at a time; while they do, no more are read.
-const WAITING: usize = 64;
-/// How long a node has to come back after its session broke.
+/// How many requests of a session may wait at a time. At this limit the session reads no further requests.
+const MAX_WAITING: usize = 64;
+/// How long a node has to reconnect after its session broke.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct MasterService {
@@ -59,27 +59,27 @@ impl Master for MasterService {
     }
 }
 
-/// A session is the stream of its replies: it runs when they are asked for and ends when nobody does any more, so it
-/// needs no task and no queue of its own.
+/// A session is the stream of its replies. It runs when its consumer polls and ends when the consumer drops it, so it needs
+/// no task and no queue of its own.
 struct Session {
     job: Job,
     requests: Streaming<wire::Request>,
     /// The node that counts as alive while the session is open.
     owner: Option<MemberId>,
-    /// Which of the owner's sessions this is: an older one may end after it has begun.
+    /// Orders the owner's sessions: an older session may end after a newer one began.
     number: u64,
-    /// The worker that holds batches, if it is one.
+    /// The worker of the session, once it has sent a request about batches.
     worker: Option<WorkerId>,
-    /// Requests whose answers wait for something to happen.
+    /// Requests whose replies are not ready.
     waiting: FuturesUnordered<BoxFuture<'static, wire::Reply>>,
     changes: watch::Receiver<u64>,
-    told: Option<wire::World>,
+    last_sent: Option<wire::World>,
     pulse: Interval,
 }
 
 impl Session {
     fn new(job: Job, requests: Streaming<wire::Request>) -> Self {
-        let changes = job.with(|store, _, _| store.changes());
+        let changes = job.with(|state, _, _| state.changes());
         let mut pulse = tokio::time::interval(Duration::from_secs(1));
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -90,23 +90,23 @@ impl Session {
             worker: None,
             waiting: FuturesUnordered::new(),
             changes,
-            told: None,
+            last_sent: None,
             pulse,
         }
     }
 
-    /// The next thing to say; nothing when the node has said its last.
+    /// The next reply; none when the node has closed its side.
     async fn next(&mut self) -> Option<wire::Reply> {
         loop {
             tokio::select! {
-                request = self.requests.next(), if self.waiting.len() < WAITING => match request {
+                request = self.requests.next(), if self.waiting.len() < MAX_WAITING => match request {
                     Some(Ok(request)) => if let Some(reply) = self.take(request).await {
                         return Some(reply);
                     },
                     Some(Err(_)) | None => return None,
                 },
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => return Some(reply),
-                _ = self.changes.changed() => if let Some(reply) = self.news() {
+                _ = self.changes.changed() => if let Some(reply) = self.world_change() {
                     return Some(reply);
                 },
                 _ = self.pulse.tick() => self.pulse(),
@@ -114,11 +114,11 @@ impl Session {
         }
     }
 
-    /// Carries out a request; nothing if its answer has to wait.
+    /// Carries out a request. Returns none if its reply is not ready.
     async fn take(&mut self, request: wire::Request) -> Option<wire::Reply> {
         if self.owner.is_none() {
             self.owner = calls::member_of(&request).ok();
-            self.number = self.owner.as_ref().map_or(0, |owner| self.job.session_begun(owner));
+            self.number = self.owner.as_ref().map_or(0, |owner| self.job.begin_session(owner));
         }
         if self.worker.is_none()
             && let Some(worker) = calls::worker_of(&request)
@@ -126,8 +126,7 @@ impl Session {
             self.job.data().session_begun(&worker);
             self.worker = Some(worker);
         }
-        // Everything is decided when it is first looked at, so in the order in which it was asked for; what has to wait
-        // is only the answer.
+        // The first poll makes all decisions, so they are made in the order of the requests. Only the reply may wait.
         let job = self.job.clone();
         let mut answer = async move { calls::answer(&job, request).await }.boxed();
         match futures::poll!(&mut answer) {
@@ -139,22 +138,22 @@ impl Session {
         }
     }
 
-    /// Where the owner stands, if that is something else than it was told last.
-    fn news(&mut self) -> Option<wire::Reply> {
+    /// The owner's world, if it has changed since it was last sent.
+    fn world_change(&mut self) -> Option<wire::Reply> {
         let mut world = self.job.world_for(self.owner.as_ref()?, false);
-        // What is waited for changes with every node that joins; the owner asks if it wants to know.
-        world.standing.clear();
-        if self.told.as_ref() == Some(&world) {
+        // The status changes with every node that joins. The owner polls for it.
+        world.status.clear();
+        if self.last_sent.as_ref() == Some(&world) {
             return None;
         }
-        self.told = Some(world.clone());
+        self.last_sent = Some(world.clone());
         Some(calls::reply(&self.job, 0, wire::reply::Result::World(world)))
     }
 
-    /// An open session is a sign of life: its other end answers the pings of the connection.
+    /// Renews the owner's lease: the other end of an open session answers the pings of the connection.
     fn pulse(&self) {
         if let Some(id) = self.owner.clone() {
-            self.job.with(|store, now, out| store.tell(self.job.run(), Event::Heard { id }, now, out));
+            self.job.with(|state, now, out| state.apply(self.job.run(), Event::Heartbeat { id }, now, out));
         }
     }
 }
@@ -163,28 +162,28 @@ impl Drop for Session {
     fn drop(&mut self) {
         if let Some(worker) = &self.worker {
             self.job.data().session_ended(worker);
-            self.job.evaluations().gone(worker);
+            self.job.evaluations().worker_lost(worker);
         }
         if let Some(id) = self.owner.take()
-            && self.job.session_ended(&id, self.number)
+            && self.job.end_session(&id, self.number)
         {
             let event = Event::ConnectionLost { id, grace: GRACE };
-            self.job.with(|store, now, out| store.tell(self.job.run(), event, now, out));
+            self.job.with(|state, now, out| state.apply(self.job.run(), event, now, out));
         }
     }
 }
 
-/// Somebody who waits for keys, as a connection of the store would.
+/// A wait for keys, registered like a connection of the store.
 pub(super) struct KeyWaiter {
     job: Job,
     conn: ConnId,
-    came: Arc<Came>,
+    wake_up: Arc<WakeUp>,
 }
 
 #[derive(Default)]
-struct Came(Notify);
+struct WakeUp(Notify);
 
-impl Sink for Came {
+impl Sink for WakeUp {
     fn send(&self, _: Bytes) {
         self.0.notify_one();
     }
@@ -197,23 +196,23 @@ impl Sink for Came {
 impl KeyWaiter {
     pub(super) fn register(job: &Job, keys: Vec<Bytes>) -> Self {
         let conn = ConnId::fresh();
-        let came = Arc::new(Came::default());
-        job.store().attach(conn, came.clone());
-        job.with(|store, now, out| {
-            // Waiting for keys is never refused; if it were, the caller would look once more when its time is over.
-            let _ = store.keyspace_mut().request(conn, StoreRequest::Wait { keys }, now, out);
+        let wake_up = Arc::new(WakeUp::default());
+        job.state().attach(conn, wake_up.clone());
+        job.with(|state, now, out| {
+            // The store never refuses a wait. If it did, the caller would check the keys when its time is over.
+            let _ = state.keyspace_mut().request(conn, StoreRequest::Wait { keys }, now, out);
         });
-        Self { job: job.clone(), conn, came }
+        Self { job: job.clone(), conn, wake_up }
     }
 
-    pub(super) async fn came(&self) {
-        self.came.0.notified().await;
+    pub(super) async fn woken(&self) {
+        self.wake_up.0.notified().await;
     }
 }
 
 impl Drop for KeyWaiter {
     fn drop(&mut self) {
-        self.job.store().detach(self.conn);
-        self.job.with(|store, now, out| store.keyspace_mut().closed(self.conn, now, out));
+        self.job.state().detach(self.conn);
+        self.job.with(|state, now, out| state.keyspace_mut().closed(self.conn, now, out));
     }
 }

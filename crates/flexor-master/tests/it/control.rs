@@ -1,4 +1,4 @@
-//! What a controller says, and what it is told.
+//! The service for the controller: the master feed and single calls.
 
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
@@ -34,7 +34,7 @@ async fn the_expected_number_ends_the_last_call() {
 }
 
 #[tokio::test]
-async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_the_verdict() {
+async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_gets_the_verdict() {
     let serving = Serving::start(1, 2).await;
     let mut control = ControlClient::new(serving.channel().await);
     let (feed, receiver) = mpsc::channel(4);
@@ -48,24 +48,24 @@ async fn a_pod_that_leaves_the_feed_is_lost_at_once_and_the_controller_hears_the
         node.complete().await;
     }
     feed.send(pods(&["b"], Some(2))).await.unwrap();
-    let told = nodes[1].world(|world| !world.restart.is_empty()).await;
-    assert!(told.restart.contains("PodGone"), "{}", told.restart);
-    let mut stood = false;
+    let world = nodes[1].world(|world| !world.restart.is_empty()).await;
+    assert!(world.restart.contains("PodGone"), "{}", world.restart);
+    let mut was_running = false;
     let verdict = loop {
         match proposals.message().await.unwrap().unwrap().kind {
-            Some(Kind::Training(standing)) => {
-                stood |= (standing.round, standing.nodes, standing.meeting) == (Some(0), 2, false);
+            Some(Kind::Training(status)) => {
+                was_running |= (status.round, status.nodes, status.meeting) == (Some(0), 2, false);
             }
             Some(Kind::Verdict(verdict)) => break verdict,
             other => panic!("{other:?}"),
         }
     };
-    assert!(stood, "it was told of the world");
+    assert!(was_running, "the status has shown the world");
     assert_eq!(verdict.reason, "PodGone");
 }
 
 #[tokio::test]
-async fn the_controller_hears_how_training_stands() {
+async fn the_controller_gets_the_training_status() {
     let serving = Serving::start(1, 1).await;
     let mut control = ControlClient::new(serving.channel().await);
     let (_feed, receiver) = mpsc::channel(4);
@@ -78,19 +78,19 @@ async fn the_controller_hears_how_training_stands() {
     let values = [("step".to_owned(), 12.0)].into();
     node.say(wire::request::Op::Metrics(wire::Metrics { values, ..wire::Metrics::default() })).await;
     loop {
-        let Some(Kind::Training(standing)) = proposals.message().await.unwrap().unwrap().kind else { continue };
-        if standing.step.is_some() {
-            assert_eq!((standing.step, standing.nodes, standing.records), (Some(12.0), 1, None));
+        let Some(Kind::Training(status)) = proposals.message().await.unwrap().unwrap().kind else { continue };
+        if status.step.is_some() {
+            assert_eq!((status.step, status.nodes, status.records), (Some(12.0), 1, None));
             return;
         }
     }
 }
 
 #[tokio::test]
-async fn somebody_unknown_cannot_be_gone() {
+async fn an_unknown_node_cannot_be_reported_gone() {
     let serving = Serving::start(1, 1).await;
     let mut control = ControlClient::new(serving.channel().await);
-    let gone = wire::NodeGoneRequest { name: "nobody".to_owned(), detail: String::new() };
+    let gone = wire::NodeGoneRequest { name: "unknown".to_owned(), detail: String::new() };
     let status = control.node_gone(gone).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::NotFound);
 }
@@ -102,8 +102,8 @@ async fn a_retry_opens_a_closed_run() {
     for _ in 0..5 {
         node.join().await;
     }
-    let told = node.world(|world| !world.closed.is_empty()).await;
-    assert!(told.closed.starts_with("RestartsExhausted"), "{}", told.closed);
+    let world = node.world(|world| !world.closed.is_empty()).await;
+    assert!(world.closed.starts_with("RestartsExhausted"), "{}", world.closed);
     let mut control = ControlClient::new(serving.channel().await);
     control.retry(wire::RetryRequest {}).await.unwrap();
     assert_eq!(node.world(|world| world.closed.is_empty() && world.size == 1).await.round, 4);

@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target `shard_api`, held to what it claims, over a real port.
+//! The checked-in inputs of the fuzz target `shard_api`, checked against its claims over a real port.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::serving::Serving;
 
 #[tokio::test]
-async fn whatever_the_corpus_asks_for_the_records_add_up() {
+async fn the_records_add_up_after_every_request_of_the_corpus() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/shard_api");
-    let mut asked = 0;
+    let mut requests = 0;
     for seed in fs::read_dir(folder).unwrap() {
         let text = fs::read_to_string(seed.unwrap().path()).unwrap();
         let serving = Serving::start(1, 1).await;
@@ -21,7 +21,7 @@ async fn whatever_the_corpus_asks_for_the_records_add_up() {
             let mut words = line.splitn(3, ' ');
             let [method, path, body] = [(); 3].map(|()| words.next().unwrap_or_default());
             if !path.starts_with('/') && method != "RESTORE" {
-                // No HTTP.
+                // The line is no HTTP request.
                 continue;
             }
             let (method, path, body) = match method {
@@ -33,14 +33,14 @@ async fn whatever_the_corpus_asks_for_the_records_add_up() {
             if let Some(now) = answer["position"].as_str() {
                 now.clone_into(&mut position);
             }
-            add_up(&serving).await;
-            asked += 1;
+            assert_records_add_up(&serving).await;
+            requests += 1;
         }
     }
-    assert!(asked > 20, "{asked} requests in the corpus");
+    assert!(requests > 20, "{requests} requests in the corpus");
 }
 
-async fn add_up(serving: &Serving) {
+async fn assert_records_add_up(serving: &Serving) {
     let (_, answer) = ask(serving, "GET /api/datasets HTTP/1.1", "").await;
     for dataset in answer["datasets"].as_array().unwrap() {
         let of = |name: &str| dataset["totals"][name].as_u64().unwrap();
@@ -54,7 +54,7 @@ async fn ask(serving: &Serving, line: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// A position of what somebody made up.
+/// A position token with a valid checksum around any JSON.
 fn token(json: &str) -> String {
     let mut bytes = crc32fast::hash(json.as_bytes()).to_le_bytes().to_vec();
     bytes.extend(json.as_bytes());

@@ -1,4 +1,4 @@
-//! Batches over sessions and over plain HTTP, with masters that come and go.
+//! The data API over sessions and over HTTP, with restarting masters.
 
 use flexor_wire::master::v1 as wire;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ fn lease(batches: u64) -> Op {
     Op::Lease(wire::LeaseBatches { dataset: "d".to_owned(), batches, ..Default::default() })
 }
 
-fn acknowledge(held: wire::Held, durable: bool) -> Op {
+fn acknowledge(held: wire::LeasedBatches, durable: bool) -> Op {
     Op::Acknowledge(wire::AcknowledgeBatches { done: Some(held), durable })
 }
 
-/// The program has failed in a worker, perhaps only because the round came to an end.
+/// The program failed in a worker, perhaps only because the round ended.
 fn failed(worker: Option<wire::Node>, round: Option<u64>) -> Op {
     let ended = wire::WorkerEnded { worker, ending: wire::worker_ended::Ending::Failed.into() };
     Op::Ended(wire::WorkersEnded { workers: vec![ended], round })
@@ -36,14 +36,14 @@ async fn leased(worker: &mut Node, batches: u64) -> wire::Lease {
     }
 }
 
-/// What is done, without some of its records.
-fn without(held: wire::Held, left_out: u64) -> wire::Held {
-    wire::Held { left_out, ..held }
+/// The batches with a count of skipped records.
+fn with_skipped(held: wire::LeasedBatches, skipped_records: u64) -> wire::LeasedBatches {
+    wire::LeasedBatches { skipped_records, ..held }
 }
 
-async fn left_out(serving: &Serving) -> u64 {
+async fn skipped_records(serving: &Serving) -> u64 {
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets/d HTTP/1.1").await;
-    serde_json::from_str::<Value>(&text).unwrap()["leftOut"].as_u64().unwrap()
+    serde_json::from_str::<Value>(&text).unwrap()["skippedRecords"].as_u64().unwrap()
 }
 
 async fn post(serving: &Serving, path: &str, body: Value) -> (u16, Value) {
@@ -59,7 +59,7 @@ async fn totals(serving: &Serving) -> Value {
 }
 
 #[tokio::test]
-async fn a_worker_goes_through_a_dataset_over_a_session() {
+async fn a_worker_processes_a_dataset_over_a_session() {
     let serving = Serving::start(1, 1).await;
     let mut worker = Node::connect(&serving, "w", 1).await;
     assert!(matches!(worker.ask(dataset(45)).await, Answer::Done(_)));
@@ -105,7 +105,7 @@ async fn curl_is_enough() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_with_its_reason() {
+async fn an_invalid_request_is_refused_with_its_reason() {
     let serving = Serving::start(1, 1).await;
     let unknown = post(&serving, "/api/datasets/none/lease", json!({ "worker": "w" })).await;
     assert_eq!((unknown.0, &unknown.1["reason"]), (404, &json!("UnknownDataset")));
@@ -119,12 +119,12 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     assert_eq!((stolen.0, &stolen.1["reason"]), (409, &json!("LeaseVoid")));
     let position = post(&serving, "/api/restore", json!({ "position": "v1.nonsense" })).await;
     assert_eq!((position.0, &position.1["reason"]), (400, &json!("InvalidPosition")));
-    let nobody = post(&serving, "/api/datasets/d/lease", json!({ "worker": "" })).await;
-    assert_eq!(nobody.0, 400);
+    let unnamed = post(&serving, "/api/datasets/d/lease", json!({ "worker": "" })).await;
+    assert_eq!(unnamed.0, 400);
 }
 
 #[tokio::test]
-async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
+async fn the_next_master_knows_acknowledged_batches_and_lets_workers_resume() {
     let folder = tempfile::tempdir().unwrap();
     let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
     let mut worker = Node::connect(&first, "w", 1).await;
@@ -136,15 +136,19 @@ async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
     drop(first);
 
     let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
-    let said = json!({ "worker": "curl", "lease": curl["lease"], "first": curl["first"] });
-    assert_eq!(post(&second, "/api/datasets/d/acknowledge", said).await.0, 200, "who forgets is not asked anything");
+    let acknowledged = json!({ "worker": "curl", "lease": curl["lease"], "first": curl["first"] });
+    assert_eq!(
+        post(&second, "/api/datasets/d/acknowledge", acknowledged).await.0,
+        200,
+        "a stateless client need not resume"
+    );
     let mut worker = Node::connect(&second, "w", 1).await;
     match worker.ask(lease(1)).await {
         Answer::Refusal(refusal) => assert_eq!(refusal.reason, "WorkerInDoubt"),
         other => panic!("{other:?}"),
     }
-    let back = wire::ComeBack { holds: vec![open], acknowledged: vec![done] };
-    let Answer::Void(void) = worker.ask(Op::ComeBack(back)).await else { panic!("no answer") };
+    let back = wire::Resume { holds: vec![open], acknowledged: vec![done] };
+    let Answer::Void(void) = worker.ask(Op::Resume(back)).await else { panic!("no answer") };
     assert_eq!(void.held, []);
     let accounted = worker.ask(acknowledge(open, false)).await;
     assert!(matches!(accounted, Answer::Accounted(wire::Accounted { records: 10, .. })), "{accounted:?}");
@@ -153,38 +157,38 @@ async fn the_next_master_knows_what_was_done_and_asks_who_can_say_it_again() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_counts_with_the_acknowledgement_that_accounts_for_it() {
+async fn skipped_records_count_with_the_acknowledgement_that_accounts_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
     let mut worker = Node::connect(&first, "w", 1).await;
     worker.ask(dataset(100)).await;
     let one = leased(&mut worker, 1).await.held.unwrap();
     let two = leased(&mut worker, 1).await.held.unwrap();
-    worker.ask(acknowledge(without(one, 3), false)).await;
-    worker.ask(acknowledge(without(one, 3), true)).await;
-    let stranger = wire::Held { lease: 99, ..without(one, 5) };
+    worker.ask(acknowledge(with_skipped(one, 3), false)).await;
+    worker.ask(acknowledge(with_skipped(one, 3), true)).await;
+    let stranger = wire::LeasedBatches { lease: 99, ..with_skipped(one, 5) };
     assert!(matches!(worker.ask(acknowledge(stranger, true)).await, Answer::Refusal(_)));
-    assert_eq!(left_out(&first).await, 3, "said twice is once, and what is refused does not count");
+    assert_eq!(skipped_records(&first).await, 3, "a repeated acknowledgement counts once, and a refused one does not");
     let (_, metrics) = Serving::http(first.http, "GET /metrics HTTP/1.1").await;
-    assert!(metrics.contains("flexor_dataset_left_out_records{job=\"mnist\",dataset=\"d\"} 3"), "{metrics}");
+    assert!(metrics.contains("flexor_dataset_skipped_records{job=\"mnist\",dataset=\"d\"} 3"), "{metrics}");
     drop(first);
 
     let second = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
-    assert_eq!(left_out(&second).await, 3);
+    assert_eq!(skipped_records(&second).await, 3);
     let mut worker = Node::connect(&second, "w", 1).await;
-    // The master before may have known of both, or not.
-    let acknowledged = vec![without(one, 3), without(two, 10)];
-    worker.ask(Op::ComeBack(wire::ComeBack { holds: vec![], acknowledged })).await;
-    worker.ask(acknowledge(without(two, 10), true)).await;
-    assert_eq!(left_out(&second).await, 13);
+    // The earlier master may have known both, or not.
+    let acknowledged = vec![with_skipped(one, 3), with_skipped(two, 10)];
+    worker.ask(Op::Resume(wire::Resume { holds: vec![], acknowledged })).await;
+    worker.ask(acknowledge(with_skipped(two, 10), true)).await;
+    assert_eq!(skipped_records(&second).await, 13);
     drop(second);
 
     let third = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
-    assert_eq!((left_out(&third).await, &totals(&third).await["accounted"]), (13, &json!(20)));
+    assert_eq!((skipped_records(&third).await, &totals(&third).await["accounted"]), (13, &json!(20)));
 }
 
 #[tokio::test]
-async fn what_is_left_out_goes_back_with_the_data() {
+async fn skipped_records_are_rewound_with_the_data() {
     let serving = Serving::start(1, 1).await;
     let mut worker = Node::connect(&serving, "w", 1).await;
     let steps = wire::Dataset { step_batches: Some(2), steps_ahead: 1, ..of_records(100) };
@@ -192,29 +196,30 @@ async fn what_is_left_out_goes_back_with_the_data() {
     let mut position = String::new();
     for number in 0..4 {
         let lease = leased(&mut worker, 1).await;
-        let done = wire::Held { step: lease.batches[0].step, ..without(lease.held.unwrap(), 1 << number) };
+        let done =
+            wire::LeasedBatches { step: lease.batches[0].step, ..with_skipped(lease.held.unwrap(), 1 << number) };
         worker.ask(acknowledge(done, false)).await;
         if number == 2 {
             let Answer::Position(at) = worker.ask(Op::Position(wire::GetPosition {})).await else { panic!() };
             position = at.position;
         }
     }
-    assert_eq!(left_out(&serving).await, 15);
+    assert_eq!(skipped_records(&serving).await, 15);
     worker.ask(Op::Restore(wire::RestorePosition { position })).await;
-    assert_eq!(left_out(&serving).await, 3, "a position has whole steps: the third batch is gone through again");
+    assert_eq!(skipped_records(&serving).await, 3, "a position has complete steps: the third batch is processed again");
     assert_eq!(totals(&serving).await["accounted"], 20);
 }
 
 #[tokio::test]
-async fn a_lease_waits_for_what_others_give_back() {
+async fn a_lease_waits_for_batches_that_others_release() {
     let serving = Serving::start(1, 1).await;
     let (mut one, mut two) = (Node::connect(&serving, "a", 1).await, Node::connect(&serving, "b", 1).await);
     one.ask(dataset(10)).await;
     let held = leased(&mut one, 1).await.held.unwrap();
     let waiting = leased(&mut two, 1).await;
-    assert!(waiting.wait.starts_with("OthersHoldTheRest"), "{waiting:?}");
+    assert!(waiting.wait.starts_with("NoBatchesAvailable"), "{waiting:?}");
     two.say(Op::Lease(wire::LeaseBatches { dataset: "d".to_owned(), wait_ms: 20_000, ..Default::default() })).await;
-    one.ask(Op::GiveBack(held)).await;
+    one.ask(Op::Release(held)).await;
     match two.answer().await {
         Answer::Lease(lease) => assert_eq!(lease.batches.len(), 1),
         other => panic!("{other:?}"),
@@ -237,14 +242,14 @@ async fn a_position_is_restored_and_counted() {
 }
 
 #[tokio::test]
-async fn a_batch_that_the_program_fails_of_is_named() {
+async fn a_batch_that_the_program_fails_on_is_listed() {
     let serving = Serving::start(1, 1).await;
     let mut launcher = Node::connect(&serving, "launcher", 1).await;
     launcher.ask(dataset(30)).await;
-    for life in 1..=2 {
-        let mut worker = Node::connect(&serving, "w", life).await;
+    for incarnation in 1..=2 {
+        let mut worker = Node::connect(&serving, "w", incarnation).await;
         assert_eq!(leased(&mut worker, 1).await.held.unwrap().first, 0);
-        let node = Some(wire::Node { name: "w".to_owned(), incarnation: life });
+        let node = Some(wire::Node { name: "w".to_owned(), incarnation: incarnation });
         assert!(matches!(launcher.ask(failed(node, None)).await, Answer::Done(_)));
     }
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets HTTP/1.1").await;
@@ -254,12 +259,12 @@ async fn a_batch_that_the_program_fails_of_is_named() {
 }
 
 #[tokio::test]
-async fn a_lease_whose_answer_was_lost_goes_to_whoever_asks_next() {
+async fn a_lease_whose_answer_was_lost_is_leased_again() {
     let serving = Serving::start(1, 1).await;
     assert_eq!(post(&serving, "/api/datasets", json!({ "name": "d", "records": 20, "batch": 10 })).await.0, 200);
     let ask = |holds: Value| json!({ "worker": "w", "holds": holds });
     let lost = post(&serving, "/api/datasets/d/lease", ask(json!([]))).await.1;
-    // The worker has not heard of it, so it holds nothing.
+    // The worker never learned of the lease, so it holds nothing.
     let again = post(&serving, "/api/datasets/d/lease", ask(json!([]))).await.1;
     assert_eq!((&again["first"], &again["count"]), (&lost["first"], &lost["count"]));
     assert_ne!(again["lease"], lost["lease"]);
@@ -289,7 +294,7 @@ async fn launcher(serving: &Serving, name: &str) -> Node {
     node
 }
 
-async fn lease_in_round(serving: &Serving, node: &str, round: u64) -> wire::Held {
+async fn lease_in_round(serving: &Serving, node: &str, round: u64) -> wire::LeasedBatches {
     let mut worker = Node::connect(serving, &format!("{node}/0"), round).await;
     leased(&mut worker, 1).await.held.unwrap()
 }
@@ -311,7 +316,7 @@ async fn await_totals(serving: &Serving, what: &str, holds: impl Fn(&Value) -> b
 }
 
 #[tokio::test]
-async fn of_two_failures_the_first_is_to_blame() {
+async fn the_first_of_two_failures_is_charged() {
     let serving = Serving::start(2, 2).await;
     let (mut a, mut b) = (launcher(&serving, "a").await, launcher(&serving, "b").await);
     a.ask(dataset(100)).await;
@@ -324,7 +329,7 @@ async fn of_two_failures_the_first_is_to_blame() {
         report_failure(&mut b, "b", round).await;
         a.join().await;
         b.join().await;
-        let next = |world: &wire::World| world.place() == wire::world::Place::InWorld && world.round > round;
+        let next = |world: &wire::World| world.state() == wire::world::MemberState::InWorld && world.round > round;
         let met = a.world(next).await.round;
         b.world(next).await;
         round = met;
@@ -337,7 +342,7 @@ async fn of_two_failures_the_first_is_to_blame() {
 }
 
 #[tokio::test]
-async fn a_lost_node_takes_its_workers_with_it_and_blames_nobody() {
+async fn workers_are_lost_with_their_node_and_no_batch_is_charged() {
     let serving = Serving::start(1, 2).await;
     let (mut a, mut b) = (launcher(&serving, "a").await, launcher(&serving, "b").await);
     a.ask(dataset(100)).await;
@@ -352,11 +357,15 @@ async fn a_lost_node_takes_its_workers_with_it_and_blames_nobody() {
     await_totals(&serving, "the end of all leases", |dataset| dataset["totals"]["granted"] == 0).await;
     let mut worker = Node::connect(&serving, "a/0", round + 1).await;
     let lease = leased(&mut worker, 4).await;
-    assert_eq!((lease.held.unwrap().first, lease.held.unwrap().count), (0, 2), "two came back, and none is suspected");
+    assert_eq!(
+        (lease.held.unwrap().first, lease.held.unwrap().count),
+        (0, 2),
+        "two were returned, and none is suspected"
+    );
 }
 
 #[tokio::test]
-async fn a_dataset_that_cannot_be_counted_is_refused() {
+async fn a_dataset_that_is_too_large_is_refused() {
     let serving = Serving::start(1, 1).await;
     let all = json!({ "name": "d", "records": u64::MAX, "batch": 1, "shuffle": "batches" });
     let (code, answer) = post(&serving, "/api/datasets", all).await;
@@ -375,7 +384,7 @@ async fn a_lease_is_acknowledged_under_the_name_of_its_own_dataset() {
     }
     let (_, lease) = post(&serving, "/api/datasets/d/lease", json!({ "worker": "w" })).await;
     let held = json!({ "worker": "w", "lease": lease["lease"], "first": lease["first"] });
-    for act in ["acknowledge", "give-back"] {
+    for act in ["acknowledge", "release"] {
         let (code, refused) = post(&serving, &format!("/api/datasets/other/{act}"), held.clone()).await;
         assert_eq!((code, &refused["reason"]), (409, &json!("LeaseVoid")), "{refused}");
         let (code, refused) = post(&serving, &format!("/api/datasets/none/{act}"), held.clone()).await;

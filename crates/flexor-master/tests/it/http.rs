@@ -1,9 +1,9 @@
-//! What people and probes ask.
+//! The HTTP API for people and probes.
 
 use crate::serving::{Node, Serving};
 
 #[tokio::test]
-async fn probes_metrics_and_status_tell_what_is() {
+async fn probes_metrics_and_status_show_the_state() {
     let serving = Serving::start(1, 1).await;
     let mut node = Node::connect(&serving, "a", 1).await;
     node.join().await;
@@ -14,7 +14,7 @@ async fn probes_metrics_and_status_tell_what_is() {
     let (_, metrics) = Serving::http(serving.http, "GET /metrics HTTP/1.1").await;
     for line in [
         "flexor_world_size{job=\"mnist\",run=\"mnist\"} 1",
-        "flexor_members{job=\"mnist\",run=\"mnist\",place=\"world\"} 1",
+        "flexor_members{job=\"mnist\",run=\"mnist\",state=\"in_world\"} 1",
         "flexor_rounds_completed_total 1",
         "# EOF",
     ] {
@@ -30,7 +30,7 @@ async fn probes_metrics_and_status_tell_what_is() {
 }
 
 #[tokio::test]
-async fn the_api_changes_what_it_is_told() {
+async fn the_api_changes_the_state() {
     let serving = Serving::start(1, 4).await;
     let mut node = Node::connect(&serving, "a", 1).await;
     node.join().await;
@@ -44,7 +44,7 @@ async fn the_api_changes_what_it_is_told() {
 }
 
 #[tokio::test]
-async fn without_the_token_nothing_of_ours_answers() {
+async fn requests_without_the_token_are_refused() {
     let serving = Serving::with(1, 1, None, Some("s3cret")).await.unwrap();
     assert_eq!(Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await.0, 401);
     let carried = "GET /api/status HTTP/1.1\nAuthorization: Bearer s3cret";
@@ -56,7 +56,7 @@ async fn without_the_token_nothing_of_ours_answers() {
 }
 
 #[tokio::test]
-async fn a_path_that_does_not_exist_is_said_not_to() {
+async fn an_unknown_path_is_answered_with_a_hint() {
     let serving = Serving::start(1, 1).await;
     for path in ["/", "/api", "/api/dataset", "/api/datasets/a/b/c"] {
         let (code, text) = Serving::http(serving.grpc, &format!("GET {path} HTTP/1.1")).await;

@@ -1,4 +1,4 @@
-//! The protocol between sidecar and master, spoken by hand.
+//! The protocol between sidecar and master, message by message.
 
 use std::time::Duration;
 
@@ -29,18 +29,18 @@ impl Link {
         Self { outgoing, incoming }
     }
 
-    async fn say(&self, message: From) {
+    async fn send(&self, message: From) {
         self.outgoing.send(wire::FromSidecar { message: Some(message) }).await.unwrap();
     }
 
     async fn open(&self) {
         let open = wire::OpenConnection { connection: 1, node: String::new(), answered: 0, clock: None };
-        self.say(From::Open(open)).await;
-        self.say(From::Ready(wire::Ready {})).await;
+        self.send(From::Open(open)).await;
+        self.send(From::Ready(wire::Ready {})).await;
     }
 
     async fn operate(&self, number: u64, request: StoreRequest) {
-        self.say(From::Operation(wire::Operation { connection: 1, number, request: request.to_bytes() })).await;
+        self.send(From::Operation(wire::Operation { connection: 1, number, request: request.to_bytes() })).await;
     }
 
     async fn next(&mut self, wanted: impl Fn(&To) -> bool) -> To {
@@ -68,7 +68,7 @@ fn add(delta: i64) -> StoreRequest {
 }
 
 #[tokio::test]
-async fn an_operation_is_done_once_across_a_broken_stream_and_a_new_master() {
+async fn an_operation_is_carried_out_once_across_a_broken_stream_and_a_new_master() {
     let folder = tempfile::tempdir().unwrap();
     let first = Serving::with(1, 1, Some(folder.path()), None).await.unwrap();
     let mut link = Link::connect(&first, 0).await;
@@ -76,7 +76,7 @@ async fn an_operation_is_done_once_across_a_broken_stream_and_a_new_master() {
     link.operate(1, add(5)).await;
     let answer = link.answer().await;
     assert_eq!((answer.number, &answer.reply[..]), (1, &5i64.to_le_bytes()[..]));
-    assert_eq!(answer.results.len(), 1, "what it changed comes with it");
+    assert_eq!(answer.results.len(), 1, "the answer carries the change");
     drop(link);
 
     let mut again = Link::connect(&first, first.generation).await;
@@ -95,11 +95,11 @@ async fn an_operation_is_done_once_across_a_broken_stream_and_a_new_master() {
 }
 
 #[tokio::test]
-async fn what_sidecars_kept_comes_back_to_a_master_that_lost_everything() {
+async fn a_master_without_a_journal_takes_over_the_kept_changes_of_sidecars() {
     let serving = Serving::start(1, 1).await;
     let mut link = Link::connect(&serving, 0).await;
     let kept = wire::KeyResult { seq: 9, key: "/k".into(), value: Some("v".into()), pushed: None, popped: None };
-    link.say(From::Kept(kept)).await;
+    link.send(From::Kept(kept)).await;
     link.open().await;
     link.operate(1, StoreRequest::Get { key: Bytes::from_static(b"/k") }).await;
     let answer = link.answer().await;
@@ -107,7 +107,7 @@ async fn what_sidecars_kept_comes_back_to_a_master_that_lost_everything() {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_has_seen_a_later_master_is_sent_on() {
+async fn a_sidecar_that_has_seen_a_later_master_is_refused() {
     let serving = Serving::with(1, 1, Some(tempfile::tempdir().unwrap().path()), None).await.unwrap();
     let mut link = Link::connect(&serving, 99).await;
     let To::Refusal(refusal) = link.next(|_| true).await else { panic!("not refused") };

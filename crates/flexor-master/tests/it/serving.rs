@@ -1,4 +1,4 @@
-//! A master that serves on free ports of this machine while the test runs.
+//! A master that serves on free ports while the test runs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Serving {
         Self::saving(min, max, state, token, None).await
     }
 
-    /// With checkpoints.
+    /// Starts a master that may make checkpoints.
     pub(crate) async fn saving(
         min: u32,
         max: u32,
@@ -82,7 +82,7 @@ impl Serving {
         wire::master_client::MasterClient::new(self.channel().await)
     }
 
-    /// Asks over HTTP; the status and the body.
+    /// Sends an HTTP request. Returns the status and the body.
     pub(crate) async fn http(address: SocketAddr, head: &str) -> (u16, String) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -121,7 +121,6 @@ impl Node {
         self.say(wire::request::Op::Join(wire::Join::default())).await;
     }
 
-    /// Joins with so many processes.
     pub(crate) async fn join_with(&self, processes: u32) {
         self.say(wire::request::Op::Join(wire::Join { processes, survives: false, after: None })).await;
     }
@@ -141,13 +140,13 @@ impl Node {
         tokio::time::timeout(Duration::from_secs(20), found).await.expect("the world comes in time")
     }
 
-    /// What is answered to a request.
+    /// Sends a request. Returns its answer.
     pub(crate) async fn ask(&mut self, op: wire::request::Op) -> wire::reply::Result {
         self.say(op).await;
         self.answer().await
     }
 
-    /// The next answer to a request; news of the world are none.
+    /// The next answer to a request. Changes of the world are skipped.
     pub(crate) async fn answer(&mut self) -> wire::reply::Result {
         let found = async {
             loop {
@@ -161,11 +160,11 @@ impl Node {
     }
 
     pub(crate) async fn complete(&mut self) -> wire::World {
-        self.world(|world| world.place() == wire::world::Place::InWorld && world.restart.is_empty()).await
+        self.world(|world| world.state() == wire::world::MemberState::InWorld && world.restart.is_empty()).await
     }
 }
 
-/// Whatever the node is asked, alone.
+/// Sends one request outside of a session. Returns its answer.
 pub(crate) async fn call(serving: &Serving, op: wire::request::Op) -> wire::reply::Result {
     let node = Some(wire::Node { name: "caller".to_owned(), incarnation: 1 });
     let request = wire::Request { id: 5, node, op: Some(op) };

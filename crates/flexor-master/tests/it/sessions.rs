@@ -1,10 +1,10 @@
-//! Nodes that speak our own protocol.
+//! Nodes of the native API.
 
 use bytes::Bytes;
 use flexor_wire::master::v1 as wire;
 use wire::reply::Result as Answer;
 use wire::request::Op;
-use wire::world::Place;
+use wire::world::MemberState;
 
 use crate::serving::{Node, Serving, call};
 
@@ -17,7 +17,7 @@ async fn nodes(serving: &Serving, names: &[&str]) -> Vec<Node> {
 }
 
 #[tokio::test]
-async fn nodes_that_join_are_told_their_rank_and_the_size() {
+async fn nodes_that_join_get_their_rank_and_the_size_of_the_world() {
     let serving = Serving::start(2, 3).await;
     let mut nodes = nodes(&serving, &["w-10", "w-2", "w-1"]).await;
     for node in &nodes {
@@ -33,7 +33,7 @@ async fn nodes_that_join_are_told_their_rank_and_the_size() {
 }
 
 #[tokio::test]
-async fn survivors_are_told_to_meet_again_and_why() {
+async fn survivors_get_the_cause_of_the_restart() {
     let serving = Serving::start(1, 2).await;
     let mut nodes = nodes(&serving, &["a", "b"]).await;
     for node in &nodes {
@@ -43,15 +43,15 @@ async fn survivors_are_told_to_meet_again_and_why() {
         node.complete().await;
     }
     drop(nodes.remove(0));
-    let told = nodes[0].world(|world| !world.restart.is_empty()).await;
-    assert!(told.restart.starts_with("NodeLost: a"), "{}", told.restart);
+    let world = nodes[0].world(|world| !world.restart.is_empty()).await;
+    assert!(world.restart.starts_with("NodeLost: a"), "{}", world.restart);
     nodes[0].join().await;
-    let world = nodes[0].world(|world| world.round == 1 && world.place() == Place::InWorld).await;
+    let world = nodes[0].world(|world| world.round == 1 && world.state() == MemberState::InWorld).await;
     assert_eq!((world.rank, world.size), (0, 1));
 }
 
 #[tokio::test]
-async fn an_earlier_life_of_a_node_is_refused() {
+async fn an_earlier_incarnation_of_a_node_is_refused() {
     let serving = Serving::start(1, 1).await;
     Node::connect(&serving, "a", 7).await.join().await;
     let mut later = Node::connect(&serving, "a", 8).await;
@@ -91,20 +91,20 @@ async fn a_poll_waits_for_the_round_it_asks_for() {
     let serving = Serving::start(1, 1).await;
     let poll = |from_round, wait_ms| Op::Poll(wire::Poll { from_round, wait_ms, members: true });
     let Answer::World(world) = call(&serving, poll(None, 0)).await else { panic!("no world") };
-    assert_eq!(world.place(), Place::Outside);
+    assert_eq!(world.state(), MemberState::Outside);
     let join = call(&serving, Op::Join(wire::Join::default()));
     let (polled, _) = tokio::join!(call(&serving, poll(Some(0), 20_000)), join);
     let Answer::World(world) = polled else { panic!("no world") };
-    assert_eq!((world.place(), world.members), (Place::InWorld, vec!["caller".to_owned()]));
+    assert_eq!((world.state(), world.members), (MemberState::InWorld, vec!["caller".to_owned()]));
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_with_a_reason() {
+async fn invalid_requests_are_refused_with_a_reason() {
     let serving = Serving::start(1, 1).await;
     let mut client = serving.client().await;
     for request in [
         wire::Request { id: 1, node: None, op: Some(Op::Join(wire::Join::default())) },
-        wire::Request { id: 1, node: Some(wire::Node::default()), op: Some(Op::Beat(wire::Beat {})) },
+        wire::Request { id: 1, node: Some(wire::Node::default()), op: Some(Op::Heartbeat(wire::Heartbeat {})) },
         wire::Request { id: 1, node: None, op: None },
         wire::Request { id: 1, node: None, op: Some(Op::Get(wire::GetKey { key: String::new() })) },
     ] {
@@ -114,7 +114,7 @@ async fn nonsense_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_life_that_departs_leaves_the_later_one_alone() {
+async fn an_incarnation_that_departs_does_not_affect_the_later_one() {
     let serving = Serving::start(1, 1).await;
     let mut earlier = Node::connect(&serving, "a", 1).await;
     earlier.join().await;
@@ -124,25 +124,25 @@ async fn a_life_that_departs_leaves_the_later_one_alone() {
     let world = later.complete().await;
     earlier.ask(Op::Depart(wire::Depart { detail: "its launcher has ended".to_owned() })).await;
     let Answer::World(still) = later.ask(Op::Poll(wire::Poll::default())).await else { panic!("no world") };
-    assert_eq!((still.place(), still.round, &*still.restart), (wire::world::Place::InWorld, world.round, ""));
+    assert_eq!((still.state(), still.round, &*still.restart), (wire::world::MemberState::InWorld, world.round, ""));
     later.ask(Op::Depart(wire::Depart { detail: "its launcher has ended".to_owned() })).await;
     let Answer::World(gone) = later.ask(Op::Poll(wire::Poll::default())).await else { panic!("no world") };
-    assert_eq!(gone.place(), wire::world::Place::Outside);
+    assert_eq!(gone.state(), wire::world::MemberState::Outside);
 }
 
 #[tokio::test]
-async fn newcomers_hear_that_the_world_outlives_changes() {
+async fn newcomers_learn_that_processes_survive_world_changes() {
     let serving = Serving::start(1, 2).await;
     let mut a = Node::connect(&serving, "a", 1).await;
     a.ask(Op::Join(wire::Join::default())).await;
     call(&serving, Op::Poll(wire::Poll::default())).await;
-    let outlives = async || match call(&serving, Op::Poll(wire::Poll::default())).await {
-        Answer::World(world) => world.outlives,
+    let processes_survive = async || match call(&serving, Op::Poll(wire::Poll::default())).await {
+        Answer::World(world) => world.processes_survive,
         other => panic!("{other:?}"),
     };
     Serving::http(serving.grpc, "POST /api/expected HTTP/1.1\nContent-Type: application/json\n\n{\"nodes\":1}").await;
     a.complete().await;
-    assert!(!outlives().await);
+    assert!(!processes_survive().await);
     a.ask(Op::OptIn(wire::OptIn {})).await;
-    assert!(outlives().await);
+    assert!(processes_survive().await);
 }

@@ -1,4 +1,4 @@
-//! A second master for the same job, and one that comes after.
+//! Two masters of the same job: one after the other, and both at once.
 
 use flexor_master::MasterError;
 use flexor_master::journal::JournalError;
@@ -45,12 +45,12 @@ async fn of_two_masters_the_older_one_ends() {
 }
 
 #[tokio::test]
-async fn the_next_master_knows_how_many_processes_a_node_starts_that_joined_before() {
+async fn the_next_master_knows_the_processes_of_a_node_that_joined_before() {
     let folder = tempfile::tempdir().unwrap();
     let first = Serving::with(2, 2, Some(folder.path()), None).await.unwrap();
     let mut a = Node::connect(&first, "a", 1).await;
     a.join_with(2).await;
-    a.world(|world| world.place() == wire::world::Place::Joined).await;
+    a.world(|world| world.state() == wire::world::MemberState::Joined).await;
     call(&first, Op::Set(wire::SetKey { key: "k".to_owned(), value: "v".into(), durable: true })).await;
     drop((first, a));
 

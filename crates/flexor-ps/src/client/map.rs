@@ -1,7 +1,6 @@
 //! The master's map as a client goes by it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flexor_wire::Token;
 use flexor_wire::master::v1 as master;
@@ -11,9 +10,6 @@ use tokio::sync::watch;
 use crate::addressee::Addressee;
 use crate::dial::{MAX_MESSAGE, Way};
 use crate::placement::PartitionId;
-
-/// How long it waits before it looks for the master again.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where each partition is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,11 +69,14 @@ impl Reached {
 
 /// Takes over every map that the master tells, whichever master it is, as long as it is not one from before.
 pub(super) async fn follow(master: Way, token: Option<Token>, maps: watch::Sender<Arc<Route>>) {
+    let mut reconnect = master.reconnect();
     loop {
+        reconnect.next_attempt().await;
         if let Ok(channel) = master.connect().await {
             let mut client = ServersClient::with_interceptor(channel, Token::carried(token.as_ref()))
                 .max_decoding_message_size(MAX_MESSAGE);
             if let Ok(told) = client.follow(master::FollowServers {}).await {
+                reconnect.established();
                 let mut told = told.into_inner();
                 while let Ok(Some(map)) = told.message().await {
                     let route = Route::of(&map);
@@ -92,6 +91,5 @@ pub(super) async fn follow(master: Way, token: Option<Token>, maps: watch::Sende
                 }
             }
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }

@@ -17,8 +17,6 @@ use super::planning::PlanError;
 use super::{Reports, Server};
 use crate::dial::{MAX_MESSAGE, is_final};
 
-/// How long it waits before it looks for its master again: first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// How often it says what it has done.
 const LOAD_EVERY: Duration = Duration::from_secs(1);
 /// The first times sooner, so that something is known of short jobs.
@@ -53,8 +51,12 @@ pub async fn follow_master(
     let way = server.0.dialer.way_to(master).map_err(|error| SessionError::Address(error.to_string()))?;
     let mut generation = 0;
     let mut said = Said::default();
-    let mut pause = PAUSE.0;
+    let mut reconnect = way.reconnect();
     loop {
+        reconnect.next_attempt().await;
+        if let Some(outage) = reconnect.outage_to_report() {
+            tracing::warn!(master, ?outage, "the master cannot be reached; keeps trying");
+        }
         if let Ok(channel) = way.connect().await {
             let mut client = ServersClient::with_interceptor(channel, Token::carried(server.0.token.as_ref()))
                 .max_decoding_message_size(MAX_MESSAGE);
@@ -78,7 +80,7 @@ pub async fn follow_master(
                 return Err(SessionError::Refused(status.message().to_owned()));
             }
             if let Ok(messages) = begun {
-                pause = PAUSE.0;
+                reconnect.established();
                 let session =
                     Session { server, outgoing, reports: &mut reports, said: &mut said, generation: &mut generation };
                 // A master that has not written down what was found has to hear it again.
@@ -89,11 +91,6 @@ pub async fn follow_master(
                 followed?;
             }
         }
-        tokio::time::sleep(pause).await;
-        if pause < PAUSE.1 && pause * 2 >= PAUSE.1 {
-            tracing::warn!(master, "cannot be reached; goes on trying");
-        }
-        pause = (pause * 2).min(PAUSE.1);
     }
 }
 

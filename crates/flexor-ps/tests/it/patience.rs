@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use flexor_client::Jitter;
 use flexor_ps::client::{Client, ClientError, PullFor, PullOutcome, SnapshotError};
 use flexor_ps::dial::{Dialer, Stream};
 use flexor_ps::layout::TableId;
@@ -58,7 +59,7 @@ async fn values_of_a_step_that_come_slowly_come() {
     let mut cluster = Cluster::start(1);
     cluster.add("ps-0");
     let master = cluster.master();
-    let dialer = Dialer::new(move |to| {
+    let dialer = Dialer::new(Jitter::Random, move |to| {
         let (to, is_slow) = (to.to_owned(), to != master);
         Box::pin(async move {
             let there = TcpStream::connect(to).await?;

@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use crate::one_client::Times;
 use crate::socket::{self, PATIENCE};
 
-/// Clients that are connected and have been answered.
+/// Connected clients whose greeting was answered.
 pub(crate) struct Crowd {
     address: SocketAddr,
     clients: Vec<TcpStream>,
@@ -35,7 +35,7 @@ impl Crowd {
         Ok(Crowd { address, clients, events })
     }
 
-    /// Lets every client wait for a key. The PING behind the WAIT is answered first, which shows that the server knows.
+    /// Lets every client wait for a key. The reply to the PING after the WAIT shows that the server has registered the wait.
     pub(crate) fn all_wait_for(&mut self, key: &'static str) -> Result<()> {
         let mut bytes = BytesMut::new();
         Request::Wait { keys: vec![key.into()] }.encode(&mut bytes);
@@ -46,12 +46,12 @@ impl Crowd {
             client.read_exact(&mut [0; 4])?;
             client.set_nonblocking(true)?;
         }
-        // Forget the events of the answers.
+        // Drop the events of the replies.
         while !self.events.poll(EpollTimeout::ZERO)?.is_empty() {}
         Ok(())
     }
 
-    /// Sets the key and waits until the last client can read its byte; the seconds from one to the other.
+    /// Sets the key and waits until the last client can read its byte. Returns the seconds between.
     pub(crate) fn wake_all(&mut self, key: &'static str) -> Result<f64> {
         let mut setter: TcpStream = socket::connected(self.address)?.into();
         setter.write_all(&socket::greeting().0)?;
@@ -61,7 +61,7 @@ impl Crowd {
         let start = Instant::now();
         setter.write_all(&set)?;
         while woken < self.clients.len() {
-            // Looking a thousand times a second, and not reading, leaves the cores to the server. An event is one byte.
+            // Polling a thousand times a second without reading leaves the cores to the server. An event is one byte.
             std::thread::sleep(Duration::from_millis(1));
             woken += self.events.wait()?.len();
         }
@@ -75,7 +75,7 @@ impl Crowd {
         Ok(seconds)
     }
 
-    /// Lets every client add to a key of its own, again as soon as it was answered.
+    /// Lets every client add to its own key, again as soon as it has the reply.
     pub(crate) fn ping_pong(&mut self, count: usize) -> Result<Times> {
         let key = |number| format!("/bench-crowd-{number}").into();
         let add = |number| Request::Add { key: key(number), delta: 1 }.to_bytes();
@@ -105,7 +105,7 @@ impl Crowd {
     }
 }
 
-/// Connects many clients at once, each of which greets; seconds until all are answered.
+/// Connects many clients at once and sends their greetings. Returns the seconds until all are answered.
 pub(crate) fn storm(address: SocketAddr, count: usize) -> Result<f64> {
     let (events, (greeting, answer)) = (Events::new()?, socket::greeting());
     let sockets = (0..count).map(|_| socket::new()).collect::<Result<Vec<_>>>()?;
@@ -145,14 +145,14 @@ trait InProgress {
 }
 
 impl InProgress for std::io::Result<()> {
-    /// Whether a connection is there or on its way.
+    /// Whether the connection is open or in progress.
     fn is_ok_and_in_progress(&self) -> bool {
         let in_progress = nix::errno::Errno::EINPROGRESS as i32;
         self.as_ref().err().is_none_or(|error| error.raw_os_error() == Some(in_progress))
     }
 }
 
-/// Tells which sockets have something new, each thing once.
+/// Edge-triggered events of many sockets.
 struct Events {
     epoll: Epoll,
 }

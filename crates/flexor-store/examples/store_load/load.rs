@@ -1,4 +1,4 @@
-//! The loads by name, and how much of each.
+//! The loads by name, with their sizes.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use flexor_store::codec::Request;
 use crate::crowd::{Crowd, storm};
 use crate::one_client::OneClient;
 
-/// What was measured: a name, and seconds or bytes.
+/// Measurements: a name, and seconds or bytes.
 pub(crate) type Measured = Vec<(&'static str, f64)>;
 
 /// One kind of load.
@@ -26,7 +26,7 @@ pub(crate) enum Load {
     CrowdPingPong,
 }
 
-/// The rendezvous state of a thousand nodes is about this long.
+/// The approximate length of the rendezvous state of a thousand nodes, in bytes.
 const LARGE: usize = 130_000;
 
 impl Load {

@@ -1,8 +1,8 @@
-//! Load for a TCPStore server, of any make: the clients of `cargo xtask bench store`.
+//! A load generator for any TCPStore server: the clients of `cargo xtask bench store`.
 //!
-//! `store_load ADDRESS SERVER_PID LOAD` puts one load on the server and prints what it measured, a line each: a name and
-//! a number. It is a process of its own, because it needs as many open files as the server, and speaks to plain sockets,
-//! because on a machine with few cores whatever it spends is taken from the server.
+//! `store_load ADDRESS SERVER_PID LOAD` puts one load on the server and prints each measurement as a line with a name and a
+//! number. It is its own process, because it needs as many open files as the server. It uses plain sockets, because on a
+//! machine with few cores its own CPU time is missing for the server.
 
 mod crowd;
 mod load;

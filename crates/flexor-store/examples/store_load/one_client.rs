@@ -1,4 +1,4 @@
-//! One client, as fast as the server lets it.
+//! One client that sends as fast as the server answers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) struct OneClient {
     stream: TcpStream,
 }
 
-/// Times in seconds: of all round trips together, and of a single one.
+/// Times in seconds, of all round trips and of a single one.
 pub(crate) struct Times {
     pub(crate) all: f64,
     pub(crate) p50: f64,
@@ -49,8 +49,8 @@ impl OneClient {
         Ok(self.stream.write_all(&set.to_bytes())?)
     }
 
-    /// Sends a request many times without waiting for the replies, which are of the given length; seconds until the
-    /// last has come. A PING at the end tells when a request without reply was served.
+    /// Sends a request many times without waiting for the replies, which have the given length. Returns the seconds until
+    /// the last reply. The reply to a final PING shows that requests without a reply were served.
     pub(crate) fn pipelined(&mut self, request: &Request, count: usize, reply: usize) -> Result<f64> {
         const TOGETHER: usize = 500;
         let bytes = request.to_bytes().repeat(TOGETHER);
@@ -72,7 +72,7 @@ impl OneClient {
         Ok(seconds)
     }
 
-    /// Sends a request, waits for its reply, and so on.
+    /// Sends a request many times and waits for each reply.
     pub(crate) fn ping_pong(&mut self, request: &Request, count: usize, reply: usize) -> Result<Times> {
         let (bytes, mut buffer) = (request.to_bytes(), vec![0; reply]);
         let mut each = Vec::with_capacity(count);

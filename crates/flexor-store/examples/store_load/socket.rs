@@ -1,4 +1,4 @@
-//! Sockets that leave nothing behind, and the right to have many.
+//! Sockets without TIME_WAIT, and the limit of open files.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use flexor_store::codec::Request;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
-/// A server that says nothing for so long has failed.
+/// The timeout of every read.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Raises the limit of open files as far as the machine allows.
@@ -18,7 +18,7 @@ pub(crate) fn allow_many() -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of open files")
 }
 
-/// A socket whose end is sudden, so that thousands of them do not use up the ports for the next run.
+/// A socket that is reset when it is closed, so that thousands of them do not use up the ports for the next run.
 pub(crate) fn new() -> Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_tcp_nodelay(true)?;
@@ -26,7 +26,7 @@ pub(crate) fn new() -> Result<Socket> {
     Ok(socket)
 }
 
-/// A connected socket whose calls wait.
+/// A connected blocking socket.
 pub(crate) fn connected(address: SocketAddr) -> Result<Socket> {
     let socket = new()?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -34,7 +34,7 @@ pub(crate) fn connected(address: SocketAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// What a client says first, and the length of the answer.
+/// The first bytes of a client, and the length of the reply.
 pub(crate) fn greeting() -> (Bytes, usize) {
     let mut bytes = BytesMut::new();
     Request::Validate.encode(&mut bytes);

@@ -1,19 +1,19 @@
-//! Bytes on their way out: small pieces are joined, large values are shared with the store and never copied.
+//! Outgoing bytes: small pieces are joined, large values are shared with the store and never copied.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// A value from this size on is sent from where it lies; below, copying it costs less than another slice to send.
+/// Values from this size on are shared. Below it, a copy costs less than another slice to send.
 const SHARED_FROM: usize = 1 << 10;
 
 /// A queue of bytes that can be sent with few system calls.
 #[derive(Debug, Default)]
 pub struct Chunks {
-    /// Whole pieces, in front of the tail.
+    /// Complete pieces, before the tail.
     front: VecDeque<Bytes>,
-    /// Where small pieces gather.
+    /// Joins small pieces.
     tail: BytesMut,
     len: usize,
 }
@@ -25,7 +25,7 @@ impl Chunks {
         self.len += bytes.len();
     }
 
-    /// Adds bytes that are shared when they are many.
+    /// Adds bytes, which are shared if they are large.
     pub fn push_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_FROM {
             return self.push(&bytes);
@@ -35,7 +35,7 @@ impl Chunks {
         self.front.push_back(bytes);
     }
 
-    /// Adds all that another queue holds.
+    /// Adds all bytes of another queue.
     pub fn append(&mut self, mut other: Chunks) {
         if self.is_empty() {
             *self = other;
@@ -49,17 +49,16 @@ impl Chunks {
         self.push(&other.tail);
     }
 
-    /// How many bytes are queued.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes, in as many pieces as they lie in.
+    /// The bytes as slices.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.front.iter().map(|piece| &piece[..]).chain([&self.tail[..]]);
         all.filter(|piece| !piece.is_empty())

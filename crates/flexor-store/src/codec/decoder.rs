@@ -1,55 +1,53 @@
-//! From the bytes of one connection to its requests.
+//! Decodes the bytes of one connection into requests.
 
 use bytes::Bytes;
 
 use super::layout::Scan;
 use super::{DecodeError, Opcode, Request};
 
-/// A buffer up to this size stays for the next request; a larger one goes as soon as it is not needed.
+/// A buffer up to this size is kept for the next request; a larger one is freed as soon as it is not needed.
 const KEPT_CAPACITY: usize = 4 << 10;
 
-/// Takes the bytes of a connection in whatever pieces they come and gives back requests.
+/// Takes the bytes of a connection in pieces of any size and returns requests.
 ///
-/// It holds only bytes that came and are not yet a whole request; what it gives back does not borrow from its buffer,
-/// so that a small value cannot keep a large read alive. After an error the connection is of no more use: the same
-/// error comes again.
+/// It holds only the bytes of an incomplete request. Requests do not borrow from its buffer, so that a small value cannot
+/// keep a large read alive. After an error the connection is unusable: the decoder returns the same error again.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the first request that was not given back yet begins.
+    /// The start of the first request that was not returned yet.
     start: usize,
     scan: Scan,
     validated: bool,
 }
 
 impl Decoder {
-    /// A decoder for a connection that was just opened: its first request must be VALIDATE.
+    /// Creates a decoder for a new connection, whose first request must be VALIDATE.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
-    /// Adds bytes as they come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next request, if all of it has come.
+    /// The next request, if it is complete.
     pub fn next_request(&mut self) -> Result<Option<Request>, DecodeError> {
         self.next_with(Request::of_whole)
     }
 
-    /// The next request's own bytes, if all of them have come: for passing it on to somebody who will
-    /// [parse](Request::parse) it.
+    /// The bytes of the next request, if it is complete, for a process that will [parse](Request::parse) them.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, DecodeError> {
         self.next_with(|frame| Ok(Bytes::copy_from_slice(frame)))
     }
 
-    /// Bytes of a request that has begun and not ended, after the last `next_…` gave back nothing.
+    /// The bytes of an incomplete request, after the last `next_…` has returned none.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Whether the connection has shown that it is a TCPStore client.
+    /// Whether the client has sent VALIDATE.
     pub fn is_validated(&self) -> bool {
         self.validated
     }
@@ -63,7 +61,7 @@ impl Decoder {
             return Err(DecodeError::NotValidated(opcode));
         }
         let Some(length) = self.scan.advance(rest)? else {
-            self.let_go();
+            self.drop_consumed();
             return Ok(None);
         };
         let taken = take(rest.get(..length).unwrap_or_default())?;
@@ -73,8 +71,8 @@ impl Decoder {
         Ok(Some(taken))
     }
 
-    /// Drops the bytes of requests that were given back.
-    fn let_go(&mut self) {
+    /// Drops the bytes of requests that were returned.
+    fn drop_consumed(&mut self) {
         if self.start == 0 {
             return;
         }

@@ -1,5 +1,4 @@
-//! Why bytes are not a request. Every one of these ends the connection they came from: behind a field that makes no
-//! sense nobody knows where the next request begins.
+//! Decoding errors. Every one ends its connection: after an invalid field, the start of the next request is unknown.
 
 use super::{MAGIC, MAX_KEY, MAX_KEYS, MAX_REQUEST, MAX_VALUE};
 
@@ -13,10 +12,7 @@ pub enum DecodeError {
     NotValidated(u8),
     /// VALIDATE came with another number than the protocol's.
     #[error("VALIDATE carries {found:#010x} instead of {MAGIC:#010x}: this is no TCPStore client of torch >= 2.2")]
-    WrongMagic {
-        /// The number that came.
-        found: u32,
-    },
+    WrongMagic { found: u32 },
     /// An opcode that no known version of torch sends.
     #[error("unknown opcode {0}; known are 0 to 18, those of torch 2.2 to 2.15")]
     UnknownOpcode(u8),
@@ -32,10 +28,10 @@ pub enum DecodeError {
     /// A request above [`MAX_REQUEST`].
     #[error("a request of more than {MAX_REQUEST} bytes in all; send several smaller ones")]
     RequestTooLong,
-    /// Bytes that should be exactly one request end before it does.
+    /// Bytes that should be exactly one request end too early.
     #[error("the request is cut off after {0} bytes")]
     Truncated(usize),
-    /// Bytes that should be exactly one request go on behind it.
+    /// Bytes that should be exactly one request continue after its end.
     #[error("{0} bytes follow the end of the request")]
     TrailingBytes(usize),
 }

@@ -1,12 +1,12 @@
-//! Where a request ends: the fields of each opcode, and a scan over them that can stop anywhere and go on later.
+//! The layout of requests: the fields of each opcode, and a resumable scan that finds the end of a request.
 //!
-//! The scan only walks over lengths. It allocates nothing, checks every declared length against the limits before the
-//! bytes it announces have come, and looks at no byte twice however small the pieces are, so that neither a huge length
-//! nor a long request in many pieces costs more than the bytes that were really sent.
+//! The scan reads only lengths. It allocates nothing, checks every declared length against the limits before its bytes
+//! have arrived, and reads no byte twice. So neither a huge declared length nor a request in many pieces costs more than
+//! the bytes that were sent.
 
 use super::{DecodeError, MAGIC, MAX_KEY, MAX_KEYS, MAX_REQUEST, MAX_VALUE, Opcode};
 
-/// One part of a request behind its opcode.
+/// One field of a request after its opcode.
 #[derive(Debug, Clone, Copy)]
 enum Field {
     Magic,
@@ -33,20 +33,20 @@ fn fields(opcode: Opcode) -> &'static [Field] {
     }
 }
 
-/// How far the scan of one request has come.
+/// The progress of the scan of one request.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Bytes walked over; 0 before the opcode.
+    /// The bytes that were scanned; 0 before the opcode.
     at: usize,
-    /// What comes next.
+    /// The next fields.
     next: &'static [Field],
-    /// What comes after that, how many times.
+    /// The fields that are repeated after `next`, and how many times.
     each: &'static [Field],
     times: u64,
 }
 
 impl Scan {
-    /// Goes on over the bytes of a request, given from its first byte on. Its length, once all of it is there.
+    /// Continues the scan of a request, given from its first byte. Returns its length once it is complete.
     pub(super) fn advance(&mut self, request: &[u8]) -> Result<Option<usize>, DecodeError> {
         if self.at == 0 {
             let Some(&opcode) = request.first() else { return Ok(None) };
@@ -79,7 +79,7 @@ impl Scan {
     }
 }
 
-/// How long a field is, as far as its first bytes tell; for a list, the count alone.
+/// The length of a field, if its first bytes are known; for a list, the length of the count alone.
 fn length(field: Field, here: &[u8]) -> Result<Option<usize>, DecodeError> {
     match field {
         Field::Int32 => Ok(Some(4)),
@@ -89,13 +89,13 @@ fn length(field: Field, here: &[u8]) -> Result<Option<usize>, DecodeError> {
             Some(MAGIC) => Ok(Some(4)),
             Some(found) => Err(DecodeError::WrongMagic { found }),
         },
-        Field::Key => Ok(announced(here, MAX_KEY, DecodeError::KeyTooLong)?.map(|length| 8 + length)),
-        Field::Value => Ok(announced(here, MAX_VALUE, DecodeError::ValueTooLong)?.map(|length| 8 + length)),
-        Field::Each(_) => Ok(announced(here, MAX_KEYS, DecodeError::TooManyKeys)?.map(|_| 8)),
+        Field::Key => Ok(declared(here, MAX_KEY, DecodeError::KeyTooLong)?.map(|length| 8 + length)),
+        Field::Value => Ok(declared(here, MAX_VALUE, DecodeError::ValueTooLong)?.map(|length| 8 + length)),
+        Field::Each(_) => Ok(declared(here, MAX_KEYS, DecodeError::TooManyKeys)?.map(|_| 8)),
     }
 }
 
-fn announced(here: &[u8], limit: usize, refuse: fn(u64) -> DecodeError) -> Result<Option<usize>, DecodeError> {
+fn declared(here: &[u8], limit: usize, refuse: fn(u64) -> DecodeError) -> Result<Option<usize>, DecodeError> {
     let Some(number) = u64_at(here) else { return Ok(None) };
     match usize::try_from(number) {
         Ok(number) if number <= limit => Ok(Some(number)),

@@ -1,11 +1,10 @@
-//! The first byte of a request: what the client wants.
+//! Opcodes: the first byte of a request.
 
 use super::DecodeError;
 
-/// What a request asks for, by the number torch gave it.
+/// The opcodes with torch's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "each is described where it carries its arguments, at the variant of Request")]
 pub enum Opcode {
     Validate = 0,
     Set = 1,
@@ -29,7 +28,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// All of them, each at the place of its number.
+    /// All opcodes, each at the index of its number.
     pub const ALL: [Opcode; 19] = [
         Opcode::Validate,
         Opcode::Set,
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_opcode_stands_at_the_place_of_its_number() {
+    fn every_opcode_is_at_the_index_of_its_number() {
         for (number, opcode) in (0u8..).zip(Opcode::ALL) {
             assert_eq!(opcode as u8, number);
             assert_eq!(Opcode::try_from(number), Ok(opcode));

@@ -1,15 +1,15 @@
-//! What the store answers. The shape follows from the request; nothing in the bytes tells it.
+//! Replies. Their bytes carry no type: the client knows the shape from its request.
 
 use bytes::Bytes;
 
 use super::Chunks;
 
-/// The byte that ends a WAIT or BARRIER that came true.
+/// The byte that ends a fulfilled WAIT or BARRIER.
 pub const STOP_WAITING: u8 = 0;
-/// The byte that ends a WAIT or BARRIER that was taken back.
+/// The byte that ends a cancelled WAIT or BARRIER.
 pub const WAIT_CANCELED: u8 = 1;
 
-/// One answer.
+/// A reply of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// To GET and COMPARE_SET: a value.
@@ -20,7 +20,7 @@ pub enum Reply {
     Keys(Vec<Bytes>),
     /// To ADD, GETNUMKEYS, DELETE_KEY and QUEUE_LEN: a number.
     Number(i64),
-    /// To CHECK: whether all keys are there.
+    /// To CHECK: whether all keys exist.
     Present(bool),
     /// To WAIT and BARRIER.
     StopWaiting,
@@ -29,16 +29,11 @@ pub enum Reply {
     /// To PING: its number.
     Pong(u32),
     /// To QUEUE_POP: how many items there were, and the first if there was one.
-    Popped {
-        /// How many there were.
-        length: i64,
-        /// The first.
-        value: Option<Bytes>,
-    },
+    Popped { length: i64, value: Option<Bytes> },
 }
 
 impl Reply {
-    /// Writes the reply as a client expects it.
+    /// Encodes the reply.
     pub fn encode(self, out: &mut Chunks) {
         match self {
             Reply::Value(value) => put_bytes(out, value),

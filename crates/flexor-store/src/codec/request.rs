@@ -1,4 +1,4 @@
-//! What a client can ask of the store.
+//! Requests of clients.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -11,104 +11,54 @@ pub enum Request {
     /// The greeting, with the magic number; no reply.
     Validate,
     /// Stores a value; no reply.
-    Set {
-        /// Where.
-        key: Bytes,
-        /// What.
-        value: Bytes,
-    },
-    /// Stores a value if the present one is the expected one; the reply tells what holds afterwards.
+    Set { key: Bytes, value: Bytes },
+    /// Stores a value if the key has the expected one. The reply is the value afterwards.
     CompareSet {
-        /// Where.
         key: Bytes,
-        /// What must be there; empty: nothing.
+        /// The value that the key must have; empty if it must not exist.
         expected: Bytes,
-        /// What to store.
         desired: Bytes,
     },
     /// Reads a value.
-    Get {
-        /// Where.
-        key: Bytes,
-    },
+    Get { key: Bytes },
     /// Adds to a number that is kept as decimal text.
-    Add {
-        /// Where.
-        key: Bytes,
-        /// How much.
-        delta: i64,
-    },
-    /// Asks whether all keys are there.
-    Check {
-        /// Which.
-        keys: Vec<Bytes>,
-    },
-    /// Asks for an answer once all keys are there.
-    Wait {
-        /// Which.
-        keys: Vec<Bytes>,
-    },
-    /// Asks how many keys there are.
+    Add { key: Bytes, delta: i64 },
+    /// Asks whether all keys exist.
+    Check { keys: Vec<Bytes> },
+    /// Waits until all keys exist.
+    Wait { keys: Vec<Bytes> },
+    /// Asks for the number of keys.
     GetNumKeys,
     /// Removes a key.
-    DeleteKey {
-        /// Which.
-        key: Bytes,
-    },
+    DeleteKey { key: Bytes },
     /// Adds bytes at the end of a value; no reply.
-    Append {
-        /// Where.
-        key: Bytes,
-        /// What.
-        value: Bytes,
-    },
+    Append { key: Bytes, value: Bytes },
     /// Reads several values.
-    MultiGet {
-        /// Where.
-        keys: Vec<Bytes>,
-    },
+    MultiGet { keys: Vec<Bytes> },
     /// Stores several values; no reply.
-    MultiSet {
-        /// Where, and what.
-        pairs: Vec<(Bytes, Bytes)>,
-    },
-    /// Takes back a WAIT or BARRIER that was not answered.
+    MultiSet { pairs: Vec<(Bytes, Bytes)> },
+    /// Cancels an unanswered WAIT or BARRIER.
     CancelWait,
-    /// Asks for the same number back.
-    Ping {
-        /// The number.
-        nonce: u32,
-    },
+    /// Asks for the same nonce.
+    Ping { nonce: u32 },
     /// Adds an item at the end of a queue; no reply.
-    QueuePush {
-        /// Which queue.
-        key: Bytes,
-        /// The item.
-        value: Bytes,
-    },
-    /// Takes the item at the front of a queue, if there is one.
-    QueuePop {
-        /// Which queue.
-        key: Bytes,
-    },
-    /// Asks how many items a queue holds.
-    QueueLen {
-        /// Which queue.
-        key: Bytes,
-    },
+    QueuePush { key: Bytes, value: Bytes },
+    /// Removes the first item of a queue, if there is one.
+    QueuePop { key: Bytes },
+    /// Asks for the length of a queue.
+    QueueLen { key: Bytes },
     /// Asks for all keys.
     ListKeys,
-    /// Counts itself in and asks for an answer once the count is reached.
+    /// Increments a count and waits until it reaches `world_size`.
     Barrier {
-        /// Where the count is kept.
+        /// The key of the count.
         key: Bytes,
-        /// The count to reach.
         world_size: i64,
     },
 }
 
 impl Request {
-    /// The same request with this before every key.
+    /// The same request with a prefix before every key.
     pub fn with_prefix(self, prefix: &[u8]) -> Request {
         let long = |key: Bytes| -> Bytes { [prefix, &key].concat().into() };
         let all = |keys: Vec<Bytes>| keys.into_iter().map(long).collect();
@@ -137,7 +87,6 @@ impl Request {
         }
     }
 
-    /// What the request asks for.
     pub fn opcode(&self) -> Opcode {
         match self {
             Request::Validate => Opcode::Validate,
@@ -162,7 +111,7 @@ impl Request {
         }
     }
 
-    /// Reads bytes that are exactly one request, with the limits of the protocol.
+    /// Parses bytes that are exactly one request, within the limits of the protocol.
     pub fn parse(frame: &[u8]) -> Result<Request, DecodeError> {
         match Scan::default().advance(frame)? {
             None => Err(DecodeError::Truncated(frame.len())),
@@ -171,7 +120,7 @@ impl Request {
         }
     }
 
-    /// Writes the request as a client sends it.
+    /// Encodes the request.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u8(self.opcode() as u8);
         match self {
@@ -209,14 +158,14 @@ impl Request {
         }
     }
 
-    /// The request as a client sends it.
+    /// The encoded request.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.encode(&mut out);
         out.freeze()
     }
 
-    /// Reads a frame that a scan has found to be whole.
+    /// Reads a frame that a scan has found to be complete.
     pub(super) fn of_whole(frame: &[u8]) -> Result<Request, DecodeError> {
         let mut fields = Fields(frame);
         let [opcode] = fields.array().ok_or(DecodeError::Truncated(frame.len()))?;
@@ -261,7 +210,7 @@ fn read_arguments(opcode: Opcode, fields: &mut Fields<'_>) -> Option<Request> {
     })
 }
 
-/// What is left to read of a frame.
+/// The unread part of a frame.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

@@ -1,7 +1,6 @@
-//! Numbers as text, read as C++'s `std::stoll` reads them: that is what decides in torch's server whether a value can
-//! be counted with.
+//! Parses decimal text as C++'s `std::stoll` does: torch's server uses it to decide whether a value is a number.
 
-/// The number at the start of a text: white space, a sign, digits, and whatever follows them. None without digits and
+/// Parses the number at the start of a text: white space, a sign, digits; the rest is ignored. None without digits and
 /// beyond 64 bits.
 pub(super) fn parse(text: &[u8]) -> Option<i64> {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();

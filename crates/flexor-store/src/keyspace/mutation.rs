@@ -1,7 +1,7 @@
-//! Changes as data: to write down, to send on, and to build the same keyspace from again.
+//! Changes as data: to journal, to send, and to rebuild the same keyspace.
 //!
-//! Restoring does not depend on the order in which changes come, nor on how often each does: a key takes the change
-//! with the highest number, a queue's item is there when it was pushed and not popped. For that, what is gone is
+//! Restoring depends neither on the order of changes nor on duplicates. A key takes the change with the highest sequence
+//! number; an item of a queue exists if it was pushed and not popped. For that, deleted keys and popped items are
 //! remembered from the first restored change until [`end_recovery`](Keyspace::end_recovery).
 
 use std::collections::{HashMap, HashSet};
@@ -15,31 +15,29 @@ use crate::service::Outbox;
 /// One change of one key or queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutation {
-    /// Its place in the order of all changes of the store; no two have the same.
+    /// The sequence number; unique in the store.
     pub seq: u64,
-    /// The key, or the queue's name.
+    /// The key, or the name of the queue.
     pub key: Bytes,
-    /// What happened to it.
     pub change: Change,
 }
 
-/// What can happen to a key or a queue.
+/// A change of a key or a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The key has this value.
     Set(Bytes),
-    /// The key is gone.
     Deleted,
-    /// The queue got this item at its end.
+    /// The item was appended to the queue.
     Pushed(Bytes),
-    /// An item of the queue was taken.
+    /// The first item of the queue was removed.
     Popped {
-        /// The number of the change that had pushed it.
+        /// The sequence number of the change that had pushed the item.
         pushed: u64,
     },
 }
 
-/// What is gone and must not be brought back by a change that comes late.
+/// Deleted keys and popped items, which late changes must not restore.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     deleted: HashMap<Bytes, u64>,
@@ -58,29 +56,28 @@ impl Recovery {
 }
 
 impl Keyspace {
-    /// The number of the last change.
+    /// The sequence number of the last change.
     pub fn last_seq(&self) -> u64 {
         self.seq
     }
 
-    /// Makes the numbers of all later changes greater than this one.
+    /// Makes the sequence numbers of all later changes greater than `seq`.
     pub fn skip_to(&mut self, seq: u64) {
         self.seq = self.seq.max(seq);
     }
 
-    /// The change that gave a key the value it has.
+    /// The change that set the present value of a key.
     pub fn mutation_of(&self, key: &Bytes) -> Option<Mutation> {
         let entry = self.entries.get(key)?;
         Some(Mutation { seq: entry.seq, key: key.clone(), change: Change::Set(entry.value.clone()) })
     }
 
-    /// Takes the changes recorded since the last call; always empty unless the keyspace is
-    /// [recording](Keyspace::recording).
+    /// Takes the recorded changes since the last call. Empty unless the keyspace is [recording](Keyspace::recording).
     pub fn take_mutations(&mut self) -> Vec<Mutation> {
         self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The changes that build the present state from nothing, in the order they happened.
+    /// The changes that rebuild the present state, by sequence number.
     pub fn snapshot(&self) -> Vec<Mutation> {
         let keys = self.entries.iter().map(|(key, entry)| Mutation {
             seq: entry.seq,
@@ -97,8 +94,8 @@ impl Keyspace {
         all
     }
 
-    /// Applies a change that happened elsewhere or before, unless a later one has been; whether it was applied. Waiters
-    /// are woken; nothing is recorded. Changes made from here on get numbers above all that were restored.
+    /// Applies a change from a journal or from another process, unless a later change is known. Returns whether it was
+    /// applied. Wakes waiters and records nothing. Later changes get sequence numbers above all restored ones.
     pub fn restore(&mut self, mutation: Mutation, out: &mut Outbox) -> bool {
         let Mutation { seq, key, change } = mutation;
         self.seq = self.seq.max(seq);
@@ -120,7 +117,7 @@ impl Keyspace {
             Change::Pushed(value) => {
                 let is_new = self.queues.insert(key.clone(), seq, value);
                 if is_new {
-                    self.waiters.item_came(&key, |conn| out.send(conn, Reply::StopWaiting));
+                    self.waiters.item_pushed(&key, |conn| out.send(conn, Reply::StopWaiting));
                 }
                 is_new
             }
@@ -131,7 +128,7 @@ impl Keyspace {
         }
     }
 
-    /// Forgets what is gone: no change from before will be restored any more.
+    /// Forgets deleted keys and popped items: no earlier change will be restored any more.
     pub fn end_recovery(&mut self) {
         self.recovery = None;
     }

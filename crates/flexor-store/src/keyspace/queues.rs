@@ -1,10 +1,10 @@
-//! Queues: named like keys, but apart from them. A queue exists while it holds an item.
+//! Queues, which have names like keys but their own namespace. A queue exists while it has an item.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-/// All queues of a store. An item is known by the number of the change that pushed it, which rises from front to back.
+/// All queues of a store. The sequence number of its push identifies an item; it rises from front to back.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     by_name: BTreeMap<Bytes, VecDeque<(u64, Bytes)>>,
@@ -28,19 +28,19 @@ impl Queues {
         item
     }
 
-    /// Puts an item at its place; false when it is there already.
+    /// Inserts an item in order. Returns false if it exists already.
     pub(super) fn insert(&mut self, name: Bytes, pushed: u64, value: Bytes) -> bool {
         let items = self.by_name.entry(name).or_default();
-        let Err(place) = items.binary_search_by_key(&pushed, |item| item.0) else { return false };
-        items.insert(place, (pushed, value));
+        let Err(index) = items.binary_search_by_key(&pushed, |item| item.0) else { return false };
+        items.insert(index, (pushed, value));
         true
     }
 
-    /// Takes an item out wherever it stands; whether it was there.
+    /// Removes an item at any position. Returns whether it existed.
     pub(super) fn remove(&mut self, name: &[u8], pushed: u64) -> bool {
         let Some(items) = self.by_name.get_mut(name) else { return false };
-        let Ok(place) = items.binary_search_by_key(&pushed, |item| item.0) else { return false };
-        items.remove(place);
+        let Ok(index) = items.binary_search_by_key(&pushed, |item| item.0) else { return false };
+        items.remove(index);
         if items.is_empty() {
             self.by_name.remove(name);
         }
@@ -51,7 +51,7 @@ impl Queues {
         self.by_name.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
     }
 
-    /// All items of all queues, with the queue's name and the number.
+    /// All items of all queues, with the name of the queue and the sequence number of the push.
     pub(super) fn items(&self) -> impl Iterator<Item = (&Bytes, u64, &Bytes)> {
         self.by_name.iter().flat_map(|(name, items)| items.iter().map(move |(pushed, value)| (name, *pushed, value)))
     }

@@ -1,8 +1,8 @@
-//! What each request does to a [`Keyspace`], as torch's libuv server does it.
+//! Applies requests to a [`Keyspace`] as torch's libuv server does.
 //!
-//! Where that server is careless, this one is not: a QUEUE_PUSH takes the waiter it wakes off the list, a new WAIT
-//! replaces one that was never answered, and a value cannot be appended to without end. COMPARE_SET wakes waiters when
-//! it creates the key, the only time when there can be any.
+//! It differs where that server is careless: a QUEUE_PUSH removes the waiter that it wakes, a new WAIT replaces an
+//! unanswered one, and the size of an appended value is limited. COMPARE_SET wakes waiters when it creates the key; only
+//! then can there be any.
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ use super::{Keyspace, decimal};
 use crate::codec::{MAX_REQUEST, Reply, Request};
 use crate::service::{ConnId, Outbox, Refused};
 
-/// Longest value that APPEND may build.
+/// The longest value that APPEND may build, in bytes.
 const MAX_APPENDED: usize = MAX_REQUEST;
 
 impl Keyspace {
@@ -52,7 +52,7 @@ impl Keyspace {
             Request::Ping { nonce } => Some(Reply::Pong(nonce)),
             Request::QueuePush { key, value } => {
                 self.push(key.clone(), value);
-                self.waiters.item_came(&key, |woken| out.send(woken, Reply::StopWaiting));
+                self.waiters.item_pushed(&key, |woken| out.send(woken, Reply::StopWaiting));
                 None
             }
             Request::QueuePop { key } => {
@@ -79,7 +79,7 @@ impl Keyspace {
                 self.set(key, desired.clone(), out);
                 desired
             }
-            // Nothing is there and nothing is stored, but this is what clients are told.
+            // The key does not exist and is not created, but torch's server replies with the expected value.
             None => expected,
         }
     }
@@ -97,7 +97,7 @@ impl Keyspace {
             let reason = format!("APPEND to '{key}' would make a value of more than {MAX_APPENDED} bytes");
             return Err(Refused { reason });
         }
-        // A value that nobody else holds grows in place, so that many small pieces do not cost a copy of all each time.
+        // A value without other references grows in place, so that many small appends do not copy it each time.
         let value = self.entries.get_mut(&key).map(|entry| std::mem::take(&mut entry.value)).unwrap_or_default();
         let mut grown = value.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         grown.extend_from_slice(more);
@@ -138,7 +138,7 @@ impl Keyspace {
         self.get(key).cloned().unwrap_or_default()
     }
 
-    /// The number that a key holds as text; 0 when there is no such key.
+    /// The number that a key holds as text; 0 if the key does not exist.
     fn number(&self, key: &[u8]) -> Result<i64, Refused> {
         let Some(text) = self.get(key) else { return Ok(0) };
         decimal::parse(text).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Stories about a keyspace; its equality with a naive model over random histories is in the integration tests.
+//! Histories of a keyspace. The integration tests compare it with a naive model over random histories.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ fn push(queue: &'static str, value: &'static str) -> Request {
     Request::QueuePush { key: b(queue), value: b(value) }
 }
 
-/// A keyspace and what it sends.
+/// A keyspace and its outbox.
 struct Story {
     keys: Keyspace,
     out: Outbox,
@@ -33,7 +33,7 @@ impl Story {
         Story { keys: Keyspace::recording(), out: Outbox::default() }
     }
 
-    /// What the request made the store send, to whom.
+    /// Serves a request. Returns what the store sent, by connection.
     fn then(&mut self, conn: ConnId, request: Request) -> Vec<(ConnId, Bytes)> {
         self.keys.request(conn, request, Now::ZERO, &mut self.out).unwrap();
         self.out.take_sent()
@@ -41,7 +41,7 @@ impl Story {
 }
 
 #[test]
-fn one_set_wakes_everyone_who_waited_for_the_key_and_nobody_else() {
+fn one_set_wakes_exactly_the_waiters_of_the_key() {
     let (mut story, [one, two, other, setter]) = (Story::new(), [(); 4].map(|()| ConnId::fresh()));
     assert_eq!(story.then(one, wait(&["a"])), []);
     assert_eq!(story.then(two, wait(&["a", "b"])), []);
@@ -54,7 +54,7 @@ fn one_set_wakes_everyone_who_waited_for_the_key_and_nobody_else() {
 }
 
 #[test]
-fn a_key_that_came_and_went_counts_as_seen() {
+fn a_key_that_was_set_and_deleted_fulfils_its_part_of_a_wait() {
     let (mut story, waiter, setter) = (Story::new(), ConnId::fresh(), ConnId::fresh());
     story.then(waiter, wait(&["a", "b"]));
     story.then(setter, set("a", "1"));
@@ -83,20 +83,20 @@ fn the_waits_of_a_closed_connection_vanish_and_its_data_stays() {
 }
 
 #[test]
-fn a_queue_serves_those_who_wait_one_by_one_in_their_order() {
+fn a_queue_serves_its_waiters_in_order() {
     let (mut story, [first, second, pusher]) = (Story::new(), [(); 3].map(|()| ConnId::fresh()));
     story.then(second, set("k", "v"));
     story.then(first, wait(&["q"]));
     story.then(second, wait(&["q"]));
     assert_eq!(story.then(pusher, push("q", "x")), [(first, b("\0"))]);
     assert_eq!(story.then(pusher, push("q", "y")), [(second, b("\0"))]);
-    // An item that is there is enough for another wait, and not a key.
+    // An item in the queue fulfils another wait, although it is no key.
     assert_eq!(story.then(first, wait(&["q"])), [(first, b("\0"))]);
     assert_eq!(story.then(first, Request::GetNumKeys), [(first, b("\x01\0\0\0\0\0\0\0"))]);
 }
 
 #[test]
-fn counting_with_text_is_refused_and_says_which_key() {
+fn adding_to_text_is_refused_with_the_key() {
     let mut story = Story::new();
     let conn = ConnId::fresh();
     story.then(conn, set("name", "abc"));
@@ -107,7 +107,7 @@ fn counting_with_text_is_refused_and_says_which_key() {
 }
 
 #[test]
-fn a_value_cannot_be_appended_to_without_end() {
+fn the_size_of_an_appended_value_is_limited() {
     let mut story = Story::new();
     let (conn, value) = (ConnId::fresh(), Bytes::from(vec![b'x'; 8 << 20]));
     let append = || Request::Append { key: b("k"), value: value.clone() };
@@ -162,7 +162,7 @@ fn every_change_is_recorded_once_with_a_rising_number() {
 }
 
 #[test]
-fn a_restored_key_wakes_who_waits_for_it_and_later_changes_are_later() {
+fn a_restored_key_wakes_its_waiters_and_later_changes_have_greater_numbers() {
     let (mut story, waiter) = (Story::new(), ConnId::fresh());
     story.then(waiter, wait(&["a"]));
     let restored = Mutation { seq: 40, key: b("a"), change: Change::Set(b("1")) };
@@ -170,7 +170,7 @@ fn a_restored_key_wakes_who_waits_for_it_and_later_changes_are_later() {
     assert_eq!(story.out.take_sent(), [(waiter, b("\0"))]);
     assert!(!story.keys.restore(restored.clone(), &mut story.out));
     story.keys.delete(b"a");
-    assert!(!story.keys.restore(restored, &mut story.out), "a deletion after it forbids its return");
+    assert!(!story.keys.restore(restored, &mut story.out), "a later deletion wins");
     assert_eq!(story.keys.take_mutations()[0].seq, 41);
     story.keys.end_recovery();
 }

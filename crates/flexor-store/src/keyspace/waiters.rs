@@ -1,8 +1,8 @@
-//! Who waits for what.
+//! The connections that wait for keys.
 //!
-//! A wait is a number of tickets, one per key that was missing when it began. A key that comes uses up the tickets for
-//! it, even if it is deleted again later; a wait without tickets is over. Tickets are numbered in the order they were
-//! given out, so that of many who wait for an item of a queue the first is served first.
+//! A wait has one ticket for each key that was missing when it began. Setting a key uses up all tickets for it, even if
+//! the key is deleted later. A wait without tickets is over. Tickets are numbered in order, so that the first of several
+//! waiters for an item of a queue is served first.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,12 +24,12 @@ struct Ticket(u64);
 #[derive(Debug)]
 struct Wait {
     tickets: Vec<(Ticket, Bytes)>,
-    /// How many of the tickets are not used up.
+    /// The number of tickets that are not used up.
     left: usize,
 }
 
 impl Waiters {
-    /// Begins a wait for keys that are missing, for a connection that has none.
+    /// Begins a wait for missing keys. The connection must not have another wait.
     pub(super) fn wait(&mut self, conn: ConnId, missing: Vec<Bytes>) {
         let left = missing.len();
         let mut tickets = Vec::with_capacity(left);
@@ -53,8 +53,8 @@ impl Waiters {
         }
     }
 
-    /// A key has come: uses up all tickets for it and names the connections whose wait is over.
-    pub(super) fn key_came(&mut self, key: &[u8], mut over: impl FnMut(ConnId)) {
+    /// Uses up all tickets for a key that was set. Calls `over` for each connection whose wait is over.
+    pub(super) fn key_set(&mut self, key: &[u8], mut over: impl FnMut(ConnId)) {
         if self.by_key.is_empty() {
             return;
         }
@@ -65,8 +65,8 @@ impl Waiters {
         }
     }
 
-    /// An item came into a queue: uses up the oldest ticket for it.
-    pub(super) fn item_came(&mut self, queue: &[u8], over: impl FnOnce(ConnId)) {
+    /// Uses up the oldest ticket for a queue that got an item.
+    pub(super) fn item_pushed(&mut self, queue: &[u8], over: impl FnOnce(ConnId)) {
         let Some(tickets) = self.by_key.get_mut(queue) else { return };
         let oldest = tickets.pop_first();
         if tickets.is_empty() {
@@ -79,7 +79,7 @@ impl Waiters {
         }
     }
 
-    /// The keys that a connection still waits for.
+    /// The missing keys of a connection's wait.
     pub(super) fn missing(&self, conn: ConnId) -> Option<Vec<Bytes>> {
         let wait = self.by_conn.get(&conn)?;
         let open =
@@ -87,7 +87,7 @@ impl Waiters {
         Some(wait.tickets.iter().filter(open).map(|(_, key)| key.clone()).collect())
     }
 
-    /// Counts one ticket of a connection as used up; whether it was the last.
+    /// Uses up one ticket of a connection. Returns whether it was the last.
     fn use_up(&mut self, conn: ConnId) -> bool {
         let Some(wait) = self.by_conn.get_mut(&conn) else { return false };
         wait.left -= 1;

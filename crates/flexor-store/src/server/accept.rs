@@ -13,15 +13,15 @@ use super::hub::Hub;
 use super::reader;
 use crate::service::Service;
 
-/// Connections that may wait to be accepted; the kernel lowers it to what the machine allows.
+/// The most connections that may wait to be accepted. The kernel lowers it to the machine's limit.
 const BACKLOG: i32 = 4096;
-/// A peer that vanished without a word is noticed after about four times this.
+/// The keepalive time and interval. A vanished peer is noticed after about four intervals.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
-/// Pause after a failed accept, which mostly means that no file descriptor is left.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// The pause after a failed accept, which usually means that no file descriptor is left.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Listens on all addresses of the machine, IPv6 and IPv4, or IPv4 alone where there is no other.
+/// Listens on all addresses of the machine, IPv6 and IPv4, or on IPv4 alone if there is no IPv6.
 pub fn listen_everywhere(port: u16) -> io::Result<TcpListener> {
     let both = || listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), Domain::IPV6);
     let listener = both().or_else(|_| listen(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), Domain::IPV4))?;
@@ -40,8 +40,8 @@ fn listen(address: SocketAddr, domain: Domain) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
-/// Sets what connections inherit from their listener on Linux, which saves five system calls for each, and makes room
-/// for many that come at once.
+/// Sets the options that connections inherit from their listener on Linux, which saves five system calls for each, and
+/// raises the backlog.
 pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
     let socket = SockRef::from(listener);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(KEEPALIVE_PROBES);
@@ -52,7 +52,7 @@ pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
 
 /// Accepts connections for ever.
 pub(super) async fn accept<S: Service>(listener: &TcpListener, hub: &Arc<Hub<S>>) {
-    // One line per shortage, not per client that suffers from it.
+    // Logs one line per shortage, not one per refused client.
     let mut is_full = false;
     loop {
         match listener.accept().await {
@@ -67,7 +67,7 @@ pub(super) async fn accept<S: Service>(listener: &TcpListener, hub: &Arc<Hub<S>>
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection; is the limit of open files (ulimit -n) too low?");
-                tokio::time::sleep(AFTER_FAILURE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }

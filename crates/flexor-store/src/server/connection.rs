@@ -1,7 +1,7 @@
-//! The sending side of one connection, shared by all who may have something for it.
+//! The sending side of one connection, shared by all threads that may send to it.
 //!
-//! Bytes are queued by whoever holds the service's lock and written, without waiting, by whoever released it. What the
-//! socket does not take is left to a task that exists only as long as there is something left.
+//! A thread queues bytes while it holds the lock of the service, and writes them without blocking after it has released
+//! the lock. A task sends what the socket did not take; it exists only while bytes are left.
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
@@ -20,39 +20,39 @@ use super::limits::Limits;
 use crate::codec::Chunks;
 use crate::service::{ConnId, Now};
 
-/// Pieces handed to the kernel in one call.
+/// The most pieces in one system call.
 const SLICES: usize = 64;
-/// No request has begun.
-const NOTHING_BEGUN: u64 = u64::MAX;
+/// No request is incomplete.
+const NOT_INCOMPLETE: u64 = u64::MAX;
 
 pub(super) struct Connection {
     pub(super) id: ConnId,
     pub(super) peer: SocketAddr,
     socket: OwnedWriteHalf,
     outgoing: Mutex<Outgoing>,
-    /// Told when the queue has become shorter, for a reader that waits for it.
+    /// Notified when the queue has become shorter, for a reader that waits for it.
     drained: Notify,
     is_validated: AtomicBool,
-    /// Since when a request is incomplete, in milliseconds; before VALIDATE, since when the connection is open.
+    /// When the incomplete request began, in milliseconds; before VALIDATE, when the connection was opened.
     incomplete_since: AtomicU64,
 }
 
 #[derive(Default)]
 struct Outgoing {
     queue: Chunks,
-    turn: Turn,
+    writer: WriterState,
 }
 
-/// Who writes.
+/// Whether a thread or task writes to the socket.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// Whoever queues something next.
+enum WriterState {
+    /// No thread writes. The next one that queues bytes writes them.
     #[default]
-    Anyone,
-    /// Somebody does at this moment, and will look again for more.
-    Taken,
-    /// Nobody any more: the connection is being closed.
-    Nobody,
+    Idle,
+    /// One thread or task writes, and checks for more bytes before it stops.
+    Active,
+    /// The connection is being closed. No thread writes any more.
+    Closed,
 }
 
 impl Connection {
@@ -68,10 +68,10 @@ impl Connection {
         }
     }
 
-    /// Puts bytes behind those that wait already. To be called under the service's lock, which makes the order.
+    /// Appends bytes to the queue. To be called under the lock of the service, which defines the order.
     pub(super) fn queue(&self, chunks: Chunks, limit: usize) {
         let mut outgoing = lock(&self.outgoing);
-        if outgoing.turn == Turn::Nobody {
+        if outgoing.writer == WriterState::Closed {
             return;
         }
         outgoing.queue.append(chunks);
@@ -82,9 +82,9 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it at once.
+    /// Writes the queue as far as the socket takes it without blocking.
     pub(super) fn flush(self: &Arc<Self>, runtime: &runtime::Handle) {
-        let Some(mut batch) = self.take_turn() else { return };
+        let Some(mut batch) = self.begin_writing() else { return };
         loop {
             match self.write(&mut batch) {
                 Ok(()) => match self.next_batch() {
@@ -97,99 +97,99 @@ impl Connection {
                     }
                     return;
                 }
-                Err(error) => return self.broken(&error),
+                Err(error) => return self.close_broken(&error),
             }
         }
     }
 
-    /// Closes the connection in both directions; its reader notices and tidies up. Bytes that the kernel has already
-    /// taken are still delivered.
+    /// Closes the connection in both directions. Its reader notices and cleans up. The kernel still delivers the bytes that
+    /// it has taken.
     pub(super) fn close(&self, reason: &str) {
-        if self.silence() {
+        if self.close_silently() {
             warn!(conn = %self.id, peer = %self.peer, reason, "closing a store connection");
         }
     }
 
-    /// Closes without a word.
-    pub(super) fn silence(&self) -> bool {
+    /// Closes without a log line. Returns whether the connection was open.
+    pub(super) fn close_silently(&self) -> bool {
         let mut outgoing = lock(&self.outgoing);
-        let was_open = outgoing.turn != Turn::Nobody;
-        *outgoing = Outgoing { queue: Chunks::default(), turn: Turn::Nobody };
+        let was_open = outgoing.writer != WriterState::Closed;
+        *outgoing = Outgoing { queue: Chunks::default(), writer: WriterState::Closed };
         drop(outgoing);
         if was_open {
-            // Fails when the peer is gone already, which is as good.
+            // Fails if the peer has closed already, which has the same effect.
             let _ = SockRef::from(self.socket.as_ref()).shutdown(Shutdown::Both);
             self.drained.notify_one();
         }
         was_open
     }
 
-    /// Waits until at most so many bytes are queued. Bytes that a writer has in hand do not count, which at most makes
-    /// the pause a little shorter.
+    /// Waits until at most so many bytes are queued. Bytes that a thread is writing do not count, which makes the pause
+    /// slightly shorter.
     pub(super) async fn wait_until_queued_at_most(&self, bytes: usize) {
         while lock(&self.outgoing).queue.len() > bytes {
             self.drained.notified().await;
         }
     }
 
-    /// Makes a reader that waits look again.
+    /// Makes a waiting reader check its condition again.
     pub(super) fn wake_reader(&self) {
         self.drained.notify_one();
     }
 
-    /// Waits until `is_so`, which is asked again whenever the connection has moved.
-    pub(super) async fn wait_until(&self, is_so: impl Fn() -> bool) {
-        while !is_so() && lock(&self.outgoing).turn != Turn::Nobody {
+    /// Waits until `is_ready`, which is checked again whenever the connection makes progress.
+    pub(super) async fn wait_until(&self, is_ready: impl Fn() -> bool) {
+        while !is_ready() && lock(&self.outgoing).writer != WriterState::Closed {
             self.drained.notified().await;
         }
     }
 
-    /// Notes how far the connection's requests are, for [`lateness`](Connection::lateness).
+    /// Notes the progress of the connection's requests, for [`lateness`](Connection::lateness).
     pub(super) fn note_progress(&self, is_validated: bool, incomplete_since: Option<Now>) {
         if is_validated {
             self.is_validated.store(true, Ordering::Relaxed);
-            self.incomplete_since.store(incomplete_since.map_or(NOTHING_BEGUN, millis), Ordering::Relaxed);
+            self.incomplete_since.store(incomplete_since.map_or(NOT_INCOMPLETE, millis), Ordering::Relaxed);
         }
     }
 
-    /// What the connection should have done long ago, if anything.
+    /// Describes what the connection should have done by now; none if it is not late.
     pub(super) fn lateness(&self, now: Now, limits: &Limits) -> Option<String> {
         let since = self.incomplete_since.load(Ordering::Relaxed);
         let (limit, what) = if self.is_validated.load(Ordering::Relaxed) {
             (limits.request_within, "a request is incomplete")
         } else {
-            (limits.validate_within, "the client has not said VALIDATE")
+            (limits.validate_within, "the client has not sent VALIDATE")
         };
-        let is_late = since != NOTHING_BEGUN && millis(now).saturating_sub(since) > millis(limit);
+        let is_late = since != NOT_INCOMPLETE && millis(now).saturating_sub(since) > millis(limit);
         is_late.then(|| format!("{what} after {limit:?}"))
     }
 
-    fn take_turn(&self) -> Option<Chunks> {
+    fn begin_writing(&self) -> Option<Chunks> {
         let mut outgoing = lock(&self.outgoing);
-        if outgoing.turn != Turn::Anyone || outgoing.queue.is_empty() {
+        if outgoing.writer != WriterState::Idle || outgoing.queue.is_empty() {
             return None;
         }
-        outgoing.turn = Turn::Taken;
+        outgoing.writer = WriterState::Active;
         Some(std::mem::take(&mut outgoing.queue))
     }
 
-    /// What is queued, for the holder of the turn; with nothing queued the turn is given back.
+    /// Takes the queue for the writer. If the queue is empty, the writer stops.
     fn next_batch(&self) -> Option<Chunks> {
         let mut outgoing = lock(&self.outgoing);
-        if outgoing.turn != Turn::Taken {
+        if outgoing.writer != WriterState::Active {
             return None;
         }
         if outgoing.queue.is_empty() {
-            outgoing.turn = Turn::Anyone;
+            outgoing.writer = WriterState::Idle;
             return None;
         }
         Some(std::mem::take(&mut outgoing.queue))
     }
 
-    /// Puts what the socket did not take in front of the queue again; false when the connection is being closed.
+    /// Puts unsent bytes back to the front of the queue. Returns false if the connection is being closed.
     fn put_back(&self, mut rest: Chunks) -> bool {
         let mut outgoing = lock(&self.outgoing);
-        if outgoing.turn != Turn::Taken {
+        if outgoing.writer != WriterState::Active {
             return false;
         }
         rest.append(std::mem::take(&mut outgoing.queue));
@@ -197,7 +197,7 @@ impl Connection {
         true
     }
 
-    /// Writes until nothing is left or the socket takes no more.
+    /// Writes until the batch is empty or the socket takes no more.
     fn write(&self, batch: &mut Chunks) -> io::Result<()> {
         while batch.has_remaining() {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -210,15 +210,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps the turn until all is sent. While it waits the bytes lie in the queue, where they count.
+    /// Stays the writer until all bytes are sent. While it waits, the bytes are in the queue and count there.
     async fn send_rest(self: Arc<Self>) {
         loop {
             if let Err(error) = self.socket.writable().await {
-                return self.broken(&error);
+                return self.close_broken(&error);
             }
             let Some(mut batch) = self.next_batch() else { return };
             match self.write(&mut batch) {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return self.broken(&error),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return self.close_broken(&error),
                 Ok(()) | Err(_) => {}
             }
             if !self.put_back(batch) {
@@ -228,13 +228,13 @@ impl Connection {
         }
     }
 
-    fn broken(&self, error: &io::Error) {
-        if self.silence() {
+    fn close_broken(&self, error: &io::Error) {
+        if self.close_silently() {
             debug!(conn = %self.id, peer = %self.peer, %error, "a store connection broke");
         }
     }
 }
 
 fn millis(time: Now) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(NOTHING_BEGUN - 1)
+    u64::try_from(time.as_millis()).unwrap_or(NOT_INCOMPLETE - 1)
 }

@@ -1,4 +1,4 @@
-//! Where connections and the service meet.
+//! The shared state of a server: the service, its lock, and all connections.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use super::limits::{Limits, SMALL_REQUEST};
 use super::sinks::Sinks;
 use crate::service::{ConnId, Now, Outbox, Parcel, Service};
 
-/// How many connections one task writes to when many are woken at once: small enough to share the work among the
-/// cores, large enough that starting a task does not count.
+/// How many connections one task writes to when many are woken at once: small enough to use all cores, large enough that
+/// the cost of a task does not matter.
 const WAKE_UPS_PER_TASK: usize = 256;
 
 pub(super) struct Hub<S> {
@@ -28,9 +28,9 @@ pub(super) struct Hub<S> {
     runtime: runtime::Handle,
     /// When the next tick is expected; changed only under the service's lock.
     expected_tick: Mutex<Option<Now>>,
-    /// Told when the service wants a tick earlier than that.
+    /// Notified when the service wants a tick earlier than `expected_tick`.
     pub(super) earlier_tick: Notify,
-    /// Bytes of begun requests of all connections.
+    /// The bytes of incomplete requests of all connections.
     incomplete: AtomicUsize,
 }
 
@@ -49,8 +49,8 @@ impl<S: Service> Hub<S> {
         }
     }
 
-    /// Does something with the service and delivers what it wants sent. `own` is the connection that most of it will
-    /// be for, if that is known.
+    /// Runs a function on the service and delivers the replies. `own` is the connection that most replies go to, if it is
+    /// known.
     pub(super) fn with<R>(&self, own: Option<&Arc<Connection>>, act: impl FnOnce(&mut S, Now, &mut Outbox) -> R) -> R {
         let mut out = Outbox::default();
         let mut service = lock(&self.service);
@@ -62,7 +62,7 @@ impl<S: Service> Hub<S> {
         result
     }
 
-    /// Asks the service when it wants to be ticked, and takes note that this is known.
+    /// Asks the service when it wants to be ticked, and remembers the answer.
     pub(super) fn next_tick(&self) -> Option<Now> {
         let service = lock(&self.service);
         let next = service.next_tick();
@@ -70,7 +70,7 @@ impl<S: Service> Hub<S> {
         next
     }
 
-    /// Takes in a new connection; None when there are too many.
+    /// Admits a new connection; none if there are too many.
     pub(super) fn admit(&self, socket: OwnedWriteHalf, peer: SocketAddr) -> Option<Arc<Connection>> {
         let mut connections = lock(&self.connections);
         if connections.len() >= self.limits.connections {
@@ -86,9 +86,9 @@ impl<S: Service> Hub<S> {
         lock(&self.service).has_room(conn)
     }
 
-    /// Forgets a connection whose reader has ended.
-    pub(super) fn dismiss(&self, connection: &Connection) {
-        connection.silence();
+    /// Removes a connection whose reader has ended.
+    pub(super) fn remove(&self, connection: &Connection) {
+        connection.close_silently();
         self.with(None, |service, now, out| {
             lock(&self.connections).remove(&connection.id);
             service.closed(connection.id, now, out);
@@ -99,14 +99,14 @@ impl<S: Service> Hub<S> {
         lock(&self.connections).len()
     }
 
-    /// The connections for which `select` gives a reason to close them, with it.
+    /// The connections for which `select` returns a reason to close them, with that reason.
     pub(super) fn select(&self, select: impl Fn(&Connection) -> Option<String>) -> Vec<(Arc<Connection>, String)> {
         let connections = lock(&self.connections);
         let selected = connections.values().filter_map(|connection| Some((connection.clone(), select(connection)?)));
         selected.collect()
     }
 
-    /// Accounts for the bytes that a connection holds of begun requests; false when it must go to make room.
+    /// Accounts for the incomplete request of a connection. Returns false if the connection has to be closed for memory.
     pub(super) fn account_incomplete(&self, before: usize, after: usize) -> bool {
         let others = if after >= before {
             self.incomplete.fetch_add(after - before, Ordering::Relaxed)
@@ -116,12 +116,12 @@ impl<S: Service> Hub<S> {
         after <= SMALL_REQUEST || others - before + after <= self.limits.incomplete
     }
 
-    /// Closes all connections when the guard goes.
+    /// Closes all connections when the guard is dropped.
     pub(super) fn close_all_when_dropped(self: &Arc<Self>) -> impl Drop + use<S> {
         CloseAll(self.clone())
     }
 
-    /// Puts every parcel into its connection's queue; the connections to write to.
+    /// Queues every parcel at its connection. Returns the connections to write to.
     fn queue(&self, out: Outbox, own: Option<&Arc<Connection>>) -> Vec<Arc<Connection>> {
         let mut touched: Vec<Arc<Connection>> = Vec::new();
         let mut connections = None;
@@ -153,7 +153,7 @@ impl<S: Service> Hub<S> {
     fn flush(&self, touched: Vec<Arc<Connection>>) {
         let runtime = &self.runtime;
         let mut rest = touched;
-        // The others can begin while this thread still writes.
+        // Other threads begin while this thread still writes.
         while rest.len() > WAKE_UPS_PER_TASK {
             let some = rest.split_off(rest.len() - WAKE_UPS_PER_TASK);
             let handle = runtime.clone();
@@ -177,12 +177,12 @@ struct CloseAll<S>(Arc<Hub<S>>);
 
 impl<S> Drop for CloseAll<S> {
     fn drop(&mut self) {
-        lock(&self.0.connections).values().for_each(|connection| _ = connection.silence());
+        lock(&self.0.connections).values().for_each(|connection| _ = connection.close_silently());
     }
 }
 
-/// Locks, also after a panic of another holder: that one was logged and has cost its own connection, and ending the
-/// store as well would cost all others theirs.
+/// Locks a mutex even after a panic of another holder. The panic was logged and closed its own connection; ending the
+/// store would close all others.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

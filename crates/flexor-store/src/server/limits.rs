@@ -1,26 +1,26 @@
-//! How much of the machine clients may use.
+//! The limits for clients of a server.
 
 use std::time::Duration;
 
-/// What the server grants. The defaults suit a job of ten thousand nodes.
+/// The limits of a server. The defaults suit a job of ten thousand nodes.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most connections at a time; further ones are closed at once.
+    /// The most open connections. Further ones are closed at once.
     pub connections: usize,
-    /// How long a new connection may take to say VALIDATE.
+    /// The time from the connection to its VALIDATE.
     pub validate_within: Duration,
-    /// How long a request may take from its first byte to its last.
+    /// The time from the first byte of a request to its last.
     pub request_within: Duration,
-    /// Most bytes that may wait for one client to read them; beyond, its connection is closed.
+    /// The most unread bytes of one client. Beyond them its connection is closed.
     pub outgoing: usize,
-    /// From how many waiting bytes on no further request of that client is read.
+    /// From this many unread bytes on, no further request of the client is read.
     pub pause_reading_at: usize,
-    /// Most bytes of begun requests of all clients together; beyond, connections that hold more than a fair share of
-    /// [`SMALL_REQUEST`] bytes are closed.
+    /// The most bytes of incomplete requests of all clients. Beyond them, connections with more than [`SMALL_REQUEST`] bytes
+    /// are closed.
     pub incomplete: usize,
 }
 
-/// A begun request up to this size is never the reason for a shortage of memory.
+/// An incomplete request up to this size never closes its connection.
 pub(super) const SMALL_REQUEST: usize = 64 << 10;
 
 impl Default for Limits {

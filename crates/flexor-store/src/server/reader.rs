@@ -1,4 +1,4 @@
-//! The receiving side of one connection: a task that reads, decodes and hands over requests until the client is gone.
+//! The receiving side of one connection: a task that reads, decodes and serves requests until the client has closed.
 //!
 //! The read buffer belongs to the thread, not to the connection, so that ten thousand idle clients need none.
 
@@ -19,21 +19,21 @@ use crate::codec::{DecodeError, Decoder, Request};
 use crate::service::{Refused, Service};
 
 const READ_BUFFER: usize = 64 << 10;
-/// Most requests under one hold of the service's lock.
+/// The most requests under one hold of the service's lock.
 const BATCH: usize = 256;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BUFFER]);
 }
 
-/// Why a connection is closed by this side.
+/// Why the server closes a connection.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum ReadError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("too many bytes of incomplete requests are held for all clients together")]
+    #[error("the incomplete requests of all clients hold too many bytes")]
     Unschedulable,
 }
 
@@ -50,16 +50,16 @@ pub(super) async fn serve<S: Service>(hub: Arc<Hub<S>>, connection: Arc<Connecti
                 break;
             }
         }
-        if let Err(fault) = reader.hand_over().await {
-            connection.close(&fault.to_string());
+        if let Err(error) = reader.serve_complete().await {
+            connection.close(&error.to_string());
             break;
         }
     }
     hub.account_incomplete(reader.accounted, 0);
-    hub.dismiss(&connection);
+    hub.remove(&connection);
 }
 
-/// Reads once into the thread's buffer and from there into the decoder; how many bytes, 0 at the end.
+/// Reads once into the thread's buffer and from there into the decoder. Returns the number of bytes, 0 at the end.
 async fn read(socket: &mut OwnedReadHalf, decoder: &mut Decoder) -> io::Result<usize> {
     poll_fn(|context| {
         BUFFER.with_borrow_mut(|buffer| {
@@ -76,7 +76,7 @@ struct Reader<'a, S> {
     hub: &'a Arc<Hub<S>>,
     connection: &'a Arc<Connection>,
     decoder: Decoder,
-    /// Bytes of a begun request that the hub knows of.
+    /// The bytes of an incomplete request that are accounted for at the hub.
     accounted: usize,
 }
 
@@ -85,8 +85,8 @@ impl<'a, S: Service> Reader<'a, S> {
         Reader { hub, connection, decoder: Decoder::new(), accounted: 0 }
     }
 
-    /// Hands over all requests that are complete, as fast as the client reads the replies.
-    async fn hand_over(&mut self) -> Result<(), Fault> {
+    /// Serves all complete requests, as fast as the client reads the replies.
+    async fn serve_complete(&mut self) -> Result<(), ReadError> {
         let mut has_progressed = false;
         while let Some(request) = self.decoder.next_request()? {
             has_progressed = true;
@@ -97,10 +97,10 @@ impl<'a, S: Service> Reader<'a, S> {
         self.note_progress(has_progressed)
     }
 
-    /// Serves a request, and what is complete behind it, under one hold of the lock: until there is no more, or enough,
-    /// or the replies are as many as the client may leave unread. The first may be large and was decoded without the
-    /// lock; behind it are less bytes than one read brings.
-    fn serve(&mut self, first: Request) -> Result<(), Fault> {
+    /// Serves a request and the complete requests after it under one hold of the lock, up to [`BATCH`] requests or the
+    /// limit of unread replies. The first request may be large and was decoded without the lock; the others together are
+    /// smaller than one read.
+    fn serve(&mut self, first: Request) -> Result<(), ReadError> {
         let (id, limit) = (self.connection.id, self.hub.limits.pause_reading_at);
         let decoder = &mut self.decoder;
         self.hub.with(Some(self.connection), |service, now, out| {
@@ -109,14 +109,14 @@ impl<'a, S: Service> Reader<'a, S> {
             while let Some(request) = next {
                 service.request(id, request, now, out)?;
                 served += 1;
-                let may_go_on = served < BATCH && out.queued() <= limit && service.has_room(id);
-                next = if may_go_on { decoder.next_request()? } else { None };
+                let can_continue = served < BATCH && out.queued() <= limit && service.has_room(id);
+                next = if can_continue { decoder.next_request()? } else { None };
             }
             Ok(())
         })
     }
 
-    fn note_progress(&mut self, has_progressed: bool) -> Result<(), Fault> {
+    fn note_progress(&mut self, has_progressed: bool) -> Result<(), ReadError> {
         let pending = self.decoder.pending();
         let had_begun = self.accounted > 0 && !has_progressed;
         if pending == 0 {
@@ -124,8 +124,8 @@ impl<'a, S: Service> Reader<'a, S> {
         } else if !had_begun {
             self.connection.note_progress(self.decoder.is_validated(), Some((self.hub.clock)()));
         }
-        let is_fine = self.hub.account_incomplete(self.accounted, pending);
+        let has_memory = self.hub.account_incomplete(self.accounted, pending);
         self.accounted = pending;
-        if is_fine { Ok(()) } else { Err(Fault::Unschedulable) }
+        if has_memory { Ok(()) } else { Err(ReadError::Unschedulable) }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that are no sockets: those that a sidecar carries over its own stream.
+//! Connections that are no sockets: those that a sidecar carries over its stream, and waiters inside the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,9 @@ use bytes::{Buf, Bytes};
 use super::hub::lock;
 use crate::service::{ConnId, Parcel};
 
-/// Takes what the service wants sent to one connection. Called while the service is locked, in order: must not block.
+/// Takes the bytes for one connection. Called in order and under the lock of the service, so it must not block.
 pub trait Sink: Send + Sync {
-    /// Bytes to send.
     fn send(&self, bytes: Bytes);
-    /// The connection is to be closed.
     fn close(&self, reason: &str);
 }
 
@@ -28,13 +26,13 @@ impl Sinks {
         lock(&self.0).remove(&conn);
     }
 
-    /// Delivers a parcel, if it is for one of these. A parcel for a connection that is gone is nobody's.
+    /// Delivers a parcel to its sink. A parcel for a detached connection is dropped.
     pub(super) fn deliver(&self, parcel: Parcel) {
         let Some(sink) = lock(&self.0).get(&parcel.conn()).cloned() else { return };
         match parcel {
             Parcel::Send(_, mut chunks) => sink.send(chunks.copy_to_bytes(chunks.len())),
             Parcel::Close(_, reason) => sink.close(&reason),
-            // Whoever carries the connection reads as it likes.
+            // The owner of a sink paces itself.
             Parcel::Resume(_) => {}
         }
     }

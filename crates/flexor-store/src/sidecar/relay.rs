@@ -1,16 +1,16 @@
-//! What the sidecar remembers and decides: a state machine without sockets and without a clock.
+//! The state machine of a sidecar, without sockets and without a clock.
 //!
-//! Requests of clients, messages of the master and the ups and downs of the link come in; bytes for clients come out in
-//! an [`Outbox`], messages for the master from [`take_messages`](Relay::take_messages). Every client sees what an
-//! uninterrupted store would have told it, only later.
+//! It takes requests of clients, messages of the master and the state of the link. It returns bytes for clients in an
+//! [`Outbox`] and messages for the master in [`take_messages`](Relay::take_messages). Every client sees the replies of an
+//! uninterrupted store, only later.
 //!
-//! While the link is down a WAIT for keys that answers have shown is answered here, because torchrun gives it 60 s;
-//! while the link is up the master alone answers. A key that another pod has deleted since it was shown may so be
-//! called present, as if the WAIT had come before the delete: torchrun's rendezvous deletes nothing.
+//! While the link is down, the relay itself answers a WAIT for keys that earlier answers have shown, because torchrun
+//! waits only 60 s. While the link is up, only the master answers. If another pod has deleted such a key since, the WAIT
+//! succeeds as if it had come before the delete; torchrun's rendezvous deletes no keys.
 
 mod connection;
-mod line;
 mod operation;
+mod request_queue;
 
 #[cfg(test)]
 mod simulation;
@@ -21,64 +21,59 @@ use std::collections::{BTreeMap, HashMap};
 
 use flexor_model::{Generation, Reason};
 use flexor_wire::master::v1::{
-    Answer, Beat, Hello, KeyResult, Ready, Refusal, ToSidecar, Welcome, from_sidecar::Message, to_sidecar,
+    Answer, Heartbeat, Hello, KeyResult, Ready, Refusal, ToSidecar, Welcome, from_sidecar::Message, to_sidecar,
 };
 use tracing::warn;
 
-use self::connection::{Connection, Ways};
-use super::kept_results::{KeptResults, is_of_key};
-use super::seen_keys::SeenKeys;
+use self::connection::{RelayContext, RelayedConnection};
+use super::known_keys::KnownKeys;
+use super::undurable_results::{UndurableResults, is_of_key};
 use crate::codec::Request;
 use crate::service::{ConnId, Outbox};
 
 /// The version of the link's protocol.
 const VERSION: u32 = 1;
-/// Most bytes of unanswered requests of all connections together.
+/// The limit for the bytes of unanswered requests of all connections.
 const MAX_UNANSWERED_BYTES: usize = 128 << 20;
-/// Most connections whose client is gone and whose last requests the master has not answered.
+/// The most connections whose client has closed them and whose last requests are unanswered.
 const MAX_LINGERING: usize = 1024;
-/// Refusals that are about the pod and so will not change.
-const FINAL: [Reason; 3] = [Reason::PodGone, Reason::NodeReplaced, Reason::NodeFenced];
+/// Refusals of the pod itself, which are final.
+const FINAL_REFUSALS: [Reason; 3] = [Reason::PodGone, Reason::NodeReplaced, Reason::NodeFenced];
 
-/// Whom the sidecar speaks for.
+/// The pod of the sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// The pod's name.
     pub name: String,
-    /// The pod's UID; empty where there is none.
+    /// Empty if the pod has no UID.
     pub uid: String,
 }
 
-/// Why a link is of no use.
+/// Why a link has to be dropped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkFault {
-    /// A master that has been replaced still answers.
-    #[error(
-        "this master has generation {found}, but one of generation {seen} was seen: it is a leftover; dialling again"
-    )]
+    /// A master that was replaced still answers.
+    #[error("this master has generation {found}, but one of generation {seen} was seen: it was replaced; reconnecting")]
     OlderMaster {
-        /// The highest generation that was seen.
+        /// The highest generation that the sidecar has seen.
         seen: Generation,
-        /// The one that answered.
+        /// The generation of the master that answered.
         found: Generation,
     },
-    /// The master said something before Welcome, or nothing that this version knows.
-    #[error("the master said something that makes no sense here ({0}); are both of the same version?")]
+    /// The master sent a message before Welcome, or one that this version does not know.
+    #[error("the master sent an unexpected message ({0}); are both of the same version?")]
     OutOfTurn(&'static str),
-    /// The master does not want this link for now.
+    /// The master refuses the link; a later attempt may succeed.
     #[error("the master refuses the link: {reason}: {detail}")]
     Refused {
-        /// A word of the reference page on reasons.
+        /// One of docs/reference/reasons.md.
         reason: String,
-        /// What it is about.
         detail: String,
     },
-    /// The master does not want this pod any more.
-    #[error("the master has done with this pod: {reason}: {detail}")]
-    PodIsOut {
-        /// A word of the reference page on reasons.
+    /// The master refuses the pod for good.
+    #[error("the master refuses this pod for good: {reason}: {detail}")]
+    PodRejected {
+        /// One of docs/reference/reasons.md.
         reason: String,
-        /// What it is about.
         detail: String,
     },
 }
@@ -86,7 +81,7 @@ pub enum LinkFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Down,
-    /// Hello was said, Welcome was not heard.
+    /// Hello was sent, Welcome was not received.
     Greeting,
     Up,
 }
@@ -95,23 +90,23 @@ enum Stage {
 #[derive(Debug)]
 pub struct Relay {
     pod: Pod,
-    /// This life of the sidecar, for the master to know it from others of the same pod.
+    /// Identifies this incarnation of the sidecar among those of the same pod.
     link: u64,
     stage: Stage,
-    /// The highest that was seen.
+    /// The highest generation that was seen.
     generation: Generation,
-    /// The number of each client's connection. A connection that the master closed is not in `connections` any more,
-    /// so that nothing its client still says opens it again.
+    /// The number of each client's connection. A connection that the master has closed stays here and not in
+    /// `connections`, so that later requests of its client do not open it again.
     numbers: HashMap<ConnId, u64>,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, RelayedConnection>,
     last_connection: u64,
-    kept: KeptResults,
-    seen: SeenKeys,
+    undurable: UndurableResults,
+    known_keys: KnownKeys,
     messages: Vec<Message>,
 }
 
 impl Relay {
-    /// The state of a sidecar that has just begun; `link` is a number that no other life of it has.
+    /// Creates the relay of a sidecar. `link` must be unique among the incarnations of the sidecar.
     pub fn new(pod: Pod, link: u64) -> Relay {
         Relay {
             pod,
@@ -121,49 +116,52 @@ impl Relay {
             numbers: HashMap::new(),
             connections: BTreeMap::new(),
             last_connection: 0,
-            kept: KeptResults::default(),
-            seen: SeenKeys::default(),
+            undurable: UndurableResults::default(),
+            known_keys: KnownKeys::default(),
             messages: Vec::new(),
         }
     }
 
-    /// A client asks for something. The first request announces its connection to the master.
+    /// Takes a request of a client. The first request opens the connection at the master.
     pub fn request(&mut self, conn: ConnId, request: Request, out: &mut Outbox) {
         let number = self.numbers.get(&conn).copied().unwrap_or_else(|| self.open(conn));
-        self.with(number, out, |connection, ways| connection.request(request, ways));
+        self.with(number, out, |connection, context| connection.request(request, context));
     }
 
-    /// A client has closed its connection.
+    /// Takes note that a client has closed its connection.
     pub fn closed(&mut self, conn: ConnId, out: &mut Outbox) {
         let Some(number) = self.numbers.remove(&conn) else { return };
-        self.with(number, out, Connection::client_gone);
-        self.forget_if_done(number);
+        self.with(number, out, RelayedConnection::client_closed);
+        self.forget_if_closed(number);
         let lingering = self.connections.iter().filter(|(_, connection)| connection.client().is_none());
         if lingering.clone().count() > MAX_LINGERING
             && let Some((&oldest, _)) = lingering.clone().next()
         {
-            warn!(connection = oldest, "too many clients have gone while the master is away; forgetting the first");
+            warn!(
+                connection = oldest,
+                "too many clients closed their connections while the master is unreachable; forgetting the oldest"
+            );
             self.connections.remove(&oldest);
         }
     }
 
-    /// Closes all connections, as if the clients had.
+    /// Closes all connections as if their clients had.
     pub fn close_all(&mut self, out: &mut Outbox) {
         for conn in self.numbers.keys().copied().collect::<Vec<_>>() {
             self.closed(conn, out);
         }
     }
 
-    /// Whether another request of a client may be taken; if not, none may until an answer has come.
+    /// Whether the relay takes another request of a client. If not, it takes none before the next answer.
     pub fn has_room(&self, conn: ConnId) -> bool {
         let Some(connection) = self.numbers.get(&conn).and_then(|number| self.connections.get(number)) else {
             return true;
         };
-        let bytes: usize = self.connections.values().map(Connection::bytes).sum();
+        let bytes: usize = self.connections.values().map(RelayedConnection::bytes).sum();
         connection.has_room() && bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// A stream to a master is open.
+    /// Takes note that a stream to a master is open.
     pub fn link_opened(&mut self) {
         self.messages.clear();
         self.stage = Stage::Greeting;
@@ -176,29 +174,29 @@ impl Relay {
         }));
     }
 
-    /// The stream is gone. No client is told.
+    /// Takes note that the stream broke. Clients do not notice.
     pub fn link_lost(&mut self, out: &mut Outbox) {
         self.stage = Stage::Down;
         self.messages.clear();
         for number in self.numbers.values().copied().collect::<Vec<_>>() {
-            self.with(number, out, Connection::advance);
+            self.with(number, out, RelayedConnection::advance);
         }
     }
 
-    /// Whether a master has welcomed this sidecar and is still there, as far as is known.
+    /// Whether a master has welcomed this sidecar and the stream is open.
     pub fn is_up(&self) -> bool {
         self.stage == Stage::Up
     }
 
-    /// A second has passed: shows the master that the pod is alive.
-    pub fn beat(&mut self) {
+    /// Sends a heartbeat. To be called every second.
+    pub fn heartbeat(&mut self) {
         if self.stage == Stage::Up {
-            self.messages.push(Message::Beat(Beat {}));
+            self.messages.push(Message::Heartbeat(Heartbeat {}));
         }
     }
 
-    /// The master said something. After an error the link is to be dropped.
-    pub fn heard(&mut self, message: ToSidecar, out: &mut Outbox) -> Result<(), LinkFault> {
+    /// Takes a message of the master. After an error the link has to be dropped.
+    pub fn receive(&mut self, message: ToSidecar, out: &mut Outbox) -> Result<(), LinkFault> {
         use to_sidecar::Message;
         match (self.stage, message.message.ok_or(LinkFault::OutOfTurn("an unknown message"))?) {
             (_, Message::Refusal(refusal)) => Err(refused(refusal)),
@@ -210,7 +208,7 @@ impl Relay {
                 Ok(())
             }
             (Stage::Up, Message::Durable(durable)) => {
-                self.kept.forget_durable(durable.seq);
+                self.undurable.forget_durable(durable.seq);
                 Ok(())
             }
             (Stage::Up, Message::Named(named)) => {
@@ -220,7 +218,7 @@ impl Relay {
                 Ok(())
             }
             (Stage::Up, Message::Close(close)) => {
-                // Without a client it is the master's word that nothing more will be answered.
+                // For a connection without a client this confirms that the master has closed it.
                 if let Some(client) = self.connections.remove(&close.connection).and_then(|gone| gone.client()) {
                     out.close(client, "the master has closed it");
                 }
@@ -236,7 +234,7 @@ impl Relay {
 
     fn open(&mut self, conn: ConnId) -> u64 {
         self.last_connection += 1;
-        let connection = Connection::new(self.last_connection, conn);
+        let connection = RelayedConnection::new(self.last_connection, conn);
         if self.stage == Stage::Up {
             self.messages.push(connection.open_message());
         }
@@ -251,14 +249,14 @@ impl Relay {
             return Err(LinkFault::OlderMaster { seen: self.generation, found });
         }
         self.generation = found;
-        self.kept.forget_durable(welcome.durable_seq);
+        self.undurable.forget_durable(welcome.durable_seq);
         self.stage = Stage::Up;
-        self.messages.extend(self.kept.all().cloned().map(Message::Kept));
-        self.messages.extend(self.connections.values().map(Connection::open_message));
+        self.messages.extend(self.undurable.all().cloned().map(Message::Kept));
+        self.messages.extend(self.connections.values().map(RelayedConnection::open_message));
         self.messages.push(Message::Ready(Ready {}));
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
-            self.with(number, out, Connection::resume);
-            self.forget_if_done(number);
+            self.with(number, out, RelayedConnection::resume);
+            self.forget_if_closed(number);
         }
         Ok(())
     }
@@ -266,41 +264,43 @@ impl Relay {
     fn answered(&mut self, answer: Answer, out: &mut Outbox) {
         answer.results.into_iter().for_each(|result| self.learn(result));
         let full: Vec<ConnId> = self.numbers.keys().copied().filter(|conn| !self.has_room(*conn)).collect();
-        self.with(answer.connection, out, |connection, ways| connection.answered(answer.number, answer.reply, ways));
-        self.forget_if_done(answer.connection);
+        self.with(answer.connection, out, |connection, context| {
+            connection.answered(answer.number, answer.reply, context)
+        });
+        self.forget_if_closed(answer.connection);
         full.into_iter().filter(|conn| self.has_room(*conn)).for_each(|conn| out.resume(conn));
     }
 
     fn learn(&mut self, result: KeyResult) {
         if is_of_key(&result) {
             match result.value {
-                Some(_) => self.seen.insert(&result.key),
-                None => self.seen.remove(&result.key),
+                Some(_) => self.known_keys.insert(&result.key),
+                None => self.known_keys.remove(&result.key),
             }
         }
-        self.kept.keep(result);
+        self.undurable.keep(result);
     }
 
-    /// A connection without a client is forgotten when there is nothing left to tell the master about it. That a node's
-    /// agent is gone stays to be told until the master has said that it knows: one that is killed with it may not.
-    fn forget_if_done(&mut self, number: u64) {
+    /// Forgets a connection without a client when the master knows all about it. The close of an agent's connection is
+    /// repeated until the master confirms it: a master that is killed at the same time may have missed it.
+    fn forget_if_closed(&mut self, number: u64) {
         let Some(connection) = self.connections.get(&number) else { return };
-        if connection.client().is_none() && !connection.must_be_closed() {
+        if connection.client().is_none() && !connection.needs_close() {
             self.connections.remove(&number);
         }
     }
 
-    fn with(&mut self, number: u64, out: &mut Outbox, act: impl FnOnce(&mut Connection, &mut Ways<'_>)) {
+    fn with(&mut self, number: u64, out: &mut Outbox, act: impl FnOnce(&mut RelayedConnection, &mut RelayContext<'_>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             let master = (self.stage == Stage::Up).then_some(&mut self.messages);
-            act(connection, &mut Ways { master, seen: &self.seen, out });
+            act(connection, &mut RelayContext { master, known_keys: &self.known_keys, out });
         }
     }
 }
 
 fn refused(Refusal { reason, detail }: Refusal) -> LinkFault {
-    if FINAL.iter().any(|last| last.as_str() == reason) {
-        LinkFault::PodIsOut { reason, detail }
+    if FINAL_REFUSALS.iter().any(|final_reason| final_reason.as_str() == reason) {
+        LinkFault::PodRejected { reason, detail }
     } else {
         LinkFault::Refused { reason, detail }
     }

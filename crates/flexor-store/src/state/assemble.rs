@@ -1,17 +1,17 @@
-//! From the attribute dicts of a pickle to the types of this module: every attribute once, each of its kind.
+//! Converts the attribute dicts of a pickle into the types of this module: every attribute once and of its type.
 //!
-//! What is not known to any torch is refused, and what some torch does not write is optional.
+//! Attributes that no torch writes are refused; those that some torch does not write are optional.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::RendezvousState;
+use super::error::{StateError, quoted};
 use super::node::NodeDesc;
 use super::objects::Objects;
-use super::refused::{Refused, quoted};
 use super::value::{NODE_CLASS, STATE_CLASS, Value};
 
-/// A node from its attributes.
-pub(super) fn node(attributes: &[(Value<'_>, Value<'_>)]) -> Result<NodeDesc, Refused> {
+/// Makes a node from its attributes.
+pub(super) fn node(attributes: &[(Value<'_>, Value<'_>)]) -> Result<NodeDesc, StateError> {
     let [addr, pid, local_id] = named(NODE_CLASS, ["addr", "pid", "local_id"], attributes)?;
     Ok(NodeDesc {
         addr: addr.required()?.text()?.into(),
@@ -20,8 +20,8 @@ pub(super) fn node(attributes: &[(Value<'_>, Value<'_>)]) -> Result<NodeDesc, Re
     })
 }
 
-/// The state from its attributes, which are in the dict `attributes`.
-pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<RendezvousState, Refused> {
+/// Makes the state from its attributes, which are in the dict `attributes`.
+pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<RendezvousState, StateError> {
     let names =
         ["round", "complete", "deadline", "closed", "participants", "wait_list", "redundancy_list", "last_heartbeats"];
     let [round, complete, deadline, closed, participants, wait_list, redundancy_list, last_heartbeats] =
@@ -37,7 +37,7 @@ pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<Rendezvo
         closed: closed.required()?.bool()?,
         participants: participants.required()?.by_node(objects, Attribute::int)?,
         wait_list: wait_list.required()?.nodes(objects)?,
-        // Not in torch 2.2, the one attribute that came later.
+        // torch 2.2 does not have this attribute; it has all others.
         redundancy_list: match redundancy_list.optional() {
             Some(redundancy_list) => redundancy_list.nodes(objects)?,
             None => BTreeSet::new(),
@@ -46,29 +46,29 @@ pub(super) fn state(objects: &Objects<'_>, attributes: usize) -> Result<Rendezvo
     })
 }
 
-/// The values of the attributes `names`, in their order; others are refused.
+/// The values of the attributes `names`, in their order. Other attributes are refused.
 fn named<'a, const N: usize>(
     class: &'static str,
     names: [&'static str; N],
     attributes: &[(Value<'a>, Value<'a>)],
-) -> Result<[Named<'a>; N], Refused> {
+) -> Result<[Named<'a>; N], StateError> {
     let mut values = [None; N];
-    // At the latest the entry after the Nth is unknown or there twice, so a long dict costs no more than a short one.
+    // The entry after the Nth is unknown or a duplicate at the latest, so a long dict costs no more than a short one.
     for (key, value) in attributes {
         let Value::Text(key) = key else {
-            return Err(Refused::AttributeUnknown { class, attribute: key.kind().to_owned() });
+            return Err(StateError::AttributeUnknown { class, attribute: key.kind().to_owned() });
         };
         let Some(place) = names.iter().position(|name| name == key) else {
-            return Err(Refused::AttributeUnknown { class, attribute: quoted(key) });
+            return Err(StateError::AttributeUnknown { class, attribute: quoted(key) });
         };
         if values[place].replace(*value).is_some() {
-            return Err(Refused::AttributeTwice { class, attribute: names[place] });
+            return Err(StateError::AttributeTwice { class, attribute: names[place] });
         }
     }
     Ok(std::array::from_fn(|place| Named { class, name: names[place], value: values[place] }))
 }
 
-/// An attribute that may be there.
+/// An attribute that may be missing.
 #[derive(Clone, Copy)]
 struct Named<'a> {
     class: &'static str,
@@ -77,8 +77,8 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn required(self) -> Result<Attribute<'a>, Refused> {
-        self.optional().ok_or(Refused::AttributeMissing { class: self.class, attribute: self.name })
+    fn required(self) -> Result<Attribute<'a>, StateError> {
+        self.optional().ok_or(StateError::AttributeMissing { class: self.class, attribute: self.name })
     }
 
     fn optional(self) -> Option<Attribute<'a>> {
@@ -87,7 +87,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A value, and of what it is the attribute.
+/// A value with its class and attribute name.
 #[derive(Clone, Copy)]
 struct Attribute<'a> {
     class: &'static str,
@@ -96,24 +96,24 @@ struct Attribute<'a> {
 }
 
 impl<'a> Attribute<'a> {
-    fn bool(self) -> Result<bool, Refused> {
+    fn bool(self) -> Result<bool, StateError> {
         if let Value::Bool(value) = self.value { Ok(value) } else { Err(self.refused("a bool")) }
     }
 
-    fn int(self) -> Result<u64, Refused> {
+    fn int(self) -> Result<u64, StateError> {
         if let Value::Int(value) = self.value { Ok(value) } else { Err(self.refused("an int")) }
     }
 
-    fn text(self) -> Result<&'a str, Refused> {
+    fn text(self) -> Result<&'a str, StateError> {
         if let Value::Text(value) = self.value { Ok(value) } else { Err(self.refused("a str")) }
     }
 
-    fn stamp(self, wanted: &'static str) -> Result<super::Stamp, Refused> {
-        if let Value::Datetime(value) = self.value { Ok(value) } else { Err(self.refused(wanted)) }
+    fn stamp(self, expected: &'static str) -> Result<super::Stamp, StateError> {
+        if let Value::Datetime(value) = self.value { Ok(value) } else { Err(self.refused(expected)) }
     }
 
     /// A set of nodes.
-    fn nodes(self, objects: &Objects<'_>) -> Result<BTreeSet<NodeDesc>, Refused> {
+    fn nodes(self, objects: &Objects<'_>) -> Result<BTreeSet<NodeDesc>, StateError> {
         let Value::Set(set) = self.value else {
             return Err(self.refused("a set"));
         };
@@ -126,12 +126,12 @@ impl<'a> Attribute<'a> {
         Ok(nodes)
     }
 
-    /// A dict from nodes to what `read` makes of the values, in the dict's order.
+    /// A dict from nodes to values that `read` converts, in the order of the dict.
     fn by_node<T>(
         self,
         objects: &Objects<'a>,
-        read: impl Fn(Attribute<'a>) -> Result<T, Refused>,
-    ) -> Result<Vec<(NodeDesc, T)>, Refused> {
+        read: impl Fn(Attribute<'a>) -> Result<T, StateError>,
+    ) -> Result<Vec<(NodeDesc, T)>, StateError> {
         let Value::Dict(dict) = self.value else {
             return Err(self.refused("a dict"));
         };
@@ -151,11 +151,11 @@ impl<'a> Attribute<'a> {
         Ok(items)
     }
 
-    fn refused(self, wanted: &'static str) -> Refused {
-        Refused::AttributeKind { class: self.class, attribute: self.name, wanted, met: self.value.kind() }
+    fn refused(self, expected: &'static str) -> StateError {
+        StateError::AttributeKind { class: self.class, attribute: self.name, expected, found: self.value.kind() }
     }
 
-    fn node_twice(self, node: &NodeDesc) -> Refused {
-        Refused::NodeTwice { node: quoted(&node.to_string()), attribute: self.name }
+    fn node_twice(self, node: &NodeDesc) -> StateError {
+        StateError::NodeTwice { node: quoted(&node.to_string()), attribute: self.name }
     }
 }

@@ -1,28 +1,28 @@
-//! The machine that reads a pickle: one instruction after the other, over a stack and a memo, without recursion.
+//! Runs a pickle instruction by instruction, with a stack and a memo and without recursion.
 //!
-//! It knows the instructions that picklers write for a rendezvous state and makes nothing but the values of
-//! [`Value`]. What it accepts means the same to Python; of what Python accepts it takes only what torchrun writes.
+//! It knows the instructions that picklers write for a rendezvous state, and makes only values of [`Value`]. A pickle that
+//! it accepts means the same to Python. It accepts only pickles that torchrun writes.
 
 use super::assemble;
 use super::cursor::Cursor;
+use super::error::StateError;
 use super::objects::Objects;
 use super::opcode::*;
-use super::refused::Refused;
 use super::stamp::{Stamp, Zone};
 use super::value::{Class, Value};
 use super::{MAX_NODES, MAX_TEXT, RendezvousState};
 
-/// A dict of all nodes on its way into the dict, and room to spare.
+/// The most values on the stack: the items of a dict of all nodes, with a reserve.
 const MAX_STACK: usize = 4 * MAX_NODES;
-/// Picklers remember up to seven values for each node.
+/// The most values in the memo. Picklers remember up to seven for each node.
 const MAX_MEMO: usize = 16 * MAX_NODES;
-/// Three are open at once: the state's attributes, the participants, a participant's attributes.
+/// The most open marks. Three are needed: the state's attributes, the participants, a participant's attributes.
 const MAX_MARKS: usize = 8;
 
 pub(super) struct Machine<'a> {
     cursor: Cursor<'a>,
     stack: Vec<Value<'a>>,
-    /// How high the stack stood at each `MARK` that is open; what lies below the last is out of reach.
+    /// The height of the stack at each open `MARK`. Values below the last mark are inaccessible.
     marks: Vec<usize>,
     memo: Vec<Value<'a>>,
     objects: Objects<'a>,
@@ -31,8 +31,8 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Reads the one state that a pickle holds.
-    pub(super) fn run(pickle: &'a [u8]) -> Result<RendezvousState, Refused> {
+    /// Reads the one state of a pickle.
+    pub(super) fn run(pickle: &'a [u8]) -> Result<RendezvousState, StateError> {
         let mut machine = Self {
             cursor: Cursor::of_pickle(pickle)?,
             stack: Vec::new(),
@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn step(&mut self) -> Result<(), Refused> {
+    fn step(&mut self) -> Result<(), StateError> {
         match self.cursor.opcode()? {
             FRAME => self.cursor.frame(),
             MARK => self.mark(),
@@ -86,8 +86,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// After the state is complete nothing may follow but the end.
-    fn end(mut self) -> Result<(), Refused> {
+    /// Checks that only the end follows the complete state.
+    fn end(mut self) -> Result<(), StateError> {
         loop {
             match self.cursor.opcode()? {
                 FRAME => self.cursor.frame()?,
@@ -97,11 +97,11 @@ impl<'a> Machine<'a> {
         }
         match self.cursor.rest() {
             0 => Ok(()),
-            bytes => Err(Refused::Trailing { bytes }),
+            bytes => Err(StateError::Trailing { bytes }),
         }
     }
 
-    fn push(&mut self, value: Value<'a>) -> Result<(), Refused> {
+    fn push(&mut self, value: Value<'a>) -> Result<(), StateError> {
         if self.stack.len() == MAX_STACK {
             return Err(self.cursor.too_much(MAX_STACK, "values on the stack"));
         }
@@ -109,13 +109,13 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Value<'a>, Refused> {
+    fn pop(&mut self) -> Result<Value<'a>, StateError> {
         let value = self.top()?;
         self.stack.pop();
         Ok(value)
     }
 
-    fn top(&self) -> Result<Value<'a>, Refused> {
+    fn top(&self) -> Result<Value<'a>, StateError> {
         let reachable = &self.stack[self.floor()..];
         reachable.last().copied().ok_or_else(|| self.cursor.refused_operand("a value from the stack", "nothing"))
     }
@@ -124,7 +124,7 @@ impl<'a> Machine<'a> {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    fn mark(&mut self) -> Result<(), Refused> {
+    fn mark(&mut self) -> Result<(), StateError> {
         if self.marks.len() == MAX_MARKS {
             return Err(self.cursor.too_much(MAX_MARKS, "open MARKs"));
         }
@@ -132,7 +132,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn memoize(&mut self) -> Result<(), Refused> {
+    fn memoize(&mut self) -> Result<(), StateError> {
         if self.memo.len() == MAX_MEMO {
             return Err(self.cursor.too_much(MAX_MEMO, "values in the memo"));
         }
@@ -140,14 +140,14 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn recall(&mut self, index: u32) -> Result<(), Refused> {
+    fn recall(&mut self, index: u32) -> Result<(), StateError> {
         match self.memo.get(index as usize) {
             Some(value) => self.push(*value),
             None => Err(self.cursor.refused_operand("the number of a value in the memo", index.to_string())),
         }
     }
 
-    fn int(&mut self) -> Result<(), Refused> {
+    fn int(&mut self) -> Result<(), StateError> {
         let int = i32::from_le_bytes(self.cursor.array()?);
         match u64::try_from(int) {
             Ok(int) => self.push(Value::Int(int)),
@@ -155,8 +155,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Little endian, in two's complement, so a 64-bit number can need a ninth byte for its sign.
-    fn long(&mut self) -> Result<(), Refused> {
+    /// Reads an int in little-endian two's complement. A 64-bit number can need a ninth byte for its sign.
+    fn long(&mut self) -> Result<(), StateError> {
         let length = self.cursor.byte()?;
         let bytes = self.cursor.take(length.into())?;
         let mut wide = [0; 16];
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn text(&mut self, length: u32) -> Result<(), Refused> {
+    fn text(&mut self, length: u32) -> Result<(), StateError> {
         let length = length as usize;
         if length > MAX_TEXT {
             return Err(self.cursor.too_much(MAX_TEXT, "bytes of text"));
@@ -184,14 +184,14 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn datetime_bytes(&mut self) -> Result<(), Refused> {
+    fn datetime_bytes(&mut self) -> Result<(), StateError> {
         match self.cursor.byte()? {
             10 => self.cursor.array().and_then(|bytes| self.push(Value::DatetimeBytes(bytes))),
             length => Err(self.cursor.refused_operand("the 10 bytes of a datetime", format!("{length}"))),
         }
     }
 
-    fn timedelta_args(&mut self) -> Result<(), Refused> {
+    fn timedelta_args(&mut self) -> Result<(), StateError> {
         let args = [self.pop()?, self.pop()?, self.pop()?];
         match args {
             [Value::Int(0), Value::Int(0), Value::Int(0)] => self.push(Value::TimedeltaArgs),
@@ -199,8 +199,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The argument of UTC, or that of a datetime which does not name its zone.
-    fn tuple_of_one(&mut self) -> Result<(), Refused> {
+    /// Makes the argument of UTC, or of a datetime without a zone.
+    fn tuple_of_one(&mut self) -> Result<(), StateError> {
         match self.pop()? {
             Value::ZeroTimedelta => self.push(Value::TimezoneArgs),
             Value::DatetimeBytes(bytes) => self.datetime_args(bytes, Zone::Unsaid),
@@ -208,32 +208,32 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn tuple_of_two(&mut self) -> Result<(), Refused> {
+    fn tuple_of_two(&mut self) -> Result<(), StateError> {
         let (zone, bytes) = (self.pop()?, self.pop()?);
         let (Value::DatetimeBytes(bytes), Value::Utc) = (bytes, zone) else {
-            let met = format!("{} and {}", bytes.kind(), zone.kind());
-            return Err(self.cursor.refused_operand("the bytes of a datetime and UTC", met));
+            let found = format!("{} and {}", bytes.kind(), zone.kind());
+            return Err(self.cursor.refused_operand("the bytes of a datetime and UTC", found));
         };
         self.datetime_args(bytes, Zone::Utc)
     }
 
-    fn datetime_args(&mut self, bytes: [u8; 10], zone: Zone) -> Result<(), Refused> {
+    fn datetime_args(&mut self, bytes: [u8; 10], zone: Zone) -> Result<(), StateError> {
         match Stamp::from_pickled(bytes) {
             Some(stamp) => self.push(Value::DatetimeArgs(stamp.in_zone(zone))),
             None => Err(self.cursor.refused_operand("a time of the calendar", format!("{bytes:02x?}"))),
         }
     }
 
-    fn set_item(&mut self) -> Result<(), Refused> {
+    fn set_item(&mut self) -> Result<(), StateError> {
         let (value, key) = (self.pop()?, self.pop()?);
         self.objects.set_items(&self.cursor, self.top()?, &[key, value])
     }
 
-    /// Adds what lies above the last `MARK` to the container below it.
+    /// Adds the values above the last `MARK` to the container below it.
     fn add_marked(
         &mut self,
-        add: fn(&mut Objects<'a>, &Cursor<'_>, Value<'a>, &[Value<'a>]) -> Result<(), Refused>,
-    ) -> Result<(), Refused> {
+        add: fn(&mut Objects<'a>, &Cursor<'_>, Value<'a>, &[Value<'a>]) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
         let Some(mark) = self.marks.pop() else {
             return Err(self.cursor.refused_operand("the values above a MARK", "a stack without one"));
         };
@@ -246,11 +246,11 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn class(&mut self) -> Result<(), Refused> {
+    fn class(&mut self) -> Result<(), StateError> {
         let (name, module) = (self.pop()?, self.pop()?);
         let (Value::Text(module), Value::Text(name)) = (module, name) else {
-            let met = format!("{} and {}", module.kind(), name.kind());
-            return Err(self.cursor.refused_operand("a module and a name", met));
+            let found = format!("{} and {}", module.kind(), name.kind());
+            return Err(self.cursor.refused_operand("a module and a name", found));
         };
         match Class::named(module, name) {
             Some(class) => self.push(Value::Class(class)),
@@ -258,7 +258,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn new_object(&mut self) -> Result<(), Refused> {
+    fn new_object(&mut self) -> Result<(), StateError> {
         let (args, class) = (self.pop()?, self.pop()?);
         match (class, args) {
             (Value::Class(Class::State), Value::EmptyTuple) if !self.state_begun => {
@@ -272,26 +272,26 @@ impl<'a> Machine<'a> {
                 self.objects.new_node(&self.cursor).and_then(|node| self.push(node))
             }
             _ => {
-                let met = format!("{} with {}", class.kind(), args.kind());
-                Err(self.cursor.refused_operand("_RendezvousState or _NodeDesc without arguments", met))
+                let found = format!("{} with {}", class.kind(), args.kind());
+                Err(self.cursor.refused_operand("_RendezvousState or _NodeDesc without arguments", found))
             }
         }
     }
 
-    fn call(&mut self) -> Result<(), Refused> {
+    fn call(&mut self) -> Result<(), StateError> {
         let (args, class) = (self.pop()?, self.pop()?);
         match (class, args) {
             (Value::Class(Class::Timedelta), Value::TimedeltaArgs) => self.push(Value::ZeroTimedelta),
             (Value::Class(Class::Timezone), Value::TimezoneArgs) => self.push(Value::Utc),
             (Value::Class(Class::Datetime), Value::DatetimeArgs(stamp)) => self.push(Value::Datetime(stamp)),
             _ => {
-                let met = format!("{} with {}", class.kind(), args.kind());
-                Err(self.cursor.refused_operand("a datetime, timezone or timedelta with its arguments", met))
+                let found = format!("{} with {}", class.kind(), args.kind());
+                Err(self.cursor.refused_operand("a datetime, timezone or timedelta with its arguments", found))
             }
         }
     }
 
-    fn build(&mut self) -> Result<(), Refused> {
+    fn build(&mut self) -> Result<(), StateError> {
         let (attributes, object) = (self.pop()?, self.top()?);
         let Value::Dict(dict) = attributes else {
             return Err(self.cursor.refused_operand("a dict of attributes", attributes.kind()));

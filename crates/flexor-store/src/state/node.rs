@@ -1,17 +1,17 @@
-//! Who takes part in a rendezvous: torchrun's `_NodeDesc`.
+//! A participant of a rendezvous: torchrun's `_NodeDesc`.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// One agent process. The order is that of the Python dataclass, by address, process and counter; torchrun gives ranks
+/// One agent process. It is ordered like the Python dataclass, by address, process and counter; torchrun assigns ranks
 /// in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeDesc {
-    /// The host's full name, or what the agent was told with `--local-addr`.
+    /// The host's full name, or the value of `--local-addr`.
     pub addr: Arc<str>,
     /// The agent's process id.
     pub pid: u64,
-    /// Tells the rendezvous handlers of one process apart.
+    /// Distinguishes the rendezvous handlers of one process.
     pub local_id: u64,
 }
 

@@ -1,30 +1,30 @@
-//! The objects of a pickle that change while it is read: dicts, sets and nodes, each known by its number.
+//! The mutable objects of a pickle: dicts, sets and nodes, each identified by its index.
 //!
-//! Python's rules hold here: a node can be a key or a member only once it has its attributes, and it never changes
-//! afterwards. How many objects there can be is bounded, whatever the pickle says.
+//! Python's rules apply: a node can be a key or a member only after it has its attributes, and never changes afterwards.
+//! The number of objects is bounded for any pickle.
 
 use super::MAX_NODES;
 use super::cursor::Cursor;
+use super::error::StateError;
 use super::node::NodeDesc;
-use super::refused::Refused;
 use super::value::Value;
 
-/// One for the attributes of each node and of the state, one each for participants and heartbeats.
+/// The most dicts: one for the attributes of each node and of the state, one each for participants and heartbeats.
 const MAX_DICTS: usize = MAX_NODES + 3;
-/// The wait list and the redundancy list.
+/// The most sets: the wait list and the redundancy list.
 const MAX_SETS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct Objects<'a> {
     pub(super) dicts: Vec<Vec<(Value<'a>, Value<'a>)>>,
-    /// Numbers of nodes.
+    /// Indices of nodes.
     pub(super) sets: Vec<Vec<usize>>,
-    /// `None` until the attributes are there.
+    /// `None` until the attributes are set.
     pub(super) nodes: Vec<Option<NodeDesc>>,
 }
 
 impl<'a> Objects<'a> {
-    pub(super) fn new_dict(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, Refused> {
+    pub(super) fn new_dict(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, StateError> {
         if self.dicts.len() == MAX_DICTS {
             return Err(cursor.too_much(MAX_DICTS, "dicts"));
         }
@@ -32,7 +32,7 @@ impl<'a> Objects<'a> {
         Ok(Value::Dict(self.dicts.len() - 1))
     }
 
-    pub(super) fn new_set(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, Refused> {
+    pub(super) fn new_set(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, StateError> {
         if self.sets.len() == MAX_SETS {
             return Err(cursor.too_much(MAX_SETS, "sets"));
         }
@@ -40,7 +40,7 @@ impl<'a> Objects<'a> {
         Ok(Value::Set(self.sets.len() - 1))
     }
 
-    pub(super) fn new_node(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, Refused> {
+    pub(super) fn new_node(&mut self, cursor: &Cursor<'_>) -> Result<Value<'a>, StateError> {
         if self.nodes.len() == MAX_NODES {
             return Err(cursor.too_many_nodes());
         }
@@ -54,7 +54,7 @@ impl<'a> Objects<'a> {
         cursor: &Cursor<'_>,
         target: Value<'a>,
         items: &[Value<'a>],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StateError> {
         let Value::Dict(dict) = target else {
             return Err(cursor.refused_operand("a dict", target.kind()));
         };
@@ -83,7 +83,7 @@ impl<'a> Objects<'a> {
         cursor: &Cursor<'_>,
         target: Value<'a>,
         items: &[Value<'a>],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), StateError> {
         let Value::Set(set) = target else {
             return Err(cursor.refused_operand("a set", target.kind()));
         };

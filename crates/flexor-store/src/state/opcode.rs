@@ -1,7 +1,7 @@
 //! The opcodes of Python's pickle machine.
 //!
-//! The constants are those that picklers of protocol 4 and 5 emit for a rendezvous state, the whole allow-list; the
-//! names of all others stand here so that a refusal can say what it met.
+//! The constants are the allow-list: the opcodes that picklers of protocol 4 and 5 emit for a rendezvous state. The names
+//! of all other opcodes are for error messages.
 
 pub(super) const PROTO: u8 = 0x80;
 pub(super) const FRAME: u8 = 0x95;
@@ -37,11 +37,11 @@ pub(super) const NEWOBJ: u8 = 0x81;
 pub(super) const REDUCE: u8 = b'R';
 pub(super) const BUILD: u8 = b'b';
 
-/// Names a class in two lines of text. Picklers of protocol 4 use `STACK_GLOBAL` instead; it is known here because a
-/// hostile pickle that uses it should be refused with the name of what it wanted to call.
+/// Names a class in two lines of text. Picklers of protocol 4 use `STACK_GLOBAL` instead. It is known here so that a
+/// hostile pickle is refused with the name of the function that it would call.
 pub(super) const GLOBAL: u8 = b'c';
 
-/// The name that Python's `pickletools` gives to an opcode; `None` for a byte that is none.
+/// The name of an opcode in Python's `pickletools`; none for a byte that is no opcode.
 pub(super) fn name(opcode: u8) -> Option<&'static str> {
     Some(match opcode {
         b'I' => "INT",

@@ -1,9 +1,8 @@
-//! One state for many readers: the long piece that is the same for all, and a short one for each.
+//! One state for many readers: a long head that is the same for all, and a short tail for each.
 //!
-//! Every agent of a settled round reads the state each second and looks at nothing in it that differs between agents
-//! but a few entries at its end. The base64 of everything up to the participants is made once per round; the rest is
-//! made per reader, and both are sent one after the other. The pieces are one pickle, cut where its length is a
-//! multiple of three, so that their base64 can simply be joined.
+//! Every agent of a complete round reads the state each second. What agents read differs only in a few entries at the end.
+//! The base64 of everything up to the participants is made once for each round, the tail for each reader. Head and tail
+//! are one pickle, cut where its length is a multiple of three, so that their base64 can be concatenated.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,12 +20,12 @@ use super::writer::{Memo, Writer};
 pub struct SharedHead {
     base64: Bytes,
     memo: Memo,
-    /// Where the pickle remembers the participants, so that a tail names one in two to five bytes.
+    /// The memo indices of the participants, so that a tail names one in two to five bytes.
     nodes: HashMap<NodeDesc, u32>,
 }
 
 impl SharedHead {
-    /// Writes the shared piece. `participants` are in the order of their joining, no node twice.
+    /// Writes the head. `participants` are in the order of their joining, each node once.
     pub fn new(
         round: u64,
         complete: bool,
@@ -42,8 +41,8 @@ impl SharedHead {
         Self { base64, memo, nodes }
     }
 
-    /// The two pieces of a value for one reader: this head, and a tail with the lists and heartbeats that it should
-    /// see. A reader that finds only its own heartbeat judges nobody else's.
+    /// The value for one reader: this head, and a tail with its lists and heartbeats. A reader that finds only its own
+    /// heartbeat declares no other node dead.
     pub fn with_tail(
         &self,
         wait_list: &[NodeDesc],

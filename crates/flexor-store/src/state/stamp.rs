@@ -1,6 +1,6 @@
-//! A point in time as the agents write it: Python's `datetime`, ten bytes in a pickle, with or without its zone.
+//! A timestamp of an agent: Python's `datetime`, ten bytes in a pickle, with or without a zone.
 //!
-//! Not a clock: whoever stamps something passes the time in.
+//! This module reads no clock: callers pass the time in.
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// From 0001-01-01, where Python's calendar begins, to 1970-01-01.
@@ -11,15 +11,14 @@ const DAYS_PER_4_YEARS: i64 = 1461;
 /// The days of a common year before each month.
 const DAYS_BEFORE_MONTH: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 
-/// Whether a `datetime` says that it is in UTC.
+/// Whether a `datetime` carries the zone UTC.
 ///
-/// Python cannot compare one that does with one that does not, so an agent must be shown times of the kind that it
-/// writes.
+/// Python cannot compare a time with a zone to one without, so an agent must read times of the kind that it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Zone {
-    /// It does: torch 2.6 and later.
+    /// It carries the zone: torch 2.6 and later.
     Utc,
-    /// It does not, and is: torch up to 2.5. Python calls it naive.
+    /// It is in UTC without saying so: torch up to 2.5. Python calls it naive.
     Unsaid,
 }
 
@@ -37,12 +36,12 @@ impl Stamp {
     /// The last microsecond of the year 9999.
     pub const MAX: Self = Self::utc((25 * DAYS_PER_400_YEARS - 366 - DAYS_BEFORE_EPOCH) * MICROS_PER_DAY - 1);
 
-    /// As torch writes it today. `None` outside of the years 1 to 9999.
+    /// A timestamp with the zone UTC. `None` outside of the years 1 to 9999.
     pub const fn from_unix_micros(micros: i64) -> Option<Self> {
         if Self::MIN.micros <= micros && micros <= Self::MAX.micros { Some(Self::utc(micros)) } else { None }
     }
 
-    /// So many microseconds later, written in the same way. `None` outside of the years 1 to 9999.
+    /// The timestamp some microseconds later, of the same kind. `None` outside of the years 1 to 9999.
     pub const fn later_by(self, micros: i64) -> Option<Self> {
         match Self::from_unix_micros(self.micros.saturating_add(micros)) {
             Some(later) => Some(later.in_zone(self.zone)),
@@ -50,7 +49,7 @@ impl Stamp {
         }
     }
 
-    /// The same time, written in another way.
+    /// The same time as another kind of timestamp.
     pub const fn in_zone(self, zone: Zone) -> Self {
         Self { zone, ..self }
     }
@@ -60,7 +59,6 @@ impl Stamp {
         self.micros
     }
 
-    /// How it was written.
     pub const fn zone(self) -> Zone {
         self.zone
     }
@@ -70,7 +68,7 @@ impl Stamp {
     }
 
     /// Reads the argument of a pickled `datetime`: year, month, day, hour, minute, second, microseconds, big endian.
-    /// `None` when that is no time of our calendar. A set top bit of the month (`fold`) never occurs in UTC.
+    /// `None` for an invalid time. A set top bit of the month (`fold`) never occurs in UTC.
     pub(super) fn from_pickled(bytes: [u8; 10]) -> Option<Self> {
         let [year_high, year_low, month, day, hour, minute, second, micros @ ..] = bytes;
         let year = i64::from(u16::from_be_bytes([year_high, year_low]));
@@ -121,7 +119,7 @@ fn days_in_month(year: i64, month: u8) -> i64 {
 /// Year, month and day of the day that is `days` after 0001-01-01.
 fn date(days: i64) -> (i64, u8, u8) {
     let (of_400, days) = (days / DAYS_PER_400_YEARS, days % DAYS_PER_400_YEARS);
-    // The last century of four and the last year of four have a day more than the others.
+    // Every fourth century and every fourth year are one day longer than the others.
     let of_100 = (days / DAYS_PER_100_YEARS).min(3);
     let days = days - of_100 * DAYS_PER_100_YEARS;
     let (of_4, days) = (days / DAYS_PER_4_YEARS, days % DAYS_PER_4_YEARS);
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_the_calendar_goes_there_and_back() {
+    fn every_day_of_the_calendar_round_trips() {
         let mut days = (Stamp::MIN.micros..=Stamp::MAX.micros).step_by(MICROS_PER_DAY as usize);
         let there_and_back = |micros| Stamp::from_pickled(Stamp::utc(micros).to_pickled()) == Some(Stamp::utc(micros));
         assert!(days.all(there_and_back));

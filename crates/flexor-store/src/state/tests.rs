@@ -1,4 +1,4 @@
-//! States of a known shape, and the round trips that need nothing but this crate.
+//! States of a known shape, and round trips within this crate.
 
 mod corpus;
 mod fixtures;
@@ -41,7 +41,7 @@ fn known_state(nodes: u64) -> RendezvousState {
     }
 }
 
-/// The value for one reader who may see all of `state`.
+/// The value for one reader that may see all of `state`.
 fn encode_in_two_pieces(state: &RendezvousState) -> Vec<u8> {
     let head = SharedHead::new(state.round, state.complete, state.deadline, state.closed, &state.participants);
     let (wait_list, redundancy_list) = (state.wait_list.iter().cloned(), state.redundancy_list.iter().cloned());
@@ -51,12 +51,12 @@ fn encode_in_two_pieces(state: &RendezvousState) -> Vec<u8> {
 }
 
 /// Decodes a pickle that is not yet base64.
-fn decode_pickle(pickle: &[u8]) -> Result<RendezvousState, Refused> {
+fn decode_pickle(pickle: &[u8]) -> Result<RendezvousState, StateError> {
     decode(STANDARD.encode(pickle).as_bytes())
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn an_encoded_state_decodes_to_itself() {
     for nodes in [0, 1, 2, 16, 64, 300, 2500] {
         let state = known_state(nodes);
         assert_eq!(decode(&encode(&state)).as_ref(), Ok(&state), "{nodes} nodes");
@@ -91,5 +91,5 @@ fn a_tail_of_one_heartbeat_is_short_however_large_the_round() {
 
 #[test]
 fn the_sentinel_is_not_a_state() {
-    assert!(matches!(decode(SENTINEL), Err(Refused::NotPickle { .. })));
+    assert!(matches!(decode(SENTINEL), Err(StateError::NotPickle { .. })));
 }

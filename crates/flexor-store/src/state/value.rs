@@ -1,6 +1,6 @@
-//! Everything that can stand on the stack of the reading machine: a closed set, and nothing in it can be called.
+//! The values on the stack of the pickle machine: a closed set without anything that can be called.
 //!
-//! A tuple only ever holds the arguments of one of three constructors, so it is known by what it is for.
+//! A tuple holds only the arguments of one of three constructors, so each kind of tuple is a variant.
 
 use super::stamp::Stamp;
 
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// A value, or the number of one that can change while the pickle is read.
+/// A value, or the index of a mutable object.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     None,
@@ -54,7 +54,7 @@ pub(super) enum Value<'a> {
     /// `(timedelta(0, 0, 0),)`
     TimezoneArgs,
     Utc,
-    /// `(bytes, timezone.utc)`, or `(bytes,)` of a time that does not name its zone
+    /// `(bytes, timezone.utc)`, or `(bytes,)` of a time without a zone
     DatetimeArgs(Stamp),
     Datetime(Stamp),
     Dict(usize),
@@ -64,7 +64,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// What it is, for a message.
+    /// The type of the value, for a message.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::None => "None",

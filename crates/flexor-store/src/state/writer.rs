@@ -1,8 +1,8 @@
 //! Writes a rendezvous state as a pickle of protocol 4, in two pieces so that readers can share the first.
 //!
-//! The instructions are those that Python writes for the same object. What occurs more than once (classes, attribute
-//! names, UTC, nodes) is remembered at its first use and recalled by number after that. Frames are left out: they only
-//! help readers of files.
+//! The instructions are those that Python writes for the same object. Values that occur repeatedly (classes, attribute
+//! names, UTC, nodes) are memoized at their first use and recalled by index later. There are no frames: they only help
+//! readers of files.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::opcode::*;
 use super::stamp::{Stamp, Zone};
 use super::value::{DATETIME, NODE_CLASS, STATE_CLASS, TIMEDELTA, TIMEZONE, TORCH_MODULE};
 
-/// Things that every state needs again and again.
+/// Values that every state uses repeatedly.
 #[derive(Clone, Copy)]
 enum Recurring {
     TorchModule,
@@ -24,30 +24,30 @@ enum Recurring {
     Utc,
 }
 
-/// What a pickle has put into the memo so far.
+/// The memo of a pickle.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Memo {
     len: u32,
     recurring: [Option<u32>; 8],
 }
 
-/// A pickle in the making.
+/// A pickle that is being written.
 #[derive(Default)]
 pub(super) struct Writer<'a> {
     out: Vec<u8>,
     memo: Memo,
     nodes: HashMap<&'a NodeDesc, u32>,
-    /// Nodes that an earlier piece of the same pickle remembers.
+    /// The memo indices of nodes in an earlier piece of the same pickle.
     earlier: Option<&'a HashMap<NodeDesc, u32>>,
 }
 
 impl<'a> Writer<'a> {
-    /// Goes on with a pickle whose earlier piece left `memo` and `nodes` behind.
+    /// Continues a pickle whose earlier piece has left `memo` and `nodes`.
     pub(super) fn after(memo: Memo, nodes: &'a HashMap<NodeDesc, u32>) -> Self {
         Self { memo, earlier: Some(nodes), ..Self::default() }
     }
 
-    /// The first piece: the state up to and including its participants.
+    /// Writes the first piece: the state up to and including its participants.
     pub(super) fn open(
         &mut self,
         round: u64,
@@ -81,15 +81,15 @@ impl<'a> Writer<'a> {
         self.ops(&[SETITEMS]);
     }
 
-    /// Lengthens the first piece to a multiple of three bytes, so that its base64 needs no padding. Only to be called
-    /// after [`open`](Self::open): it remembers the participants once or twice more, which changes nothing.
+    /// Pads the first piece to a multiple of three bytes, so that its base64 needs no padding. Only to be called after
+    /// [`open`](Self::open): it memoizes the participants once or twice more, which has no effect.
     pub(super) fn pad(&mut self) {
         while !self.out.len().is_multiple_of(3) {
             self.memoize();
         }
     }
 
-    /// The second piece: the rest.
+    /// Writes the second piece: the rest.
     pub(super) fn close(
         &mut self,
         wait_list: impl IntoIterator<Item = &'a NodeDesc>,
@@ -109,12 +109,12 @@ impl<'a> Writer<'a> {
         self.ops(&[SETITEMS, SETITEMS, BUILD, STOP]);
     }
 
-    /// What was written.
+    /// The bytes of the pickle.
     pub(super) fn pickle(&self) -> &[u8] {
         &self.out
     }
 
-    /// What a later piece has to know.
+    /// The memo and the nodes for a later piece.
     pub(super) fn into_memo(self) -> (Memo, HashMap<NodeDesc, u32>) {
         (self.memo, self.nodes.into_iter().map(|(node, index)| (node.clone(), index)).collect())
     }
@@ -185,7 +185,7 @@ impl<'a> Writer<'a> {
         self.ops(&[STACK_GLOBAL]);
     }
 
-    /// Remembers what lies on top of the reader's stack; the answer is its number.
+    /// Memoizes the top of the reader's stack. Returns its index.
     fn memoize(&mut self) -> u32 {
         self.ops(&[MEMOIZE]);
         self.memo.len += 1;
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
             Ok(length) => self.ops(&[SHORT_BINUNICODE, length]),
             Err(_) => {
                 self.ops(&[BINUNICODE]);
-                // Addresses are host names; the field's 4 GiB are out of reach.
+                // Addresses are host names and never reach the field's 4 GiB.
                 self.ops(&(text.len() as u32).to_le_bytes());
             }
         }

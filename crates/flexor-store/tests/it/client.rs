@@ -12,8 +12,8 @@ use flexor_store::service::Service;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// Long enough for a busy machine; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout of every wait; long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that ends with the test.
 pub(crate) struct Store<S> {
@@ -42,16 +42,16 @@ impl<S: Service> Store<S> {
         Store { address, handle, _runtime: runtime }
     }
 
-    /// A connection that has said nothing.
+    /// Opens a connection that has sent nothing.
     pub(crate) fn connect(&self) -> Client {
         let socket = TcpStream::connect(self.address).unwrap();
         socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        socket.set_write_timeout(Some(TIMEOUT)).unwrap();
         Client { socket }
     }
 
-    /// A connection that has said VALIDATE and had its PING answered.
+    /// Opens a connection that has sent VALIDATE and a PING.
     pub(crate) fn client(&self) -> Client {
         let mut client = self.connect();
         client.send(&Request::Validate);
@@ -80,27 +80,27 @@ impl Client {
         assert_eq!(got, bytes);
     }
 
-    /// Shows that the connection is alive and that nothing else was sent to it.
+    /// Checks that the connection is alive and has got no other bytes.
     pub(crate) fn ping(&mut self) {
         self.send(&Request::Ping { nonce: 0x5a17 });
         self.expect(&[0x17, 0x5a, 0, 0]);
     }
 
-    /// Waits until the server has closed the connection, without having sent anything.
+    /// Waits until the server has closed the connection without another byte.
     pub(crate) fn expect_closed(&mut self) {
         match self.socket.read(&mut [0; 64]) {
             Ok(0) => {}
-            Ok(count) => panic!("{count} bytes came instead of the end"),
+            Ok(count) => panic!("{count} bytes arrived instead of the end"),
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
         }
     }
 }
 
-/// Waits until something is true.
+/// Waits until a condition is true.
 pub(crate) fn eventually(what: &str, is_true: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_true() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not come true in {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what} did not come true in {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,4 +1,4 @@
-//! Decoding is the reverse of encoding, however the bytes are cut, and its limits hold before any byte is kept.
+//! Decoding reverses encoding in pieces of any size, and its limits hold before any byte is kept.
 
 use bytes::{Bytes, BytesMut};
 use flexor_store::codec::{DecodeError, Decoder, MAX_KEY, MAX_KEYS, MAX_REQUEST, MAX_VALUE, Request};
@@ -68,7 +68,7 @@ fn error_of(bytes: &[u8]) -> DecodeError {
 }
 
 #[test]
-fn lengths_beyond_the_limits_are_refused_as_soon_as_they_are_announced() {
+fn lengths_beyond_the_limits_are_refused_as_soon_as_they_are_declared() {
     let le = |number: usize| (number as u64).to_le_bytes();
     let key = [&le(1)[..], b"k"].concat();
     assert_eq!(error_of(&[&[3u8][..], &le(MAX_KEY + 1)].concat()), DecodeError::KeyTooLong(MAX_KEY as u64 + 1));
@@ -85,7 +85,7 @@ fn values_that_are_allowed_each_must_not_add_up_to_more_than_a_request() {
     let count = MAX_REQUEST / MAX_VALUE;
     let bytes = Request::MultiSet { pairs: vec![pair; count] }.to_bytes();
     assert!(bytes.len() > MAX_REQUEST);
-    // The last value is refused when its length is known; nothing of it is needed.
+    // The last value is refused when its length is known, without its bytes.
     let until_last_length = bytes.len() - MAX_VALUE;
     assert_eq!(error_of(&bytes[..until_last_length]), DecodeError::RequestTooLong);
 }
@@ -117,6 +117,6 @@ fn a_long_request_in_small_pieces_is_not_read_again_from_its_start() {
         decoder.next_request().unwrap().is_some()
     });
     assert_eq!(decoded.count(), 1);
-    // Reading all again for each of the 74,000 pieces takes minutes.
+    // Reading everything again for each of the 74,000 pieces would take minutes.
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Clients that talk nonsense, too much, too slowly or not at all lose their connection; others notice nothing.
+//! Clients that are malformed, greedy, slow or silent lose their connection; other clients are not affected.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn key(name: &str) -> Bytes {
 }
 
 #[test]
-fn nonsense_closes_the_connection_it_came_from() {
+fn malformed_bytes_close_their_connection() {
     let store = Store::start();
     let mut neighbour = store.client();
     let nonsense: [(&str, &[u8]); 6] = [
@@ -39,7 +39,7 @@ fn nonsense_closes_the_connection_it_came_from() {
 }
 
 #[test]
-fn what_was_complete_before_the_nonsense_is_done() {
+fn requests_before_malformed_bytes_are_served() {
     let store = Store::start();
     let mut client = store.client();
     let set = Request::Set { key: key("k"), value: key("v") };
@@ -59,7 +59,7 @@ fn a_request_that_cannot_be_served_closes_only_its_connection() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_a_request_is_forgotten() {
+fn a_client_that_closes_in_the_middle_of_a_request_is_forgotten() {
     let store = Store::start();
     for _ in 0..20 {
         let mut client = store.client();
@@ -70,7 +70,7 @@ fn a_client_that_leaves_in_the_middle_of_a_request_is_forgotten() {
 }
 
 #[test]
-fn silence_and_drip_feeding_end_after_their_time_and_idling_does_not() {
+fn silent_and_slow_connections_are_closed_and_idle_ones_are_not() {
     let limits = Limits {
         validate_within: Duration::from_millis(300),
         request_within: Duration::from_millis(400),
@@ -92,7 +92,7 @@ fn silence_and_drip_feeding_end_after_their_time_and_idling_does_not() {
 }
 
 #[test]
-fn one_client_too_many_is_refused_and_room_is_made_by_leaving() {
+fn a_surplus_client_is_refused_until_another_closes() {
     let store = Store::with(Keyspace::new(), Limits { connections: 2, ..Limits::default() });
     let (first, mut second) = (store.client(), store.client());
     store.connect().expect_closed();
@@ -103,13 +103,13 @@ fn one_client_too_many_is_refused_and_room_is_made_by_leaving() {
 }
 
 #[test]
-fn begun_requests_of_all_clients_together_are_bounded() {
+fn incomplete_requests_of_all_clients_are_bounded() {
     let store = Store::with(Keyspace::new(), Limits { incomplete: 4 << 20, ..Limits::default() });
     let mut neighbour = store.client();
     let request = Request::Set { key: key("k"), value: vec![0; 2 << 20].into() }.to_bytes();
     let mut greedy: Vec<_> = (0..8).map(|_| store.client()).collect();
     for client in &mut greedy {
-        // All but the last byte; a client that is cut off may fail to write.
+        // All but the last byte. A client whose connection was closed may fail to write.
         let _ = client.socket.write_all(&request[..request.len() - 1]);
     }
     eventually("some are closed", || store.handle.connections() <= 3);
@@ -122,7 +122,7 @@ fn begun_requests_of_all_clients_together_are_bounded() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_up_nobody_and_gets_all_in_the_end() {
+fn a_client_that_does_not_read_delays_no_other_and_gets_all_replies_later() {
     let store = Store::start();
     let (mut lazy, mut neighbour) = (store.client(), store.client());
     let value = Bytes::from(vec![b'v'; 4 << 20]);
@@ -143,7 +143,7 @@ fn a_client_that_does_not_read_holds_up_nobody_and_gets_all_in_the_end() {
 }
 
 #[test]
-fn a_reply_beyond_all_measure_closes_the_connection() {
+fn a_reply_beyond_the_limit_closes_the_connection() {
     let store = Store::with(Keyspace::new(), Limits { outgoing: 1 << 20, ..Limits::default() });
     let mut client = store.client();
     client.send(&Request::Set { key: key("k"), value: vec![0; 600 << 10].into() });

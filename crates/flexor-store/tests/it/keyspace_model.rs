@@ -1,4 +1,4 @@
-//! The keyspace answers as the simplest store anyone would write: lists that are searched from end to end.
+//! The keyspace answers like a naive model that searches lists.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use proptest::prelude::*;
 
 use crate::requests::request;
 
-/// What was sent, per client.
+/// The bytes that were sent to each client.
 type Sent = BTreeMap<usize, Vec<u8>>;
 
 #[derive(Default)]
 struct Model {
     keys: Vec<(Bytes, Bytes)>,
     items: Vec<(Bytes, Bytes)>,
-    /// Who waits, and for what; in the order they began.
+    /// The waits with their missing keys, in the order in which they began.
     waits: Vec<(usize, Vec<Bytes>)>,
     sent: Sent,
 }
@@ -40,10 +40,10 @@ impl Model {
 
     fn wake(&mut self, key: &Bytes) {
         self.waits.iter_mut().for_each(|(_, missing)| missing.retain(|wanted| wanted != key));
-        self.answer_the_ready();
+        self.answer_fulfilled();
     }
 
-    fn answer_the_ready(&mut self) {
+    fn answer_fulfilled(&mut self) {
         for (client, _) in self.waits.extract_if(.., |(_, missing)| missing.is_empty()) {
             self.sent.entry(client).or_default().push(0);
         }
@@ -78,7 +78,7 @@ impl Model {
         self.say(client, &number.to_le_bytes());
     }
 
-    /// None when the request is refused.
+    /// Serves a request; none if it is refused.
     fn request(&mut self, client: usize, request: Request) -> Option<()> {
         match request {
             Request::Validate => {}
@@ -106,7 +106,7 @@ impl Model {
                 keys.retain(|key| !self.has(key));
                 self.waits.retain(|(waiting, _)| *waiting != client);
                 self.waits.push((client, keys));
-                self.answer_the_ready();
+                self.answer_fulfilled();
             }
             Request::GetNumKeys => self.say_number(client, self.keys.len() as i64),
             Request::DeleteKey { key } => {
@@ -134,7 +134,7 @@ impl Model {
                     let place = missing.iter().position(|wanted| *wanted == key).unwrap();
                     missing.remove(place);
                 }
-                self.answer_the_ready();
+                self.answer_fulfilled();
             }
             Request::QueuePop { key } => {
                 self.say_number(client, self.length(&key));

@@ -1,4 +1,4 @@
-//! The store as its clients see it: bytes over loopback sockets, and random histories.
+//! The store from the outside: bytes over loopback sockets, and random histories.
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 
 mod client;
@@ -6,11 +6,12 @@ mod codec_properties;
 mod hostile_clients;
 mod keyspace_model;
 mod many_waiters;
+mod owner;
 mod recorded;
 mod recorded_agents;
 mod recorded_bytes;
 mod requests;
-mod restoring;
+mod restore;
 mod ticks;
 #[path = "../recorded/transcript.rs"]
 mod transcript;

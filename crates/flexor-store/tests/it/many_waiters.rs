@@ -1,4 +1,4 @@
-//! One SET, a thousand waiting clients.
+//! One SET wakes a thousand waiting clients.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn a_thousand_waiters_are_woken_by_one_set_each_exactly_once() {
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| store.client()).collect();
     for client in &mut clients {
         client.send(&Request::Wait { keys: vec!["go".into()] });
-        // A reply to this one, which comes first, shows that the wait has been registered.
+        // The reply to the PING arrives first and shows that the wait is registered.
         client.ping();
     }
     let start = Instant::now();
@@ -25,7 +25,7 @@ fn a_thousand_waiters_are_woken_by_one_set_each_exactly_once() {
 }
 
 #[test]
-fn an_answer_and_a_cancellation_never_change_places() {
+fn the_answer_to_a_wait_never_follows_its_cancellation() {
     let store = Store::start();
     let (mut waiter, mut setter) = (store.client(), store.client());
     for round in 0..2000 {

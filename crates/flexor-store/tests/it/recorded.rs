@@ -1,5 +1,4 @@
-//! Recordings of torch's own clients and servers, from 2.2 on: our server must answer the clients to the byte, however
-//! their bytes are cut.
+//! Recordings of torch's own clients and servers, from 2.2 on: our server must send the same bytes, for pieces of any size.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ fn play(section: &Section, send: impl Fn(&mut Client, &[u8])) {
     let store = Store::<Keyspace>::start();
     let mut clients = BTreeMap::new();
     for piece in &section.pieces {
-        // Seen only when the answer is not the recorded one.
+        // Printed only if the test fails.
         println!("{}, line {}", section.name, piece.line);
         let client = clients.entry(piece.connection).or_insert_with(|| store.connect());
         match piece.from {
@@ -32,7 +31,7 @@ fn every_recorded_call_gets_the_recorded_answer() {
 }
 
 #[test]
-fn recorded_calls_may_come_byte_by_byte() {
+fn recorded_calls_may_arrive_byte_by_byte() {
     for section in files(".txt").iter().flat_map(|file| read(file)) {
         play(&section, |client, bytes| bytes.chunks(1).for_each(|byte| client.send_bytes(byte)));
     }
@@ -40,7 +39,7 @@ fn recorded_calls_may_come_byte_by_byte() {
 
 #[test]
 fn recorded_calls_may_be_cut_anywhere() {
-    // Those of agents are long; of their requests there is one of each kind here too.
+    // Recordings of agents are long, and their kinds of requests occur in the others too.
     for section in files(".txt").difference(&files("-rendezvous.txt")).flat_map(|file| read(file)) {
         let longest = section.pieces.iter().map(|piece| piece.bytes.len()).max().unwrap_or(0);
         for cut in 1..longest {

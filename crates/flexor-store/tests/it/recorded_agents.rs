@@ -1,18 +1,18 @@
-//! Recorded agents of every torch against the store that knows their rendezvous: what it shows them must be of the kind
-//! that they write themselves, because Python cannot compare a time that names its zone with one that does not.
+//! Recorded agents of every torch version against the [`RendezvousStore`](flexor_store::rendezvous_store). The timestamps
+//! that an agent reads must be of the kind that it writes, because Python cannot compare a time with a zone to one without.
 
 use std::path::Path;
 use std::time::Duration;
 
 use flexor_engine::rendezvous::Settings;
-use flexor_store::aware::{AwareStore, NoRecorder};
 use flexor_store::codec::{Decoder, Request};
-use flexor_store::service::{ConnId, Outbox, Service};
+use flexor_store::service::{ConnId, Outbox};
 use flexor_store::state::{RendezvousState, SENTINEL, Stamp, Zone, decode};
 
+use crate::owner::Owner;
 use crate::transcript::{From, files, read};
 
-/// What an agent said first, up to the write with which it joins.
+/// The first requests of an agent, up to the write with which it joins.
 fn joining(file: &Path, connection: usize) -> Vec<Request> {
     let mut decoder = Decoder::new();
     for piece in read(file).iter().flat_map(|section| &section.pieces) {
@@ -28,7 +28,7 @@ fn joining(file: &Path, connection: usize) -> Vec<Request> {
             return requests;
         }
     }
-    panic!("nobody joins on connection {connection} of {}", file.display());
+    panic!("no agent joins on connection {connection} of {}", file.display());
 }
 
 /// The state that an agent joins with.
@@ -51,31 +51,31 @@ fn stamps(state: &RendezvousState) -> Vec<Stamp> {
 }
 
 #[test]
-fn agents_are_shown_times_of_the_kind_that_they_write() {
+fn agents_read_timestamps_of_the_kind_that_they_write() {
     let mut kinds = Vec::new();
     for file in files("-rendezvous.txt") {
         println!("{}", file.display());
         let settings = Settings::new(2, 2).unwrap();
-        let mut store = AwareStore::new(settings, Box::new(NoRecorder), Box::new(|| 1_700_000_000_000_000));
+        let mut owner = Owner::new(settings);
         let (mut out, mut now) = (Outbox::default(), Duration::ZERO);
         let (first, second) = (joining(&file, 1), joining(&file, 2));
         let zone = stamps(&joins_with(&first))[0].zone();
         let [a, b] = [ConnId::fresh(), ConnId::fresh()];
 
         for request in first {
-            store.request(a, request, now, &mut out).unwrap();
+            owner.request(a, request, now, &mut out);
         }
         out.take_sent();
         now += Duration::from_secs(2);
-        store.tick(now, &mut out);
+        owner.tick(now, &mut out);
         let waiting = shown(&mut out, a);
         assert_eq!(stamps(&waiting).len(), 2, "its heartbeat and the deadline");
 
-        // The answer to a join is held; this agent has had its own and reads again.
+        // The reply to a join is held until the tick. The agent then reads again.
         let read = Request::Get { key: "/torch.rendezvous.job".into() };
-        store.request(a, read, now, &mut out).unwrap();
+        owner.request(a, read, now, &mut out);
         for request in second {
-            store.request(b, request, now, &mut out).unwrap();
+            owner.request(b, request, now, &mut out);
         }
         let world = shown(&mut out, a);
         assert!(world.complete && world.participants.len() == 2);

@@ -1,10 +1,10 @@
-//! Bytes recorded between torch 2.15's own clients and servers: ours must answer them to the byte, however they are cut.
+//! Bytes recorded between torch 2.15's clients and servers: our server must send the same, for pieces of any size.
 
 use flexor_store::keyspace::Keyspace;
 
 use crate::client::{Client, Store};
 
-/// What a client sends and what it must get; `late` is what another client does in the meantime.
+/// The bytes that a client sends and must get; `late` are bytes that another client sends in the meantime.
 struct Step {
     what: &'static str,
     sends: &'static str,
@@ -123,14 +123,14 @@ fn recorded_requests_get_the_recorded_answers() {
 }
 
 #[test]
-fn recorded_requests_may_come_byte_by_byte() {
+fn recorded_requests_may_arrive_byte_by_byte() {
     play(&Store::start(), |client, bytes| bytes.chunks(1).for_each(|byte| client.send_bytes(byte)));
 }
 
 #[test]
 fn requests_in_a_row_get_their_answers_in_order_wherever_they_are_cut() {
     let store = Store::start();
-    // Without the steps that another client takes part in, and those that count its keys.
+    // Without the steps that involve another client, and those that count its keys.
     let alone = || STEPS.iter().filter(|step| step.late.is_empty() && !step.what.contains("keys"));
     let sends: Vec<u8> = alone().flat_map(|step| bytes(step.sends)).collect();
     let gets: Vec<u8> = alone().flat_map(|step| bytes(step.gets)).collect();

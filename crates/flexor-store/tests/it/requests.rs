@@ -5,7 +5,7 @@ use flexor_store::codec::Request;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Any request over few keys, so that they meet, and with values that are often numbers.
+/// Any request over few keys, so that requests share keys, and with values that are often numbers.
 pub(crate) fn request() -> impl Strategy<Value = Request> {
     let key = || prop_oneof!["[ab]", "q[12]", ""].prop_map(Bytes::from);
     let keys = move || vec(key(), 0..4);

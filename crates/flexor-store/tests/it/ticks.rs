@@ -1,4 +1,4 @@
-//! A service that wants to be called when time has passed, and that closes connections.
+//! A service that asks for ticks and closes connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use flexor_store::service::{ConnId, Now, Outbox, Refused, Service};
 
 use crate::client::{Store, eventually};
 
-/// Answers a PING some time after it came, and ends connections that send anything else.
+/// Answers a PING after a delay, and closes connections that send anything else.
 #[derive(Default)]
-struct Later {
+struct DelayedPong {
     due: Vec<(Now, ConnId, u32)>,
     open: usize,
 }
 
 const DELAY: Duration = Duration::from_millis(30);
 
-impl Service for Later {
+impl Service for DelayedPong {
     fn opened(&mut self, _: ConnId, _: SocketAddr, _: Now, _: &mut Outbox) {
         self.open += 1;
     }
@@ -52,7 +52,7 @@ impl Service for Later {
 
 #[test]
 fn a_service_is_ticked_when_it_wants_to_be() {
-    let store = Store::with(Later::default(), Limits::default());
+    let store = Store::with(DelayedPong::default(), Limits::default());
     let start = std::time::Instant::now();
     let mut client = store.client();
     assert!(start.elapsed() >= DELAY);
@@ -61,7 +61,7 @@ fn a_service_is_ticked_when_it_wants_to_be() {
 
 #[test]
 fn a_connection_closed_by_the_service_gets_what_was_sent_before() {
-    let store = Store::with(Later::default(), Limits::default());
+    let store = Store::with(DelayedPong::default(), Limits::default());
     let mut client = store.client();
     client.send(&Request::GetNumKeys);
     client.expect(&[7, 0, 0, 0, 0, 0, 0, 0]);

@@ -1,20 +1,19 @@
-//! Reads the recordings beside it, which `record.py` makes and describes.
+//! Reads the recordings in this folder, which `record.py` makes and describes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What one server and its clients said to each other.
+/// The bytes between one server and its clients.
 pub(crate) struct Section {
     /// The file and the server, for messages.
     pub(crate) name: String,
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Bytes that went one way.
+/// Bytes in one direction.
 pub(crate) struct Piece {
-    /// Its line in the file.
+    /// The line in the file.
     pub(crate) line: usize,
-    /// The connection.
     pub(crate) connection: usize,
     pub(crate) from: From,
     pub(crate) bytes: Vec<u8>,
@@ -26,7 +25,7 @@ pub(crate) enum From {
     Server,
 }
 
-/// The recordings whose names end so, by name.
+/// The recordings whose file names have this ending, by name.
 pub(crate) fn files(ending: &str) -> BTreeSet<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());

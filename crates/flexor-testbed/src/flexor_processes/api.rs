@@ -30,7 +30,7 @@ pub struct RunStatus {
     /// Whether nobody can join any more.
     pub closed: bool,
     /// Why things are as they are.
-    pub standing: Standing,
+    pub status: StatusCause,
     /// Everyone who is alive.
     pub members: Vec<Member>,
 }
@@ -38,7 +38,7 @@ pub struct RunStatus {
 /// Why things are as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
-pub struct Standing {
+pub struct StatusCause {
     /// As a stable word.
     pub reason: String,
     /// In a sentence.

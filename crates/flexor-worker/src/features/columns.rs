@@ -1,8 +1,7 @@
-//! Records that are rows of a table: what each column is for.
+//! Parses rows of a table, column by column.
 //!
-//! A row is a line of CSV, or a `tf.train.Example` with a feature for each column; both come to the same keys. Blanks
-//! around a cell mean nothing. An empty cell of a number is its middle; an empty categorical cell is a value like any
-//! other.
+//! A row is a line of CSV, or a `tf.train.Example` with a feature for each column; both give the same keys. Blanks
+//! around a cell are ignored. An empty number is its middle; an empty category is a value like any other.
 
 use flexor_data::csv;
 use flexor_data::example::{self, Values};
@@ -10,11 +9,11 @@ use flexor_data::example::{self, Values};
 use super::{Problem, Scale, Schema, key};
 use crate::{Batch, Inputs};
 
-/// The columns of a table, from the left.
+/// The columns, from the left.
 #[derive(Debug)]
 pub(super) struct Columns {
     columns: Vec<Column>,
-    /// The record that is being read.
+    /// The current record.
     numbers: Vec<f32>,
     keys: Vec<u64>,
 }
@@ -25,23 +24,30 @@ struct Column {
     role: Role,
 }
 
-/// What a column is for.
+/// The role of a column.
 #[derive(Debug, Clone, Copy)]
 enum Role {
-    /// Which of two it is: texts for no, and for yes.
-    Label { no: &'static [&'static str], yes: &'static [&'static str] },
-    /// A count of something, or an amount: sign(x)·ln(1 + |x|), because such numbers have long tails.
+    /// The binary label, with its texts for no and yes.
+    Label {
+        no: &'static [&'static str],
+        yes: &'static [&'static str],
+    },
+    /// A count or an amount: sign(x)·ln(1 + |x|), because such numbers have long tails.
     Count,
     /// A measure: (x − middle) / spread.
-    Measure { middle: f32, spread: f32 },
-    /// One of many. Columns of one space share their rows.
-    Category { space: u32 },
-    /// Not looked at.
+    Measure {
+        middle: f32,
+        spread: f32,
+    },
+    /// A category. Columns of one space share their rows.
+    Category {
+        space: u32,
+    },
     Unused,
 }
 
 impl Columns {
-    /// The columns of a schema, where its records are lines of a table.
+    /// The columns of a schema whose records are table rows.
     pub(super) fn of(schema: &Schema) -> Option<Self> {
         match *schema {
             Schema::Clicks { numbers, fields, scale } => Some(Self::of_clicks(numbers, fields, scale)),
@@ -68,7 +74,7 @@ impl Columns {
             ("label", Role::Label { no: &["0", "<=50K"], yes: &["1", ">50K"] }),
             ("age", Role::Measure { middle: 38.0, spread: 14.0 }),
             ("workclass", category(0)),
-            // How many people a record stands for; not a property of the person.
+            // The number of people that a record represents, not a property of a person.
             ("fnlwgt", Role::Unused),
             ("education", category(1)),
             ("education_num", Role::Measure { middle: 10.0, spread: 2.5 }),
@@ -94,7 +100,7 @@ impl Columns {
         self.columns.iter().map(|column| &column.name)
     }
 
-    /// Whether a first line is a record, and names nothing: it has a label where a name would stand.
+    /// Whether a first line is a record and no header: it has a valid label.
     pub(super) fn is_record(&self, first_line: &[String]) -> bool {
         let Some((column, cell)) = self.columns.iter().zip(first_line).next() else { return false };
         match column.role {
@@ -157,12 +163,12 @@ impl Columns {
     }
 }
 
-/// Whether a record is an example. Its first byte is a tag that no line of CSV begins with: the end of a line.
+/// Whether a record is an example. Its first byte is a line feed, which no line of CSV begins with.
 fn is_example(record: &[u8]) -> bool {
     record.first() == Some(&b'\n')
 }
 
-/// What stands in a column.
+/// The content of a cell.
 #[derive(Debug, Clone, Copy)]
 enum Cell<'a> {
     Text(&'a [u8]),
@@ -171,7 +177,7 @@ enum Cell<'a> {
 }
 
 impl Column {
-    /// Reads a cell into the number or the key that it is; gives the label where it is one, else 0.
+    /// Parses a cell into a number or a key. Returns the label of a label column, else 0.
     fn read(&self, cell: Cell<'_>, numbers: &mut Vec<f32>, keys: &mut Vec<u64>) -> Result<u32, Problem> {
         match self.role {
             Role::Label { no, yes } => return self.label(cell, no, yes),
@@ -195,10 +201,10 @@ impl Column {
             return Ok(0);
         }
         let wanted = format!("one of {}", [no, yes].concat().join(", "));
-        Err(Problem::Label { column: self.name.clone(), value: cell.with_text(shown), wanted })
+        Err(Problem::Label { column: self.name.clone(), value: cell.with_text(shorten), wanted })
     }
 
-    /// The number in a cell, or nothing when it is empty.
+    /// The number in a cell; `None` when the cell is empty.
     fn number(&self, cell: Cell<'_>) -> Result<Option<f32>, Problem> {
         let number = match cell {
             Cell::Text([]) => return Ok(None),
@@ -208,13 +214,13 @@ impl Column {
         };
         match number.filter(|number| number.is_finite()) {
             Some(number) => Ok(Some(number)),
-            None => Err(Problem::Number { column: self.name.clone(), value: cell.with_text(shown) }),
+            None => Err(Problem::Number { column: self.name.clone(), value: cell.with_text(shorten) }),
         }
     }
 }
 
 impl Cell<'_> {
-    /// A cell as CSV has it.
+    /// Passes the cell as CSV text.
     fn with_text<T>(self, on: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Self::Text(text) => on(text),
@@ -224,8 +230,8 @@ impl Cell<'_> {
     }
 }
 
-/// A cell as an error shows it.
-fn shown(cell: &[u8]) -> String {
+/// A cell, shortened for errors.
+fn shorten(cell: &[u8]) -> String {
     const MOST: usize = 60;
     let text = String::from_utf8_lossy(&cell[..cell.len().min(MOST)]);
     if cell.len() > MOST { format!("{text}…") } else { text.into_owned() }

@@ -1,7 +1,7 @@
-//! Images of digits, as `flexor-data` reads them from IDX files, or as `tf.train.Example`.
+//! Parses images of digits from IDX files or `tf.train.Example`.
 //!
-//! An IDX record is the label's byte and the pixels; an example has the pixels as floats from 0 to 255 in `image` and
-//! one integer in `label`. Both come to the same numbers.
+//! An IDX record is the label's byte and the pixels. An example has the pixels as floats from 0 to 255 in `image`, and
+//! one integer in `label`. Both give the same numbers.
 
 use flexor_data::example::{self, Values};
 
@@ -13,10 +13,9 @@ const PIXELS: usize = SIDE * SIDE;
 const DIGITS: u32 = 10;
 const WHITE: f32 = 255.0;
 
-/// Reads images.
 #[derive(Debug, Default)]
 pub(super) struct Digits {
-    /// The image that is being read.
+    /// The current image.
     pixels: Vec<f32>,
 }
 
@@ -25,7 +24,7 @@ impl Digits {
 
     pub(super) fn read(&mut self, record: &[u8], batch: &mut Batch) -> Result<(), Problem> {
         self.pixels.clear();
-        // An example of as many pixels is never as short as this: a float has four bytes.
+        // An example with as many pixels is never this short: a float has four bytes.
         let label = match record.split_first() {
             Some((label, pixels)) if pixels.len() == PIXELS => {
                 self.pixels.extend(pixels.iter().map(|pixel| f32::from(*pixel) / WHITE));

@@ -1,19 +1,18 @@
-//! From a categorical value to the key of its embedding row.
+//! Hashes a categorical value to the key of its embedding row.
 //!
 //! A key is `mix(fnv(value) + mix(space + 1))`: `fnv` is FNV-1a with 64 bits over the bytes of the value, `mix` is the
-//! finaliser of SplitMix64, additions wrap. The space is the number of the field, so that the same text in two fields
-//! has two rows; fields that are given one space share rows. Keys are in checkpoints: this does not change.
+//! finaliser of SplitMix64, additions wrap. The space is the number of the field, so the same text in two fields has
+//! two rows; fields with one space share rows. Checkpoints store keys, so this function must not change.
 
 const FNV_OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01B3;
 
-/// The key of a value.
 pub fn key(space: u32, value: &[u8]) -> u64 {
     let text = value.iter().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME));
     mix(text.wrapping_add(mix(u64::from(space) + 1)))
 }
 
-/// The key of two values together, in this order.
+/// The key of a pair of values, in this order.
 pub fn crossed(first: u64, second: u64) -> u64 {
     mix(mix(first).wrapping_add(second))
 }

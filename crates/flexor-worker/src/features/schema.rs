@@ -1,4 +1,4 @@
-//! What a record means: chosen with text such as `clicks:numbers=4,fields=10`.
+//! The schema of records, such as `clicks:numbers=4,fields=10`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,88 +9,81 @@ use thiserror::Error;
 
 use super::columns::Columns;
 use crate::ReadError;
-use crate::described::{Described, DescriptionError, whole};
+use crate::description::{Description, DescriptionError, whole};
 
-/// What records are.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schema {
     /// `clicks`: lines of CSV with the columns `label` (0 or 1), numbers `n0`, `n1`, … and categorical fields `c0`,
     /// `c1`, …
     Clicks {
-        /// Numbers in a record.
+        /// Numbers per record.
         numbers: usize,
-        /// Categorical fields in a record.
+        /// Categorical fields per record.
         fields: usize,
-        /// How numbers are scaled.
         scale: Scale,
     },
-    /// `census`: lines of CSV with `label` and then the columns of the census of 1994 that UCI calls *adult*; the label
-    /// is whether somebody earns more than 50,000 dollars (1 or `>50K`).
+    /// `census`: lines of CSV with `label` and the columns of the 1994 census that UCI calls *adult*. The label says
+    /// whether a person earns more than 50,000 dollars (1 or `>50K`).
     Census,
-    /// `digits`: images of 28 × 28 grey pixels and what digit they show; pixels become 0 to 1.
+    /// `digits`: images of 28 × 28 grey pixels and the digit that they show; pixels are scaled to 0 to 1.
     Digits,
 }
 
-/// How the numbers of a click become those that a model reads.
+/// The scaling of a click's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
-    /// `plain`: as they are.
+    /// `plain`: unscaled.
     #[default]
     Plain,
     /// `log`: sign(x)·ln(1 + |x|), for counts and amounts, which have long tails.
     Log,
 }
 
-/// Why it is not known what records mean.
+/// Why the schema of the data is unknown or wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SchemaError {
-    /// Nobody has said so, and the columns are of no schema.
+    /// No schema was given, and the columns fit none.
     #[error(
         "it is not clear what the records of {0} mean: say so with --schema, as in clicks:numbers=13,fields=26 for a label, \
          13 numbers and 26 categories in this order; or census, or digits"
     )]
     Unknown(String),
-    /// The header says otherwise.
+    /// The header has the columns in another order.
     #[error(
-        "{data} has column {column} in place {found}, and schema {schema} has it in place {wanted}; put the columns in order"
+        "{data} has column {column} at position {found}, and schema {schema} has it at position {wanted}; put the columns in order"
     )]
     OtherOrder {
-        /// The data.
         data: String,
-        /// The column.
         column: String,
-        /// Its place in the table, from 1.
+        /// The column's position in the table, from 1.
         found: usize,
-        /// Its place in the schema, from 1.
+        /// The column's position in the schema, from 1.
         wanted: usize,
-        /// The schema.
         schema: Schema,
     },
-    /// The first line, which would be taken for a header, is a record.
+    /// The first line is a record and would be lost as a header.
     #[error(
-        "the first line of {0} has a label where the name of a column would stand: say --no-header if it is a record, which \
-         would be left out as a header"
+        "the first line of {0} has a label instead of a column name; give --no-header if it is a record, which \
+         would be lost as a header"
     )]
     HeaderIsRecord(String),
-    /// The header names other things than the schema has.
-    #[error("{data} has column {column} in place {place}, where schema {schema} has {wanted}; {}", fitting(fits.as_deref()))]
+    /// The header names other columns than the schema.
+    #[error("{data} has column {column} at position {position}, where schema {schema} has {wanted}; {}", fitting(fits.as_deref()))]
     OtherColumns {
-        /// The data.
         data: String,
-        /// The column.
         column: String,
-        /// Its place, from 1.
-        place: usize,
-        /// What the schema has there.
+        /// The column's position, from 1.
+        position: usize,
+        /// The schema's column at this position.
         wanted: String,
-        /// The schema.
         schema: Schema,
-        /// The schema whose columns these are, where there is one.
+        /// The schema that these columns fit, if there is one.
         fits: Option<Box<Schema>>,
     },
 }
 
-/// What to do about columns of another schema.
+/// Advice for the columns of another schema.
 fn fitting(fits: Option<&Schema>) -> String {
     match fits {
         Some(schema) => format!("its columns are those of --schema {schema}"),
@@ -102,7 +95,7 @@ const NAMES: &[&str] = &["clicks", "census", "digits"];
 const MOST_COLUMNS: usize = 1000;
 
 impl Schema {
-    /// What the records of a dataset mean: as was chosen, or as can be seen.
+    /// The schema of a dataset: the chosen one, or the one detected from its records.
     pub(crate) fn of_dataset<E>(chosen: Option<&Self>, dataset: &Dataset, data: &str) -> Result<Self, E>
     where
         E: From<ReadError> + From<SchemaError>,
@@ -118,9 +111,8 @@ impl Schema {
         Ok(Self::of_data(chosen.or(seen.as_ref()), dataset.columns(), data)?)
     }
 
-    /// What the records of `data` mean: as was chosen, or as its columns say, where it has a header. A header may have
-    /// names of its own, but not the schema's in another order; where a schema says what each column is, it has to have
-    /// these.
+    /// The schema of `data`: the chosen one, or the one that its header shows. A header may have names of its own, but
+    /// not the schema's names in another order. A schema with fixed columns requires its names.
     pub fn of_data(chosen: Option<&Self>, columns: Option<&[String]>, data: &str) -> Result<Self, SchemaError> {
         let Some(schema) = chosen else {
             return columns.and_then(Self::of_columns).ok_or_else(|| SchemaError::Unknown(data.to_owned()));
@@ -146,8 +138,8 @@ impl Schema {
         }
     }
 
-    /// Whether a header names what the schema has, where its columns are always the same. What the label is called does
-    /// not matter, nor how words are joined in a name.
+    /// Checks a header against a schema with fixed columns. The label's name is free, and so are separators within
+    /// names.
     fn named_in(&self, columns: Option<&[String]>, data: &str) -> Result<(), SchemaError> {
         let (Self::Census, Some(columns), Some(known)) = (self, columns, Columns::of(self)) else { return Ok(()) };
         let joined = |name: &str| name.to_lowercase().replace(['-', ' ', '.'], "_");
@@ -157,7 +149,7 @@ impl Schema {
             Some((at, (column, wanted))) => Err(SchemaError::OtherColumns {
                 data: data.to_owned(),
                 column: column.clone(),
-                place: at + 1,
+                position: at + 1,
                 wanted: wanted.clone(),
                 schema: self.clone(),
                 fits: Self::of_columns(columns).map(Box::new),
@@ -165,13 +157,13 @@ impl Schema {
         }
     }
 
-    /// The schema of a table with these columns, where they are those of one.
+    /// The schema with these columns, if there is one.
     pub fn of_columns(columns: &[String]) -> Option<Self> {
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         Self::of_tables(&names).find(|schema| Columns::of(schema).is_some_and(|known| known.names().eq(columns)))
     }
 
-    /// The schema of an example with these features, where they are those of one: in any order, for they have names.
+    /// The schema with these features, in any order, if there is one.
     fn of_example(record: &[u8]) -> Option<Self> {
         let features = example::read(record).ok()?;
         let names: BTreeSet<&str> = features.iter().map(|(name, _)| *name).collect();
@@ -187,7 +179,7 @@ impl Schema {
         })
     }
 
-    /// The schemas that a table with such columns could have.
+    /// The schemas that could have these columns.
     fn of_tables(names: &[&str]) -> impl Iterator<Item = Self> + use<> {
         let count = |letter: char| names.iter().filter(|name| name.starts_with(letter)).count();
         let (numbers, fields) = (count('n'), count('c'));
@@ -199,18 +191,18 @@ impl FromStr for Schema {
     type Err = DescriptionError;
 
     fn from_str(text: &str) -> Result<Self, DescriptionError> {
-        let described = Described::parse(text)?;
-        match described.name {
+        let description = Description::parse(text)?;
+        match description.name {
             "clicks" => {
-                described.only(&["numbers", "fields", "scale"])?;
+                description.refuse_unknown(&["numbers", "fields", "scale"])?;
                 Ok(Self::Clicks {
-                    numbers: described.option("numbers", 4, whole(0, MOST_COLUMNS))?,
-                    fields: described.option("fields", 10, whole(1, MOST_COLUMNS))?,
-                    scale: described.option("scale", Scale::default(), read_scale)?,
+                    numbers: description.option("numbers", 4, whole(0, MOST_COLUMNS))?,
+                    fields: description.option("fields", 10, whole(1, MOST_COLUMNS))?,
+                    scale: description.option("scale", Scale::default(), read_scale)?,
                 })
             }
-            "census" => described.only(&[]).map(|()| Self::Census),
-            "digits" => described.only(&[]).map(|()| Self::Digits),
+            "census" => description.refuse_unknown(&[]).map(|()| Self::Census),
+            "digits" => description.refuse_unknown(&[]).map(|()| Self::Digits),
             other => Err(DescriptionError::UnknownName { kind: "schema", name: other.to_owned(), known: NAMES }),
         }
     }

@@ -10,7 +10,7 @@ use flexor_data::recordio::{Compressor, WriterOptions};
 use flexor_data::{Dataset, Options};
 
 use super::*;
-use crate::training::TrainingError;
+use crate::trainer::TrainingError;
 
 fn read(schema: &str, records: &[&str]) -> Result<Batch, BadRecord> {
     let mut features = Features::new(&schema.parse().unwrap());
@@ -33,7 +33,7 @@ fn a_click_becomes_scaled_counts_and_keys_of_its_fields() {
 }
 
 #[test]
-fn a_person_of_the_census_is_read_with_or_without_blanks() {
+fn a_census_record_is_parsed_with_or_without_blanks() {
     let line = ">50K, 52, Self-emp-inc, 287927, HS-grad, 9, Married-civ-spouse, Exec-managerial, Wife, White, Female, \
                 15024, 0, 40, United-States";
     let batch = read("census", &[line, &line.replace(' ', "").replace(">50K", "0")]).unwrap();
@@ -48,10 +48,10 @@ fn a_bad_record_is_named_with_its_column() {
     let error = |records: &[&str]| read("clicks:numbers=1,fields=1", records).unwrap_err().to_string();
     assert_eq!(
         error(&["1,2,a", "1,many,a"]),
-        "record 101: column n0 is \"many\", which is no finite number; mend it, or leave it empty where it is unknown"
+        "record 101: column n0 is \"many\", which is no finite number; correct it, or leave it empty if it is unknown"
     );
     assert_eq!(error(&["2,1,a"]), "record 100: column label is \"2\", which is no label; write one of 0, 1");
-    let uneven = "columns, and a record has 3: label, n0, c0; mend it, or choose the schema that fits the file";
+    let uneven = "columns, and a record has 3: label, n0, c0; correct it, or choose the schema that fits the file";
     assert_eq!(error(&["1,2"]), format!("record 100: it has 2 {uneven}"));
     assert_eq!(error(&["1,2,a,b,c"]), format!("record 100: it has 5 {uneven}"));
     assert!(error(&["1,inf,a"]).contains("column n0"));
@@ -59,7 +59,7 @@ fn a_bad_record_is_named_with_its_column() {
 }
 
 #[test]
-fn a_bad_record_leaves_the_batch_as_it_was() {
+fn a_bad_record_leaves_the_batch_unchanged() {
     let mut features = Features::new(&Schema::Clicks { numbers: 1, fields: 1, scale: Scale::Plain });
     let mut batch = Batch::new(features.inputs());
     features.add(0, b"1,2,a", &mut batch).unwrap();
@@ -84,7 +84,7 @@ fn read_digit(record: &[u8]) -> Result<Batch, BadRecord> {
     features.add(3, record, &mut batch).map(|()| batch)
 }
 
-/// An image as an example has it.
+/// An image as an example.
 fn example(pixels: &[u8], label: i64) -> Vec<u8> {
     let mut writer = ExampleWriter::new();
     writer.floats("image", pixels.iter().map(|pixel| f32::from(*pixel))).integers("label", &[label]);
@@ -101,7 +101,7 @@ fn an_image_is_the_same_from_either_kind_of_file() {
 }
 
 #[test]
-fn what_is_no_digit_is_refused_with_what_would_be_one() {
+fn a_record_that_is_no_digit_is_refused_with_advice() {
     let error = |record: &[u8]| read_digit(record).unwrap_err().to_string();
     let wanted = "give images of 28 × 28 pixels, as IDX files or as tf.train.Example with `image` and `label`";
     assert_eq!(
@@ -114,7 +114,7 @@ fn what_is_no_digit_is_refused_with_what_would_be_one() {
 }
 
 #[test]
-fn a_table_is_known_by_its_columns() {
+fn a_schema_is_detected_from_columns() {
     let of = |columns: &str| Schema::of_columns(&columns.split(',').map(str::to_owned).collect::<Vec<_>>());
     assert_eq!(of("label,n0,n1,c0"), Some(Schema::Clicks { numbers: 2, fields: 1, scale: Scale::Plain }));
     assert_eq!(of("label,c0,n0"), None);
@@ -152,10 +152,10 @@ fn columns_may_have_other_names_but_not_another_order() {
     assert_eq!(of("clicked,price,shop,city"), Ok(schema.clone()));
     assert_eq!(Schema::of_data(Some(&schema), None, "clicks.csv"), Ok(schema.clone()), "no header");
     assert_eq!(of("1,0.5,a,b"), Err(SchemaError::HeaderIsRecord("clicks.csv".to_owned())), "a record would be lost");
-    let told = of("label,c0,n0,c1").unwrap_err().to_string();
-    assert!(
-        told.starts_with("clicks.csv has column c0 in place 2, and schema clicks:numbers=1,fields=2 has it in place 3")
-    );
+    let message = of("label,c0,n0,c1").unwrap_err().to_string();
+    assert!(message.starts_with(
+        "clicks.csv has column c0 at position 2, and schema clicks:numbers=1,fields=2 has it at position 3"
+    ));
     let unknown = Schema::of_data(None, Some(&columns("clicked,price")), "mine.csv").unwrap_err().to_string();
     assert!(unknown.contains("mine.csv") && unknown.contains("clicks:numbers=13,fields=26"), "{unknown}");
 }
@@ -168,23 +168,23 @@ fn the_columns_of_a_census_have_to_be_those_of_a_census() {
     assert_eq!(of(&CENSUS.replace("label", "income").replace('_', "-").replace("age", "Age")), Ok(Schema::Census));
     let person = "0,39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba";
     assert_eq!(of(person), Err(SchemaError::HeaderIsRecord("people.csv".to_owned())), "a record would be lost");
-    let told = of("label,n0,n1,n2,n3,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9").unwrap_err().to_string();
-    let place = "people.csv has column n0 in place 2, where schema census has age; ";
-    assert_eq!(told, format!("{place}its columns are those of --schema clicks:numbers=4,fields=10"));
-    let told = of(&CENSUS.replace("race", "shoe_size")).unwrap_err().to_string();
+    let message = of("label,n0,n1,n2,n3,c0,c1,c2,c3,c4,c5,c6,c7,c8,c9").unwrap_err().to_string();
+    let start = "people.csv has column n0 at position 2, where schema census has age; ";
+    assert_eq!(message, format!("{start}its columns are those of --schema clicks:numbers=4,fields=10"));
+    let message = of(&CENSUS.replace("race", "shoe_size")).unwrap_err().to_string();
     assert!(
-        told.ends_with(
+        message.ends_with(
             "where schema census has race; choose the schema that fits the file, or name its columns as the schema does"
         ),
-        "{told}"
+        "{message}"
     );
 }
 
-/// What RecordIO of twenty records that are made up is taken for, with a flaw in it or without.
-fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::Plan, WriterOptions)) -> Result<Schema, String> {
+/// The schema detected in RecordIO of twenty generated records, perhaps with a flaw.
+fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::GenerationPlan, WriterOptions)) -> Result<Schema, String> {
     let folder = tempfile::tempdir().unwrap();
     let out: PathBuf = folder.path().join("made.recordio");
-    let plan = generate::Plan { out: out.clone(), records: 20, test_records: 0, existing: Existing::Keep };
+    let plan = generate::GenerationPlan { out: out.clone(), records: 20, test_records: 0, existing: Existing::Keep };
     make(&plan, WriterOptions { compressor: Compressor::None, chunk_limit: 1 << 20 });
     if let Some(at) = flaw {
         let mut bytes = std::fs::read(&out).unwrap();
@@ -196,7 +196,7 @@ fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::Plan, WriterOptions
 }
 
 #[test]
-fn made_up_records_are_known_by_their_features() {
+fn a_schema_is_detected_from_features() {
     let table = |table: &dyn generate::Table, flaw| {
         seen_in(flaw, |plan, options| {
             generate::write_table(table, plan, TableFormat::RecordIo(options), &mut |_| {}).unwrap();
@@ -205,7 +205,7 @@ fn made_up_records_are_known_by_their_features() {
     let clicks = Clicks::new(7);
     assert_eq!(table(&clicks, None), Ok(Schema::Clicks { numbers: 4, fields: 10, scale: Scale::Plain }));
     assert_eq!(table(&Census::new(7), None), Ok(Schema::Census));
-    let images = |plan: &generate::Plan, options| {
+    let images = |plan: &generate::GenerationPlan, options| {
         digits::write(1, plan, DigitsFormat::RecordIo(options), &mut |_| {}).unwrap();
     };
     assert_eq!(seen_in(None, images), Ok(Schema::Digits));

@@ -1,16 +1,16 @@
 //! The product of a matrix and a single column, where tiles would mostly multiply zeros.
 //!
-//! The last layer of a model with one output is such a product, forward and backward. The order of additions is fixed
-//! here too, but is another one than that of tiles: a row is summed in [`LANES`] interleaved chains.
+//! The last layer of a model with one output is such a product, forward and backward. The order of additions is fixed,
+//! but differs from that of tiles: a row is summed in [`LANES`] interleaved chains.
 
 use super::{Matrix, add_scaled};
 
-/// Chains of a row's sum; enough to fill the vectors of any machine.
+/// Chains per row sum; enough to fill the vectors of any machine.
 const LANES: usize = 16;
 
 /// `c += a · b`, where `b` has one column.
 pub(super) fn add_product(a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32]) {
-    // One column is stored alike whichever way round.
+    // A single column and its transpose are stored alike.
     let b = if b.is_transposed() { b.stored(0, 0, b.rows()) } else { b.stored_from(0, 0).0 };
     if a.is_transposed() {
         for (line, scale) in b.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Losses, and their derivatives by the scores: log loss for yes or no, cross entropy for one of several.
+//! Losses and their derivatives by the scores: log loss for binary labels, cross entropy for classes.
 //!
 //! Scores are logits; only here do they become probabilities. Losses are summed as `f64` from the first record to the
-//! last. Exponentials and logarithms are those of `libm`, which are the same on every machine.
+//! last. Exponentials and logarithms come from `libm`, which gives the same bits on every machine.
 
 /// The probability of a yes, for a logit.
 pub fn probability(score: f32) -> f32 {
@@ -9,7 +9,7 @@ pub fn probability(score: f32) -> f32 {
     if score < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
 }
 
-/// The log loss of one record: `-ln` of the probability that the score gives to what is true.
+/// The log loss of one record: `-ln` of the probability of the true label.
 pub fn log_loss_of(score: f32, label: bool) -> f64 {
     let (score, wrong) = (f64::from(score), f64::from(if label { -score } else { score }));
     wrong.max(0.0) + libm::log1p(libm::exp(-score.abs()))
@@ -28,7 +28,7 @@ pub fn log_loss(scores: &[f32], labels: &[u32], scale: f32, gradients: &mut [f32
     sum
 }
 
-/// The cross entropy of one record: `-ln` of the probability that its scores give to its class.
+/// The cross entropy of one record: `-ln` of the probability of its class.
 ///
 /// # Panics
 ///
@@ -54,7 +54,7 @@ pub fn softmax(scores: &mut [f32]) {
 ///
 /// # Panics
 ///
-/// When a label is no class; [`crate::Batch`] is made of labels that were checked.
+/// When a label is no class; [`crate::Batch`] holds only checked labels.
 pub fn softmax_cross_entropy(scores: &[f32], classes: usize, labels: &[u32], scale: f32, gradients: &mut [f32]) -> f64 {
     let mut sum = 0.0;
     let records = scores.chunks_exact(classes).zip(gradients.chunks_exact_mut(classes));

@@ -1,6 +1,6 @@
-//! A matrix as kernels read it: numbers row by row, or the transpose of such.
+//! A borrowed matrix, stored row by row, or its transpose.
 
-/// A matrix that somebody else owns.
+/// A borrowed matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
     values: &'a [f32],
@@ -11,7 +11,7 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// A matrix of values that are stored row by row.
+    /// A matrix of values stored row by row.
     ///
     /// # Panics
     ///
@@ -21,17 +21,15 @@ impl<'a> Matrix<'a> {
         Self { values, rows, columns, transposed: false }
     }
 
-    /// The same numbers with rows and columns exchanged. Nothing is moved.
+    /// The transpose. Nothing is moved.
     pub fn transposed(self) -> Self {
         Self { rows: self.columns, columns: self.rows, transposed: !self.transposed, ..self }
     }
 
-    /// How many rows it has.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns it has.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -40,13 +38,13 @@ impl<'a> Matrix<'a> {
         self.transposed
     }
 
-    /// Part of a row of what is stored: of a row when the matrix is not transposed, of a column when it is.
+    /// Part of a stored line: of a row, or of a column if transposed.
     pub(super) fn stored(&self, line: usize, first: usize, count: usize) -> &'a [f32] {
         let width = if self.transposed { self.rows } else { self.columns };
         &self.values[line * width + first..][..count]
     }
 
-    /// What is stored from a line and place on, and how far apart lines are.
+    /// The stored values from a position on, and the distance between lines.
     pub(super) fn stored_from(&self, line: usize, first: usize) -> (&'a [f32], usize) {
         let width = if self.transposed { self.rows } else { self.columns };
         (&self.values[line * width + first..], width)

@@ -1,21 +1,21 @@
 //! The product of two matrices, in tiles that stay in registers.
 //!
 //! Each element of the result is one chain of fused multiply-adds along the inner dimension, `fma(a₁, b₁, fma(a₀, b₀,
-//! c))` and so on. Tiles, panels and vector lanes only decide which chains advance side by side; they never cut a chain.
-//! That is why the answer has the same bits with 1, 8 or 16 lanes. A processor without fused multiply-add, which none
-//! of the last ten years is, gives the same answer slowly.
+//! c))` and so on. Tiles, panels and vector lanes only decide which chains advance together; they never split a chain.
+//! The result therefore has the same bits with 1, 8 or 16 lanes. A processor without fused multiply-add gives the same
+//! result slowly; none of the last ten years is one.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{Matrix, column};
 
-/// Rows of a tile. With two vectors to a row that makes 12 sums in registers, of 16 that AVX2 has.
+/// Rows per tile. With two vectors per row that makes 12 sums in registers, of 16 that AVX2 has.
 const ROWS: usize = 6;
 
-/// How much of the inner dimension is done at a time, so that a panel of `b` stays in the first cache.
+/// The part of the inner dimension that is processed at a time, so a panel of `b` stays in the first cache.
 const DEPTH: usize = 128;
 
-/// Multiplies matrices; keeps what it needs for that between products.
+/// Multiplies matrices; keeps its buffers between products.
 #[derive(Debug, Default)]
 pub struct Products {
     arch: Arch,
@@ -29,7 +29,7 @@ impl Products {
     ///
     /// When the shapes do not fit each other.
     pub fn store(&mut self, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32]) {
-        self.multiply(a, b, c, Beginning::Zero);
+        self.multiply(a, b, c, InitialSum::Zero);
     }
 
     /// `c += a · b`.
@@ -38,10 +38,10 @@ impl Products {
     ///
     /// When the shapes do not fit each other.
     pub fn add(&mut self, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32]) {
-        self.multiply(a, b, c, Beginning::Held);
+        self.multiply(a, b, c, InitialSum::Existing);
     }
 
-    fn multiply(&mut self, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32], beginning: Beginning) {
+    fn multiply(&mut self, a: Matrix<'_>, b: Matrix<'_>, c: &mut [f32], initial: InitialSum) {
         let shapes = (a.rows(), a.columns(), b.rows(), b.columns());
         assert!(
             a.columns() == b.rows() && c.len() == a.rows() * b.columns(),
@@ -50,11 +50,11 @@ impl Products {
         );
         let by_tiles = !c.is_empty() && a.columns() > 0 && b.columns() > 1;
         if by_tiles {
-            return self.arch.dispatch(Product { a, b, c, beginning, panel: &mut self.panel });
+            return self.arch.dispatch(Product { a, b, c, initial, panel: &mut self.panel });
         }
-        match beginning {
-            Beginning::Zero => c.fill(0.0),
-            Beginning::Held => {}
+        match initial {
+            InitialSum::Zero => c.fill(0.0),
+            InitialSum::Existing => {}
         }
         if b.columns() == 1 {
             column::add_product(a, b, c);
@@ -62,13 +62,13 @@ impl Products {
     }
 }
 
-/// What the sums of a product begin with.
+/// The initial value of a product's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beginning {
-    /// With 0, whatever the result holds.
+enum InitialSum {
+    /// 0, whatever the result holds.
     Zero,
-    /// With what the result holds.
-    Held,
+    /// The values in the result.
+    Existing,
 }
 
 /// One product, compiled once per instruction set.
@@ -76,7 +76,7 @@ struct Product<'a> {
     a: Matrix<'a>,
     b: Matrix<'a>,
     c: &'a mut [f32],
-    beginning: Beginning,
+    initial: InitialSum,
     panel: &'a mut Vec<f32>,
 }
 
@@ -85,7 +85,7 @@ impl WithSimd for Product<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { a, b, c, mut beginning, panel } = self;
+        let Self { a, b, c, mut initial, panel } = self;
         let (rows, inner, columns) = (a.rows(), a.columns(), b.columns());
         let width = 2 * S::F32_LANES;
         panel.resize(DEPTH * width, 0.0);
@@ -96,7 +96,7 @@ impl WithSimd for Product<'_> {
                 let panel = &mut panel[..depth * width];
                 pack(b, first, column, used, width, panel);
                 let panel = S::as_simd_f32s(panel).0;
-                let mut tiles = Tiles { simd, a, first, depth, panel, c: &mut *c, beginning, columns, column, used };
+                let mut tiles = Tiles { simd, a, first, depth, panel, c: &mut *c, initial, columns, column, used };
                 let mut row = 0;
                 while row + ROWS <= rows {
                     tiles.add::<ROWS>(row);
@@ -111,7 +111,7 @@ impl WithSimd for Product<'_> {
                     _ => {}
                 }
             }
-            beginning = Beginning::Held;
+            initial = InitialSum::Existing;
         }
     }
 }
@@ -141,15 +141,15 @@ fn pack(b: Matrix<'_>, first: usize, column: usize, used: usize, width: usize, p
 struct Tiles<'a, S: Simd> {
     simd: S,
     a: Matrix<'a>,
-    /// Where the panel begins in the inner dimension, and how much of it that is.
+    /// The panel's start and length in the inner dimension.
     first: usize,
     depth: usize,
     panel: &'a [S::f32s],
     c: &'a mut [f32],
-    beginning: Beginning,
+    initial: InitialSum,
     /// Columns of the result.
     columns: usize,
-    /// The first column of the panel, and how many there are.
+    /// The panel's first column, and its used columns.
     column: usize,
     used: usize,
 }
@@ -158,7 +158,7 @@ impl<S: Simd> Tiles<'_, S> {
     #[inline(always)]
     fn add<const N: usize>(&mut self, row: usize) {
         let mut sums = [[self.simd.splat_f32s(0.0); 2]; N];
-        if self.beginning == Beginning::Held {
+        if self.initial == InitialSum::Existing {
             for (place, sums) in sums.iter_mut().enumerate() {
                 *sums = self.load(row + place);
             }
@@ -179,7 +179,7 @@ impl<S: Simd> Tiles<'_, S> {
         }
     }
 
-    /// Goes along the inner dimension; `left` gives, for a place in it, a row's element of `a`.
+    /// Advances along the inner dimension; `left` returns a row's element of `a` at a position.
     #[inline(always)]
     fn advance<const N: usize, E: Fn(usize) -> f32>(
         &self,

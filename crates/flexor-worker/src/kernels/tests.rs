@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Numbers between -1 and 1 that look random and are always the same.
+/// Reproducible pseudo-random numbers between -1 and 1.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;
     let next = || {
@@ -16,7 +16,7 @@ fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
 }
 
-/// The product by its definition, in twice the precision.
+/// The product by definition, in double precision.
 fn reference(a: &[f32], b: &[f32], (rows, inner, columns): (usize, usize, usize)) -> Vec<f64> {
     let element = |row: usize, column: usize| {
         (0..inner).map(|at| f64::from(a[row * inner + at]) * f64::from(b[at * columns + column])).sum()
@@ -79,7 +79,7 @@ fn matrices_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn relu_keeps_what_is_positive_and_shows_what_is_broken() {
+fn relu_keeps_positive_values_and_nan() {
     let mut values = [-1.0, 0.0, 2.0, f32::NAN];
     relu(&mut values);
     assert_eq!(values[..3], [0.0, 0.0, 2.0]);

@@ -1,7 +1,6 @@
-//! The session of a worker: requests and answers, and what has to be said again when it breaks.
+//! The session of a worker: its requests and answers, and the state that it repeats after a broken connection.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use flexor_ps::dial::{Way, is_final};
 use flexor_wire::Token;
@@ -13,15 +12,11 @@ use tonic::{Status, Streaming};
 
 use super::{LedgerError, WorkerName};
 
-/// How long it waits before it looks for the master again.
-const PAUSE: Duration = Duration::from_millis(50);
-/// After how many attempts somebody is told: some seconds.
-const TELL_EVERY: u64 = 100;
-/// The number of the request that says again what the worker holds.
-const COME_BACK: u64 = 1;
+/// The id of the `Resume` request.
+const RESUME_ID: u64 = 1;
 
-/// Something to be asked.
-pub(super) struct Asked {
+/// A request and the channel of its answer.
+pub(super) struct PendingRequest {
     pub(super) op: wire::request::Op,
     pub(super) answer: oneshot::Sender<Result<wire::reply::Result, LedgerError>>,
 }
@@ -30,87 +25,94 @@ pub(super) struct Session {
     master: Way,
     token: Option<Token>,
     worker: WorkerName,
-    asked: mpsc::Receiver<Asked>,
-    /// What was asked and not answered, by number.
-    open: BTreeMap<u64, Asked>,
+    requests: mpsc::Receiver<PendingRequest>,
+    /// Unanswered requests, by id.
+    open: BTreeMap<u64, PendingRequest>,
     last: u64,
     /// Leased and not acknowledged.
-    holds: Vec<wire::Held>,
-    /// Acknowledged, and which decision has to be durable before that need not be said again.
-    acknowledged: VecDeque<(u64, wire::Held)>,
+    leased: Vec<wire::LeasedBatches>,
+    /// Acknowledged batches, each with the LSN that must be durable before it need not be repeated.
+    acknowledged: VecDeque<(u64, wire::LeasedBatches)>,
 }
 
 impl Session {
-    pub(super) fn new(master: Way, token: Option<Token>, worker: WorkerName, asked: mpsc::Receiver<Asked>) -> Self {
-        let (holds, acknowledged) = (Vec::new(), VecDeque::new());
-        Self { master, token, worker, asked, open: BTreeMap::new(), last: COME_BACK, holds, acknowledged }
+    pub(super) fn new(
+        master: Way,
+        token: Option<Token>,
+        worker: WorkerName,
+        requests: mpsc::Receiver<PendingRequest>,
+    ) -> Self {
+        let (leased, acknowledged) = (Vec::new(), VecDeque::new());
+        Self { master, token, worker, requests, open: BTreeMap::new(), last: RESUME_ID, leased, acknowledged }
     }
 
-    /// Until nobody asks any more.
+    /// Runs until the client is dropped.
     pub(super) async fn run(mut self) {
-        for attempt in 1_u64.. {
-            if attempt.is_multiple_of(TELL_EVERY) {
-                tracing::warn!(master = %self.master, attempt, "cannot be reached; goes on trying");
+        let mut reconnect = self.master.reconnect();
+        loop {
+            reconnect.next_attempt().await;
+            if let Some(outage) = reconnect.outage_to_report() {
+                tracing::warn!(master = %self.master, ?outage, "the master cannot be reached; retrying");
             }
             if let Ok(channel) = self.master.connect().await {
                 let mut client = MasterClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
                 let (requests, receiver) = mpsc::channel(64);
-                // Whatever is asked of a master comes after what it has to know.
-                let back = self.request(COME_BACK, wire::request::Op::ComeBack(self.come_back()));
-                let begun = match requests.send(back).await {
+                // `Resume` precedes all other requests.
+                let resume = self.request(RESUME_ID, wire::request::Op::Resume(self.resume()));
+                let begun = match requests.send(resume).await {
                     Ok(()) => client.session(ReceiverStream::new(receiver)).await,
-                    Err(_) => Err(Status::unavailable("nobody takes the first word")),
+                    Err(_) => Err(Status::unavailable("the connection closed before Resume was sent")),
                 };
                 match begun {
                     Ok(replies) => {
-                        if self.talk(requests, replies.into_inner()).await.is_err() {
+                        reconnect.established();
+                        if self.exchange(requests, replies.into_inner()).await.is_err() {
                             return;
                         }
                     }
-                    Err(status) if is_final(&status) => return self.declined(status.message()).await,
+                    Err(status) if is_final(&status) => return self.refuse_all(status.message()).await,
                     Err(_) => {}
                 }
             }
-            tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Tells everybody who asks, or has asked, that the master will not speak with this worker.
-    async fn declined(mut self, why: &str) {
+    /// Refuses all open and future requests, because the master refuses the session.
+    async fn refuse_all(mut self, why: &str) {
         let waiting = std::mem::take(&mut self.open).into_values();
-        for asked in waiting {
-            let _ = asked.answer.send(Err(LedgerError::Declined(why.to_owned())));
+        for pending in waiting {
+            let _ = pending.answer.send(Err(LedgerError::Declined(why.to_owned())));
         }
-        while let Some(asked) = self.asked.recv().await {
-            let _ = asked.answer.send(Err(LedgerError::Declined(why.to_owned())));
+        while let Some(pending) = self.requests.recv().await {
+            let _ = pending.answer.send(Err(LedgerError::Declined(why.to_owned())));
         }
     }
 
-    /// Until the stream breaks; an error when nobody asks any more.
-    async fn talk(
+    /// Runs until the stream breaks; an error when the client was dropped.
+    async fn exchange(
         &mut self,
-        requests: mpsc::Sender<wire::Request>,
+        outgoing: mpsc::Sender<wire::Request>,
         mut replies: Streaming<wire::Reply>,
     ) -> Result<(), LedgerError> {
-        let again: Vec<(u64, wire::request::Op)> =
-            self.open.iter().map(|(id, asked)| (*id, asked.op.clone())).collect();
-        for (id, op) in again {
-            if requests.send(self.request(id, op)).await.is_err() {
+        let unanswered: Vec<(u64, wire::request::Op)> =
+            self.open.iter().map(|(id, pending)| (*id, pending.op.clone())).collect();
+        for (id, op) in unanswered {
+            if outgoing.send(self.request(id, op)).await.is_err() {
                 return Ok(());
             }
         }
         loop {
             tokio::select! {
                 reply = replies.message() => match reply {
-                    Ok(Some(reply)) => self.take(reply),
+                    Ok(Some(reply)) => self.handle(reply),
                     Ok(None) | Err(_) => return Ok(()),
                 },
-                asked = self.asked.recv() => {
-                    let Some(asked) = asked else { return Err(LedgerError::Ended) };
+                pending = self.requests.recv() => {
+                    let Some(pending) = pending else { return Err(LedgerError::Ended) };
                     self.last += 1;
-                    let request = self.request(self.last, asked.op.clone());
-                    self.open.insert(self.last, asked);
-                    if requests.send(request).await.is_err() {
+                    let request = self.request(self.last, pending.op.clone());
+                    self.open.insert(self.last, pending);
+                    if outgoing.send(request).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -118,40 +120,40 @@ impl Session {
         }
     }
 
-    fn take(&mut self, reply: wire::Reply) {
+    fn handle(&mut self, reply: wire::Reply) {
         while self.acknowledged.front().is_some_and(|(lsn, _)| *lsn <= reply.durable_lsn) {
             self.acknowledged.pop_front();
         }
         let Some(result) = reply.result else { return };
-        if reply.id == COME_BACK {
+        if reply.id == RESUME_ID {
             if let wire::reply::Result::Void(void) = result {
-                self.holds.retain(|held| !void.held.contains(held));
+                self.leased.retain(|held| !void.held.contains(held));
             }
             return;
         }
-        let Some(asked) = self.open.remove(&reply.id) else { return };
-        match (&asked.op, &result) {
-            (_, wire::reply::Result::Lease(lease)) => self.holds.extend(lease.held),
-            (wire::request::Op::GiveBack(back), _) => {
-                self.holds =
-                    std::mem::take(&mut self.holds).into_iter().flat_map(|held| without(held, *back)).collect();
+        let Some(pending) = self.open.remove(&reply.id) else { return };
+        match (&pending.op, &result) {
+            (_, wire::reply::Result::Lease(lease)) => self.leased.extend(lease.held),
+            (wire::request::Op::Release(released), _) => {
+                self.leased =
+                    std::mem::take(&mut self.leased).into_iter().flat_map(|held| without(held, *released)).collect();
             }
             (wire::request::Op::Acknowledge(wire::AcknowledgeBatches { done: Some(done), .. }), answered) => {
-                self.holds =
-                    std::mem::take(&mut self.holds).into_iter().flat_map(|held| without(held, *done)).collect();
+                self.leased =
+                    std::mem::take(&mut self.leased).into_iter().flat_map(|held| without(held, *done)).collect();
                 if let wire::reply::Result::Accounted(accounted) = answered {
                     self.acknowledged.push_back((accounted.lsn, *done));
                 }
             }
             _ => {}
         }
-        // Who does not wait any more does not want to know.
-        let _ = asked.answer.send(Ok(result));
+        // A caller that has gone needs no answer.
+        let _ = pending.answer.send(Ok(result));
     }
 
-    fn come_back(&self) -> wire::ComeBack {
+    fn resume(&self) -> wire::Resume {
         let acknowledged = self.acknowledged.iter().map(|(_, held)| *held).collect();
-        wire::ComeBack { holds: self.holds.clone(), acknowledged }
+        wire::Resume { holds: self.leased.clone(), acknowledged }
     }
 
     fn request(&self, id: u64, op: wire::request::Op) -> wire::Request {
@@ -160,15 +162,15 @@ impl Session {
     }
 }
 
-/// What is left of batches of a lease when some of them are done.
-fn without(held: wire::Held, done: wire::Held) -> Vec<wire::Held> {
+/// The batches of a lease without the acknowledged ones.
+fn without(held: wire::LeasedBatches, done: wire::LeasedBatches) -> Vec<wire::LeasedBatches> {
     if held.lease != done.lease {
         return vec![held];
     }
     let (end, done_end) = (held.first + held.count, done.first + done.count);
-    let before = wire::Held { count: done.first.clamp(held.first, end) - held.first, ..held };
+    let before = wire::LeasedBatches { count: done.first.clamp(held.first, end) - held.first, ..held };
     let first = done_end.clamp(held.first, end);
-    let after = wire::Held { first, count: end - first, ..held };
+    let after = wire::LeasedBatches { first, count: end - first, ..held };
     [before, after].into_iter().filter(|left| left.count > 0).collect()
 }
 
@@ -177,13 +179,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_is_taken_out_of_what_is_held() {
-        let held = |first, count| wire::Held { lease: 1, first, count, ..wire::Held::default() };
+    fn acknowledged_batches_are_removed_from_the_leased_ones() {
+        let held = |first, count| wire::LeasedBatches { lease: 1, first, count, ..wire::LeasedBatches::default() };
         assert_eq!(without(held(4, 4), held(4, 1)), [held(5, 3)]);
         assert_eq!(without(held(4, 4), held(5, 2)), [held(4, 1), held(7, 1)]);
         assert_eq!(without(held(4, 4), held(0, 99)), []);
         assert_eq!(without(held(4, 4), held(8, 2)), [held(4, 4)]);
-        let other = wire::Held { lease: 2, ..held(4, 4) };
+        let other = wire::LeasedBatches { lease: 2, ..held(4, 4) };
         assert_eq!(without(other, held(4, 4)), [other]);
     }
 }

@@ -1,40 +1,38 @@
-//! The area under the ROC curve: how often a yes is scored above a no. Ties count half.
+//! The area under the ROC curve: how often a yes scores above a no. Ties count half.
 //!
-//! Scores are counted by value, so the answer is exact, up to [`POOLS`] different scores. Past
-//! that, scores lose their lowest bits until so few are left that they fit: neighbours are then counted as ties, and
-//! [`Auc::uncertainty`] says by how much the answer may be off at most. For scores that spread over a few units of
-//! logits that is below 1e-4, however many records there are.
+//! Scores are counted by value, so the result is exact up to [`POOLS`] distinct scores. Beyond that, scores lose their
+//! lowest bits until they fit. Neighbours then count as ties, and [`Auc::uncertainty`] bounds the error. For scores
+//! that spread over a few units of logits the error is below 1e-4 for any number of records.
 
-/// How many different scores are kept apart.
+/// The most distinct scores.
 const POOLS: usize = 1 << 17;
 
-/// How many scores are gathered before they are counted.
+/// Scores are buffered up to this number before they are counted.
 const GATHERED: usize = 1 << 14;
 
-/// The scores that were seen.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Auc {
-    /// Sorted by score, each score once.
+    /// Sorted, each score once.
     pools: Vec<Pool>,
-    /// How many low bits scores have lost.
+    /// Dropped low bits of the scores.
     dropped: u32,
-    /// Scores that are not in a pool yet.
+    /// Buffered scores.
     gathered: Vec<Pool>,
-    /// Scores that were no numbers.
+    /// NaN scores.
     broken: u64,
 }
 
 /// Records of one score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Pool {
-    /// In the order of scores.
+    /// Sorts like the score.
     rank: u32,
     no: u64,
     yes: u64,
 }
 
 impl Auc {
-    /// Takes in the score of a record.
+    /// Adds the score of a record.
     pub fn add(&mut self, score: f32, label: bool) {
         if score.is_nan() {
             self.broken += 1;
@@ -47,8 +45,8 @@ impl Auc {
         }
     }
 
-    /// The area: 1 when every yes is above every no, a half for guessing. Nothing when there are not both, or when a
-    /// score was no number.
+    /// The area: 1 when every yes is above every no, a half for guessing. `None` without both labels, or after a NaN
+    /// score.
     pub fn value(&self) -> Option<f64> {
         let counted = self.counted();
         let (no, yes) = counted.totals();
@@ -63,7 +61,7 @@ impl Auc {
         Some(wins / (no as f64 * yes as f64))
     }
 
-    /// By how much the value may be off at most; 0 while scores have lost no bits.
+    /// The largest possible error of the value; 0 while scores have lost no bits.
     pub fn uncertainty(&self) -> f64 {
         let counted = self.counted();
         let (no, yes) = counted.totals();
@@ -85,10 +83,10 @@ impl Auc {
         (sum(|pool| pool.no), sum(|pool| pool.yes))
     }
 
-    /// Puts what was gathered into pools.
+    /// Merges the buffered scores into the pools.
     fn count(&mut self) {
         self.pools.append(&mut self.gathered);
-        // The pools are a sorted run already, which this sort makes use of.
+        // The pools are a sorted run, which this sort exploits.
         self.pools.sort_by_key(|pool| pool.rank);
         self.join_equal();
         while self.pools.len() > POOLS {
@@ -116,7 +114,7 @@ impl Auc {
     }
 }
 
-/// A whole number in the order of scores; both zeros have the same.
+/// An integer that sorts like the score; both zeros give the same.
 fn rank(score: f32) -> u32 {
     let bits = (score + 0.0).to_bits();
     if bits >> 31 == 1 { !bits } else { bits | (1 << 31) }
@@ -134,7 +132,7 @@ mod tests {
         auc
     }
 
-    /// By definition: every yes against every no.
+    /// The definition: every yes against every no.
     fn reference(scored: &[(f32, bool)]) -> Option<f64> {
         let scores = |wanted: bool| scored.iter().filter(move |(_, label)| *label == wanted).map(|(score, _)| *score);
         let pairs = scores(true).count() * scores(false).count();
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_that_is_no_number_leaves_no_answer() {
+    fn a_nan_score_leaves_no_value() {
         assert_eq!(of(&[(1.0, true), (0.0, false), (f32::NAN, true)]).value(), None);
     }
 
@@ -194,7 +192,7 @@ mod tests {
         assert!((whole.value().unwrap() - exact).abs() <= whole.uncertainty() + 1e-6);
     }
 
-    /// Any score, or one of few, so that there are ties.
+    /// Any score, or one of few, to get ties.
     fn score() -> impl Strategy<Value = f32> {
         prop_oneof![-3.0..3.0_f32, (-2..3_i32).prop_map(|score| score as f32)]
     }

@@ -1,4 +1,4 @@
-//! Which model, and how large: chosen with text such as `deepfm:dim=8,hidden=64x32`.
+//! The choice of a model and its size, such as `deepfm:dim=8,hidden=64x32`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use flexor_ps::spec::Optimizer;
 
 use super::{Cross, DeepFm, Logistic, Mlp, Model, WideDeep};
 use crate::Inputs;
-use crate::described::{Described, DescriptionError, whole};
+use crate::description::{Description, DescriptionError, whole};
 
 /// A built-in model with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,59 +16,44 @@ pub enum Architecture {
     Logistic,
     /// `wide-deep`: options `dim`, `hidden` and `crosses`, pairs of fields such as `0x1+2x5`.
     WideDeep {
-        /// Values of an embedding.
+        /// Values per embedding.
         dim: usize,
-        /// Hidden layers.
         hidden: Hidden,
-        /// Fields that are remembered together.
+        /// Pairs of fields whose combinations have weights of their own.
         crosses: Vec<Cross>,
     },
     /// `deepfm`: options `dim` and `hidden`.
     DeepFm {
-        /// Values of an embedding.
+        /// Values per embedding.
         dim: usize,
-        /// Hidden layers.
         hidden: Hidden,
     },
     /// `mlp`: option `hidden`.
-    Mlp {
-        /// Hidden layers.
-        hidden: Hidden,
-    },
+    Mlp { hidden: Hidden },
 }
 
-/// The widths of hidden layers, from the input on; written `64x32`, or `none`.
+/// The widths of the hidden layers, from the input on; written `64x32`, or `none`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hidden(pub Vec<usize>);
 
-/// A model cannot learn from such records.
+/// Why a model cannot learn from the records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnfitInputs {
-    /// No keys.
+    /// The records have no categorical fields.
     #[error("{0} learns from categorical fields, and these records have none; try mlp")]
     NoFields(&'static str),
-    /// No numbers.
+    /// The records have no numbers.
     #[error("mlp learns from numbers, and these records have none; try logistic or deepfm")]
     NoNumbers,
-    /// Keys that would not be looked at.
+    /// The model would ignore the categorical fields.
     #[error("mlp learns from numbers alone, and these records have {0} categorical fields; try wide-deep or deepfm")]
     UnusedFields(usize),
-    /// Not yes or no.
-    #[error("{name} says yes or no, and these records have {classes} classes; try mlp")]
-    Classes {
-        /// The model.
-        name: &'static str,
-        /// How many there are.
-        classes: u32,
-    },
-    /// A crossed field is not there.
-    #[error("crosses={cross} names a field that is not there; these records have fields 0 to {last}")]
-    NoSuchField {
-        /// The pair.
-        cross: Cross,
-        /// The last field.
-        last: usize,
-    },
+    /// The labels are not binary.
+    #[error("{name} is a binary model, and these records have {classes} classes; try mlp")]
+    Classes { name: &'static str, classes: u32 },
+    /// A crossed field does not exist.
+    #[error("crosses={cross} names a field that does not exist; these records have fields 0 to {last}")]
+    NoSuchField { cross: Cross, last: usize },
 }
 
 const NAMES: &[&str] = &["logistic", "wide-deep", "deepfm", "mlp"];
@@ -76,7 +61,6 @@ const MOST_LAYERS: usize = 8;
 const WIDEST: usize = 4096;
 
 impl Architecture {
-    /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Logistic => "logistic",
@@ -86,7 +70,7 @@ impl Architecture {
         }
     }
 
-    /// The model itself, for records of a width.
+    /// Builds the model for records of this width.
     pub fn build(&self, inputs: Inputs) -> Result<Box<dyn Model>, UnfitInputs> {
         let name = self.name();
         match self {
@@ -114,10 +98,10 @@ impl Architecture {
         })
     }
 
-    /// An optimizer that does well where nobody chose one.
+    /// The default optimizer.
     pub fn default_optimizer(&self) -> Optimizer {
         match self {
-            // The gradient is a mean over a batch, so a row that few of its records use has a small one: with Keras'
+            // The gradient is a mean over a batch, so a row used by few records has a small one. With Keras'
             // accumulator of 0.1 such rows would hardly move.
             Self::Logistic | Self::WideDeep { .. } | Self::DeepFm { .. } => {
                 Optimizer::Adagrad { learning_rate: 0.1, epsilon: 1e-7, initial_accumulator: 1e-3 }
@@ -131,25 +115,25 @@ impl FromStr for Architecture {
     type Err = DescriptionError;
 
     fn from_str(text: &str) -> Result<Self, DescriptionError> {
-        let described = Described::parse(text)?;
-        let dim = || described.option("dim", 8, whole(1, 512));
-        let hidden = |default: &[usize]| described.option("hidden", Hidden(default.to_vec()), str::parse);
-        match described.name {
+        let description = Description::parse(text)?;
+        let dim = || description.option("dim", 8, whole(1, 512));
+        let hidden = |default: &[usize]| description.option("hidden", Hidden(default.to_vec()), str::parse);
+        match description.name {
             "logistic" => {
-                described.only(&[])?;
+                description.refuse_unknown(&[])?;
                 Ok(Self::Logistic)
             }
             "wide-deep" => {
-                described.only(&["dim", "hidden", "crosses"])?;
-                let crosses = described.option("crosses", Vec::new(), read_crosses)?;
+                description.refuse_unknown(&["dim", "hidden", "crosses"])?;
+                let crosses = description.option("crosses", Vec::new(), read_crosses)?;
                 Ok(Self::WideDeep { dim: dim()?, hidden: hidden(&[64, 32])?, crosses })
             }
             "deepfm" => {
-                described.only(&["dim", "hidden"])?;
+                description.refuse_unknown(&["dim", "hidden"])?;
                 Ok(Self::DeepFm { dim: dim()?, hidden: hidden(&[64, 32])? })
             }
             "mlp" => {
-                described.only(&["hidden"])?;
+                description.refuse_unknown(&["hidden"])?;
                 Ok(Self::Mlp { hidden: hidden(&[128])? })
             }
             other => Err(DescriptionError::UnknownName { kind: "model", name: other.to_owned(), known: NAMES }),
@@ -217,7 +201,7 @@ mod tests {
     const DIGITS: Inputs = Inputs { fields: 0, numbers: 784, classes: 10 };
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_description_reads_back() {
         for text in [
             "logistic",
             "deepfm:dim=16,hidden=128x64",
@@ -254,14 +238,14 @@ mod tests {
     #[test]
     fn a_model_that_cannot_learn_from_the_records_says_which_could() {
         let error = |text: &str, inputs| text.parse::<Architecture>().unwrap().build(inputs).err().unwrap().to_string();
-        assert_eq!(error("deepfm", DIGITS), "deepfm says yes or no, and these records have 10 classes; try mlp");
+        assert_eq!(error("deepfm", DIGITS), "deepfm is a binary model, and these records have 10 classes; try mlp");
         assert_eq!(
             error("mlp", CLICKS),
             "mlp learns from numbers alone, and these records have 10 categorical fields; try wide-deep or deepfm"
         );
         assert_eq!(
             error("wide-deep:crosses=0x10", CLICKS),
-            "crosses=0x10 names a field that is not there; these records have fields 0 to 9"
+            "crosses=0x10 names a field that does not exist; these records have fields 0 to 9"
         );
         let numbers_only = Inputs { fields: 0, ..CLICKS };
         assert_eq!(

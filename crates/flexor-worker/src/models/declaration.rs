@@ -1,38 +1,36 @@
-//! The variables and tables of a model, and whether a step has them.
+//! The variables and tables of a model, and the check of a step against them.
 
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec, VariableSpec};
 
 use super::{Gradients, Step, zeroed};
 
-/// What a model learns.
+/// The parameters of a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Declaration {
-    /// Its dense variables.
     pub variables: Vec<VariableSpec>,
-    /// Its embedding tables.
     pub tables: Vec<TableSpec>,
 }
 
 impl Declaration {
-    /// The whole of what a job trains.
+    /// The complete specification that a job trains.
     pub fn with(&self, optimizer: Optimizer, seed: u64) -> ModelSpec {
         ModelSpec { variables: self.variables.clone(), tables: self.tables.clone(), optimizer, seed }
     }
 
-    /// Declares a variable, and says where it is.
+    /// Declares a variable, and returns its index.
     pub(super) fn variable(&mut self, name: String, shape: &[usize], init: Initializer) -> usize {
         let shape = shape.iter().map(|side| *side as u64).collect();
         self.variables.push(VariableSpec { name, shape, init });
         self.variables.len() - 1
     }
 
-    /// Declares a table, and says where it is.
+    /// Declares a table, and returns its index.
     pub(super) fn table(&mut self, name: &str, dim: usize, init: Initializer) -> usize {
         self.tables.push(TableSpec { name: name.to_owned(), dim: dim as u32, init });
         self.tables.len() - 1
     }
 
-    /// Panics when a step is of another model: nothing sensible could come out.
+    /// Panics when a step belongs to another model: no result would make sense.
     pub(super) fn check(&self, step: &Step<'_>) {
         assert_eq!(step.variables.len(), self.variables.len(), "a step has every variable");
         for (values, variable) in step.variables.iter().zip(&self.variables) {
@@ -45,7 +43,8 @@ impl Declaration {
         }
     }
 
-    /// Makes room for the gradients of a step. Those of rows are 0, to be added to; those of variables are to be written.
+    /// Allocates the gradients of a step. Those of rows are 0, to be added to; those of variables are to be
+    /// overwritten.
     pub(super) fn prepare(&self, step: &Step<'_>, gradients: &mut Gradients) {
         gradients.variables.resize_with(self.variables.len(), Vec::new);
         for (gradients, values) in gradients.variables.iter_mut().zip(step.variables) {

@@ -1,9 +1,9 @@
 //! DeepFM: a linear term, the inner products of every pair of fields, and dense layers, all on the same embeddings.
 //!
-//! Table `embedding`: 1 + `dim` values to a row, first the linear weight of the key, then its embedding, so that one
-//! pull brings both. Variables `linear/numbers` (where there are numbers) and `deep/i/weight`, `deep/i/bias`; the bias
-//! of the last layer is that of the whole. The dense layers read the embeddings of a record's fields one after the
-//! other, then its numbers.
+//! Table `embedding` has 1 + `dim` values per row: first the linear weight of the key, then its embedding, so one pull
+//! brings both. Variables are `linear/numbers` (if there are numbers), `deep/i/weight` and `deep/i/bias`; the bias of
+//! the last layer is that of the model. The dense layers read the embeddings of a record's fields in order, then its
+//! numbers.
 
 use flexor_ps::spec::Initializer;
 
@@ -12,10 +12,9 @@ use super::number_weights::NumberWeights;
 use super::{Declaration, Gradients, Model, Step, Task, zeroed};
 use crate::{Batch, Inputs, Lookup};
 
-/// Small, so that pairs of rows that nobody has trained yet say nothing.
+/// Small, so that pairs of untrained rows contribute almost nothing.
 const EMBEDDING: Initializer = Initializer::Normal { mean: 0.0, std: 0.01 };
 
-/// The model.
 #[derive(Debug)]
 pub struct DeepFm {
     inputs: Inputs,
@@ -23,7 +22,7 @@ pub struct DeepFm {
     declaration: Declaration,
     numbers: NumberWeights,
     stack: DenseStack,
-    /// What the dense layers read, record by record.
+    /// The input of the dense layers, record by record.
     deep_inputs: Vec<f32>,
     deep_input_gradients: Vec<f32>,
     /// The sum of the embeddings of each record's fields.
@@ -64,10 +63,10 @@ impl DeepFm {
         self.inputs.fields * self.dim + self.inputs.numbers
     }
 
-    /// The linear and the pair terms of every record, and what its dense layers read.
+    /// Computes the linear and pair terms of every record, and the input of its dense layers.
     fn gather(&mut self, step: &Step<'_>) {
         let (records, dim, width) = (step.batch.len(), self.dim, self.deep_width());
-        let (rows, places) = (&step.rows[0], step.lookup.tables()[0].places());
+        let (rows, places) = (&step.rows[0], step.lookup.tables()[0].positions());
         zeroed(&mut self.scores, records);
         zeroed(&mut self.sums, records * dim);
         self.deep_inputs.resize(records * width, 0.0);
@@ -93,10 +92,10 @@ impl DeepFm {
         }
     }
 
-    /// The derivative by every row, given those by the scores and by what the dense layers read.
+    /// Computes the derivative by every row, from those by the scores and by the input of the dense layers.
     fn scatter(&self, step: &Step<'_>, rows: &mut [f32]) {
         let (dim, width) = (self.dim, self.deep_width());
-        let places = step.lookup.tables()[0].places().chunks_exact(self.inputs.fields);
+        let places = step.lookup.tables()[0].positions().chunks_exact(self.inputs.fields);
         let deep = self.deep_inputs.chunks_exact(width).zip(self.deep_input_gradients.chunks_exact(width));
         let records = places.zip(deep).zip(self.sums.chunks_exact(dim)).zip(&self.score_gradients);
         for (((places, (deep, deep_gradients)), sums), gradient) in records {

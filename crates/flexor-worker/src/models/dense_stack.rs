@@ -8,7 +8,7 @@ use flexor_ps::spec::Initializer;
 use super::Declaration;
 use crate::kernels::{Matrix, Products, begin_with_bias, relu, relu_backward, sum_columns};
 
-/// The layers, and what went through them last.
+/// The layers and their last activations.
 #[derive(Debug, Default)]
 pub(super) struct DenseStack {
     layers: Vec<Layer>,
@@ -19,12 +19,12 @@ pub(super) struct DenseStack {
 struct Layer {
     inputs: usize,
     outputs: usize,
-    /// Where its variables are.
+    /// Indices of its variables.
     weight: usize,
     bias: usize,
-    /// What it gave, after ReLU where there is one.
+    /// Its outputs, after ReLU except in the last layer.
     activations: Vec<f32>,
-    /// The derivative of the loss by what it gave.
+    /// The derivative of the loss by its outputs.
     gradients: Vec<f32>,
 }
 
@@ -59,8 +59,8 @@ impl DenseStack {
         &self.layers[last].activations
     }
 
-    /// Goes back through what [`Self::forward`] went through, from the derivatives by each score: writes the gradients
-    /// of the layers' variables, and those of the input where somebody wants them.
+    /// The backward pass of the last [`Self::forward`], from the derivatives by each score. Writes the gradients of the
+    /// layers' variables and, if requested, those of the input.
     pub(super) fn backward(
         &mut self,
         variables: &[Vec<f32>],

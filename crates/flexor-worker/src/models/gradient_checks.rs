@@ -1,4 +1,4 @@
-//! Every model against its definition: scores and loss worked out naively with twice the precision, and the slope of
+//! Checks every model against its definition: scores and loss computed naively in double precision, and the slope of
 //! that loss along every single parameter.
 
 mod definition;
@@ -10,11 +10,11 @@ use self::definition::{Definition, name_of_row, named};
 use super::{Architecture, Cross, Gradients, Hidden, Model, Step};
 use crate::{Batch, Inputs, Lookup};
 
-/// Numbers that look random: a small generator of its own, so that a failure can be repeated.
+/// Reproducible pseudo-random numbers, so that a failure can be repeated.
 #[derive(Debug, Clone)]
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -25,8 +25,8 @@ impl Numbers {
     }
 }
 
-/// A model, a batch and parameters, all made up.
-struct MadeUp {
+/// A model with a random batch and random parameters.
+struct Fixture {
     architecture: Architecture,
     model: Box<dyn Model>,
     batch: Batch,
@@ -35,15 +35,15 @@ struct MadeUp {
     rows: Vec<Vec<f32>>,
 }
 
-impl MadeUp {
+impl Fixture {
     fn new(architecture: &Architecture, inputs: Inputs, records: usize, seed: u64) -> Self {
-        let mut numbers = Numbers(seed);
+        let mut numbers = RandomNumbers(seed);
         let model = architecture.build(inputs).unwrap();
         let mut batch = Batch::new(inputs);
         for _ in 0..records {
             let label = numbers.below(inputs.classes.into()) as u32;
             let values: Vec<f32> = (0..inputs.numbers).map(|_| numbers.between(-1.0, 1.0)).collect();
-            // Few keys, so that rows are used by several records, and by several fields of one.
+            // Few keys, so that several records, and several fields of one record, share rows.
             let keys: Vec<u64> = (0..inputs.fields).map(|_| numbers.below(5)).collect();
             batch.push(label, &values, &keys);
         }
@@ -73,7 +73,7 @@ impl MadeUp {
 
 /// Compares the gradients of a model with slopes of its definition.
 fn check(architecture: &Architecture, inputs: Inputs, records: usize, seed: u64) {
-    let mut made_up = MadeUp::new(architecture, inputs, records, seed);
+    let mut made_up = Fixture::new(architecture, inputs, records, seed);
     let mut gradients = Gradients::default();
     made_up.gradients(&mut gradients);
     let mut definition = made_up.definition();
@@ -150,16 +150,16 @@ proptest! {
         seed: u64,
     ) {
         let (architecture, inputs) = every_architecture().swap_remove(which);
-        let mut fresh = MadeUp::new(&architecture, inputs, records, seed);
+        let mut fresh = Fixture::new(&architecture, inputs, records, seed);
         let mut wanted = Gradients::default();
         fresh.gradients(&mut wanted);
-        let mut again = MadeUp::new(&architecture, inputs, records, seed);
+        let mut again = Fixture::new(&architecture, inputs, records, seed);
         let mut found = Gradients::default();
         for (records, seed) in before {
-            let mut other = MadeUp::new(&architecture, inputs, records, seed);
+            let mut other = Fixture::new(&architecture, inputs, records, seed);
             std::mem::swap(&mut other.model, &mut again.model);
             other.gradients(&mut found);
-            // The lookup, too, is one that was used before.
+            // The lookup was used before, too.
             let mut lookup = other.lookup;
             other.model.look_up(&again.batch, &mut lookup);
             again.lookup = lookup;
@@ -186,7 +186,7 @@ fn bits(gradients: &Gradients) -> (u64, Vec<u32>) {
 #[test]
 fn a_batch_without_records_moves_nothing() {
     for (architecture, inputs) in every_architecture() {
-        let mut made_up = MadeUp::new(&architecture, inputs, 0, 1);
+        let mut made_up = Fixture::new(&architecture, inputs, 0, 1);
         let mut gradients = Gradients::default();
         made_up.gradients(&mut gradients);
         assert_eq!(gradients.loss, 0.0);
@@ -197,10 +197,10 @@ fn a_batch_without_records_moves_nothing() {
 #[test]
 fn scores_are_those_that_gradients_come_from() {
     for (architecture, inputs) in every_architecture() {
-        let mut made_up = MadeUp::new(&architecture, inputs, 13, 5);
+        let mut made_up = Fixture::new(&architecture, inputs, 13, 5);
         let mut gradients = Gradients::default();
         made_up.gradients(&mut gradients);
-        let MadeUp { model, batch, lookup, variables, rows, .. } = &mut made_up;
+        let Fixture { model, batch, lookup, variables, rows, .. } = &mut made_up;
         assert_eq!(model.scores(Step { batch, lookup, variables, rows }), gradients.scores, "{architecture}");
         assert!(model.declaration().with(Optimizer::sgd(0.1), 1).check().is_ok());
     }
@@ -210,7 +210,7 @@ fn scores_are_those_that_gradients_come_from() {
 #[should_panic(expected = "elements of linear/bias")]
 fn a_step_of_another_model_is_refused() {
     let (architecture, inputs) = every_architecture().swap_remove(0);
-    let mut made_up = MadeUp::new(&architecture, inputs, 3, 1);
+    let mut made_up = Fixture::new(&architecture, inputs, 3, 1);
     made_up.variables[1].push(0.0);
     made_up.gradients(&mut Gradients::default());
 }

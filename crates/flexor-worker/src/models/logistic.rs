@@ -1,6 +1,6 @@
 //! Logistic regression: a weight for every key, a weight for every number, and a bias.
 //!
-//! Table `linear` (1 value), variables `linear/numbers` and `linear/bias`. Whatever the inputs have not is not declared.
+//! Table `linear` (1 value), variables `linear/numbers` and `linear/bias`. Parts without input are not declared.
 
 use flexor_ps::spec::Initializer;
 
@@ -8,7 +8,6 @@ use super::number_weights::NumberWeights;
 use super::{Declaration, Gradients, Model, Step, Task};
 use crate::{Batch, Inputs, Lookup};
 
-/// The model.
 #[derive(Debug)]
 pub struct Logistic {
     inputs: Inputs,
@@ -20,7 +19,6 @@ pub struct Logistic {
 }
 
 impl Logistic {
-    /// The model of records of a width.
     pub fn new(inputs: Inputs) -> Self {
         let mut declaration = Declaration::default();
         if inputs.fields > 0 {
@@ -52,7 +50,7 @@ impl Model for Logistic {
         self.scores.clear();
         self.scores.resize(step.batch.len(), step.variables[self.bias][0]);
         if self.inputs.fields > 0 {
-            let (rows, places) = (&step.rows[0], step.lookup.tables()[0].places());
+            let (rows, places) = (&step.rows[0], step.lookup.tables()[0].positions());
             for (score, places) in self.scores.iter_mut().zip(places.chunks_exact(self.inputs.fields)) {
                 *score += places.iter().map(|place| rows[*place as usize]).sum::<f32>();
             }
@@ -68,7 +66,7 @@ impl Model for Logistic {
         gradients.variables[self.bias][0] = self.score_gradients.iter().sum();
         self.numbers.backward(&step, &self.score_gradients, &mut gradients.variables);
         if self.inputs.fields > 0 {
-            let places = step.lookup.tables()[0].places().chunks_exact(self.inputs.fields);
+            let places = step.lookup.tables()[0].positions().chunks_exact(self.inputs.fields);
             for (gradient, places) in self.score_gradients.iter().zip(places) {
                 places.iter().for_each(|place| gradients.rows[0][*place as usize] += gradient);
             }

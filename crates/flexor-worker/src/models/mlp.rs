@@ -6,7 +6,6 @@ use super::dense_stack::DenseStack;
 use super::{Declaration, Gradients, Model, Step, Task};
 use crate::{Batch, Inputs, Lookup};
 
-/// The model.
 #[derive(Debug)]
 pub struct Mlp {
     inputs: Inputs,
@@ -16,7 +15,6 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// The model of records of a width, with hidden layers.
     pub fn new(inputs: Inputs, hidden: &[usize]) -> Self {
         let mut declaration = Declaration::default();
         let widths: Vec<usize> =

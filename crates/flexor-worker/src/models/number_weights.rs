@@ -1,4 +1,4 @@
-//! One weight for every number of a record: the linear term of the models that say yes or no.
+//! One weight for every number of a record: the linear term of the binary models.
 
 use flexor_ps::spec::Initializer;
 
@@ -6,7 +6,7 @@ use super::{Declaration, Step};
 use crate::Inputs;
 use crate::kernels::{Matrix, Products};
 
-/// The weights, where there are numbers at all.
+/// The weights, if there are numbers.
 #[derive(Debug)]
 pub(super) struct NumberWeights {
     numbers: usize,

@@ -1,4 +1,4 @@
-//! What goes into one step of training, and what comes out.
+//! The input and output of one training step.
 
 use crate::kernels::{log_loss, softmax_cross_entropy};
 use crate::{Batch, Lookup};
@@ -6,17 +6,16 @@ use crate::{Batch, Lookup};
 /// A batch with the parameters that it needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// The records.
     pub batch: &'a Batch,
-    /// The rows they use, as the model found them.
+    /// The rows of the batch, as the model looked them up.
     pub lookup: &'a Lookup,
     /// The values of every variable, in the order in which the model declares them.
     pub variables: &'a [Vec<f32>],
-    /// For every table the rows of the lookup's keys, one after the other.
+    /// For every table: the rows of the lookup's keys, in order.
     pub rows: &'a [Vec<f32>],
 }
 
-/// What a step found out. Kept between steps, so that nothing is allocated.
+/// The result of a step. Reused between steps, so nothing is allocated.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gradients {
     /// The mean loss of the batch before the step.
@@ -31,14 +30,14 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Takes over the scores of a batch of yes and no, with their loss; gives its derivative by each score.
+    /// Stores the scores and the loss of a binary batch. Computes the derivative by each score.
     pub(super) fn of_yes_no(&mut self, batch: &Batch, scores: &[f32], score_gradients: &mut Vec<f32>) {
         self.take_over(batch, scores, score_gradients, |scale, score_gradients| {
             log_loss(scores, batch.labels(), scale, score_gradients)
         });
     }
 
-    /// Takes over the scores of a batch of classes, with their loss; gives its derivative by each score.
+    /// Stores the scores and the loss of a batch of classes. Computes the derivative by each score.
     pub(super) fn of_classes(&mut self, batch: &Batch, scores: &[f32], score_gradients: &mut Vec<f32>) {
         self.take_over(batch, scores, score_gradients, |scale, score_gradients| {
             let classes = batch.inputs().classes as usize;

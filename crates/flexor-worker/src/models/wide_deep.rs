@@ -1,9 +1,9 @@
-//! Wide & deep: a linear model that remembers single keys and pairs of keys, beside dense layers that generalise.
+//! Wide & deep: a linear model of single keys and pairs of keys, beside dense layers that generalise.
 //!
-//! Table `wide` (1 value): the weight of every key, and of every pair of keys from two crossed fields. Table
-//! `embedding` (`dim` values): what the dense layers read, the fields of a record one after the other, then its numbers.
-//! Variables `wide/numbers` (where there are numbers) and `deep/i/weight`, `deep/i/bias`; the bias of the last layer is
-//! that of the whole.
+//! Table `wide` (1 value) has the weight of every key, and of every pair of keys from two crossed fields. Table
+//! `embedding` (`dim` values) is the input of the dense layers: the fields of a record in order, then its numbers.
+//! Variables are `wide/numbers` (if there are numbers), `deep/i/weight` and `deep/i/bias`; the bias of the last layer
+//! is that of the model.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::{Batch, Inputs, Lookup};
 const WIDE: usize = 0;
 const EMBEDDING: usize = 1;
 
-/// Two fields whose values are remembered together, by their numbers; written `0x3`.
+/// Two fields, by number, whose pairs of values have weights; written `0x3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cross(pub usize, pub usize);
 
@@ -28,7 +28,6 @@ impl fmt::Display for Cross {
     }
 }
 
-/// The model.
 #[derive(Debug)]
 pub struct WideDeep {
     inputs: Inputs,
@@ -37,7 +36,7 @@ pub struct WideDeep {
     declaration: Declaration,
     numbers: NumberWeights,
     stack: DenseStack,
-    /// What the dense layers read, record by record.
+    /// The input of the dense layers, record by record.
     deep_inputs: Vec<f32>,
     deep_input_gradients: Vec<f32>,
     scores: Vec<f32>,
@@ -87,11 +86,11 @@ impl WideDeep {
         let (dim, width, uses) = (self.dim, self.deep_width(), self.wide_uses());
         let tables = step.lookup.tables();
         zeroed(&mut self.scores, step.batch.len());
-        for (score, places) in self.scores.iter_mut().zip(tables[WIDE].places().chunks_exact(uses)) {
+        for (score, places) in self.scores.iter_mut().zip(tables[WIDE].positions().chunks_exact(uses)) {
             *score = places.iter().map(|place| step.rows[WIDE][*place as usize]).sum();
         }
         self.deep_inputs.resize(step.batch.len() * width, 0.0);
-        let places = tables[EMBEDDING].places().chunks_exact(self.inputs.fields);
+        let places = tables[EMBEDDING].positions().chunks_exact(self.inputs.fields);
         for (record, (places, deep)) in places.zip(self.deep_inputs.chunks_exact_mut(width)).enumerate() {
             let (embeddings, numbers) = deep.split_at_mut(self.inputs.fields * dim);
             for (place, deep) in places.iter().zip(embeddings.chunks_exact_mut(dim)) {
@@ -104,11 +103,11 @@ impl WideDeep {
     fn scatter(&self, step: &Step<'_>, rows: &mut [Vec<f32>]) {
         let (dim, width) = (self.dim, self.deep_width());
         let tables = step.lookup.tables();
-        let places = tables[WIDE].places().chunks_exact(self.wide_uses());
+        let places = tables[WIDE].positions().chunks_exact(self.wide_uses());
         for (gradient, places) in self.score_gradients.iter().zip(places) {
             places.iter().for_each(|place| rows[WIDE][*place as usize] += gradient);
         }
-        let places = tables[EMBEDDING].places().chunks_exact(self.inputs.fields);
+        let places = tables[EMBEDDING].positions().chunks_exact(self.inputs.fields);
         for (places, deep) in places.zip(self.deep_input_gradients.chunks_exact(width)) {
             for (place, gradients) in places.iter().zip(deep.chunks_exact(dim)) {
                 let row = &mut rows[EMBEDDING][*place as usize * dim..][..dim];

@@ -5,7 +5,7 @@ mod made_before;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use flexor_data::generate::{self, GenerateError, Plan, Table, TableFormat, Truth, census, clicks, digits};
+use flexor_data::generate::{self, GenerateError, GenerationPlan, Table, TableFormat, Truth, census, clicks, digits};
 use flexor_data::output::OutputError;
 
 use self::made_before::Wanted;
@@ -174,9 +174,9 @@ impl DigitsArgs {
 }
 
 impl SizeArgs {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> GenerationPlan {
         let Self { out, records, test_records, force, .. } = self;
-        Plan { out: out.clone(), records: *records, test_records: *test_records, existing: force.existing() }
+        GenerationPlan { out: out.clone(), records: *records, test_records: *test_records, existing: force.existing() }
     }
 
     fn progress(&self) -> Progress {

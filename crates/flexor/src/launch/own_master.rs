@@ -134,7 +134,7 @@ impl OwnMaster {
         let mut decided = self.job.decided();
         let all_gone = async {
             let here =
-                || self.job.with(|store, _, _| store.machine(self.job.run()).map_or(0, |run| run.members().count()));
+                || self.job.with(|state, _, _| state.rendezvous(self.job.run()).map_or(0, |run| run.members().count()));
             while here() > 0 && decided.changed().await.is_ok() {}
         };
         if tokio::time::timeout(LAST_WORDS, all_gone).await.is_err() {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_local::chaos::{Crew, Injector, Rate, ScheduledFault, Script, Tally};
+use flexor_local::chaos::{FaultTally, FaultTarget, Injector, Rate, ScheduledFault, Script};
 use flexor_local::cluster::{Cluster, JobKey, Options};
 use flexor_model::Job;
 use tokio::task::JoinHandle;
@@ -68,8 +68,8 @@ impl FaultScript {
                 Ok(Self { script, source: format!("@{}", file.display()) })
             }
             ChaosArg::Seed(seed, rate) => {
-                let crews: Vec<Crew> = jobs.flat_map(Crew::of).collect();
-                let script = Script::of_seed(*seed, *rate, &crews);
+                let targets: Vec<FaultTarget> = jobs.flat_map(FaultTarget::of).collect();
+                let script = Script::of_seed(*seed, *rate, &targets);
                 let file = folder.join(FILE);
                 let at = file.strip_prefix(".").unwrap_or(&file).display();
                 script.write(&file).map_err(|error| format!("--chaos: cannot write {at}: {error}; stand elsewhere"))?;
@@ -120,7 +120,7 @@ pub struct Chaos {
     all: usize,
     /// When the first was to be done.
     first: Option<Duration>,
-    tally: Arc<Tally>,
+    tally: Arc<FaultTally>,
     run: JoinHandle<()>,
 }
 

@@ -1,7 +1,7 @@
 //! What is different here from a cluster of machines, told once before anything runs: images are not looked at, and
 //! nothing keeps pods from asking for more than the machine has.
 
-use flexor_model::{Job, Program, Quantity};
+use flexor_model::{Job, Quantity};
 use serde_json::Value;
 
 /// What is different for these jobs, a line each. With a limit pods wait for CPUs.
@@ -13,7 +13,7 @@ pub fn differences(jobs: &[(Job, Value)], limit: Option<Quantity>) -> Vec<String
 }
 
 fn images(jobs: &[&Job]) -> Option<String> {
-    let mut programs = jobs.iter().flat_map(|job| &job.roles).filter(|role| role.program == Program::Template);
+    let mut programs = jobs.iter().flat_map(|job| &job.roles).filter(|role| !role.has_rendered_command());
     let any = programs.any(|role| role.template.main().image().is_some());
     any.then(|| "images are not looked at: programs run as this machine has them".to_owned())
 }

@@ -69,7 +69,7 @@ impl Wanted {
         findings.iter().for_each(|finding| tell(file, finding));
         match subject {
             Some(Subject::Job(job)) => {
-                let preflight = preflight::to(&job);
+                let preflight = preflight::of_manifest(&job);
                 preflight.iter().for_each(|obstacle| output::note(&format!("{file}: error: {}: {obstacle}", job.name)));
                 if preflight.is_empty() {
                     preflight::remarks(&job).iter().for_each(|remark| output::note(&format!("{file}: note: {remark}")));

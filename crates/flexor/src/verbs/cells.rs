@@ -1,6 +1,6 @@
 //! What the tables of the kinds show: headings, and a row for an object.
 
-use flexor_local::api::REPLACED;
+use flexor_local::api::REPLACED_ANNOTATION;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
             let state = pod_state::of(object);
             let mut cells = vec![name, state.ready, state.status, state.restarts.to_string(), age()];
             if style.wide {
-                let replaced = metadata["annotations"][REPLACED].as_str().unwrap_or("0").to_owned();
+                let replaced = metadata["annotations"][REPLACED_ANNOTATION].as_str().unwrap_or("0").to_owned();
                 cells.extend([text(&object["status"]["podIP"]), text(&object["spec"]["nodeName"]), replaced]);
             }
             cells

@@ -33,7 +33,7 @@ impl Message {
     pub(super) fn native(self, node: usize, acknowledged: Acknowledged) -> Op {
         let key = format!("key-{node}");
         match self {
-            Message::Beat => Op::Beat(wire::Beat {}),
+            Message::Beat => Op::Heartbeat(wire::Heartbeat {}),
             Message::Set => {
                 let durable = acknowledged == Acknowledged::WhenDurable;
                 Op::Set(wire::SetKey { key, value: VALUE.into(), durable })

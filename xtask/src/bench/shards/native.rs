@@ -31,11 +31,11 @@ pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Resu
     let clients = sessions::connect(master.grpc(), workers).await?;
     let open = |number: usize| {
         let client = clients[number % clients.len()].clone();
-        Session::open(client, sessions::node(number), Op::Beat(wire::Beat {}))
+        Session::open(client, sessions::node(number), Op::Heartbeat(wire::Heartbeat {}))
     };
     let mut first = open(0).await?;
     // Answered: the connection is warm, and what follows is the data's alone.
-    first.ask(Op::Beat(wire::Beat {})).await?;
+    first.ask(Op::Heartbeat(wire::Heartbeat {})).await?;
 
     let before = process_cost::resident_mib(master.pid())?;
     let started = Instant::now();
@@ -67,7 +67,7 @@ impl Lane for Workers {
 /// One worker with the batch that it holds.
 struct Worker {
     session: Session,
-    held: wire::Held,
+    held: wire::LeasedBatches,
 }
 
 impl Worker {
@@ -88,7 +88,7 @@ impl Worker {
     }
 }
 
-async fn lease(session: &mut Session) -> Result<wire::Held> {
+async fn lease(session: &mut Session) -> Result<wire::LeasedBatches> {
     let asked = wire::LeaseBatches { dataset: NAME.to_owned(), batches: 1, epoch: None, wait_ms: 0 };
     match session.ask(Op::Lease(asked)).await? {
         Answer::Lease(lease) if !lease.batches.is_empty() => lease.held.context("a lease that holds nothing"),

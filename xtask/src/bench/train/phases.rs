@@ -14,7 +14,7 @@ use flexor_ps::layout::TableId;
 use flexor_ps::push::NonFinite;
 use flexor_wire::master::v1 as wire;
 use flexor_worker::features::{Features, Schema};
-use flexor_worker::ledger::{Ledger, WorkerName};
+use flexor_worker::ledger::{LedgerClient, WorkerName};
 use flexor_worker::models::{Architecture, Gradients, Step};
 use flexor_worker::{Batch, Lookup, TableLookup};
 
@@ -38,7 +38,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
     let mut model = architecture.build(features.inputs())?;
     let spec = model.declaration().with(architecture.default_optimizer(), 1);
     let worker = WorkerName { name: "worker-0".to_owned(), incarnation: 1 };
-    let ledger = Ledger::open(fleet.master(), None, worker)?;
+    let ledger = LedgerClient::open(fleet.master(), None, worker)?;
     let (name, records) = ("clicks".to_owned(), dataset.len());
     let all = wire::Dataset { name, records, batch: BATCH.into(), epochs: Some(1), ..wire::Dataset::default() };
     ledger.register(all).await?;
@@ -78,7 +78,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
             };
             client.push(&push).await?;
             clock.done(4);
-            let held = wire::Held { first: of.number, count: 1, ..lease.held.unwrap_or_default() };
+            let held = wire::LeasedBatches { first: of.number, count: 1, ..lease.held.unwrap_or_default() };
             ledger.acknowledge(held, false).await?;
             clock.done(5);
             batches += 1;

@@ -1,24 +1,24 @@
-//! One of our own two streams, as the place where the lines of several programs come out.
+//! One of our own two streams, to which the lines of several programs are written.
 
 use std::io::{self, BufWriter, Write};
 use std::thread;
 use std::time::Duration;
 
-/// What is written at once.
+/// Buffer size in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// One of our streams; `None` once nobody reads it.
-pub(super) struct Console<W: Write>(Option<BufWriter<Patient<W>>>);
+/// One of our streams; `None` once it cannot be written any more.
+pub(super) struct Console<W: Write>(Option<BufWriter<BlockingWriter<W>>>);
 
 impl<W: Write> Console<W> {
     pub(super) fn new(out: W) -> Self {
-        Self(Some(BufWriter::with_capacity(BUFFER, Patient(out))))
+        Self(Some(BufWriter::with_capacity(BUFFER, BlockingWriter(out))))
     }
 
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut BufWriter<Patient<W>>) -> io::Result<()>) {
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut BufWriter<BlockingWriter<W>>) -> io::Result<()>) {
         if let Some(Err(error)) = self.0.as_mut().map(write) {
             tracing::warn!(%error, "the console cannot be written any more; log files go on");
-            // What is buffered cannot be written either, and must not be tried again when the buffer is dropped.
+            // The buffered bytes cannot be written either. Dropping the buffer must not try again.
             if let Some(console) = self.0.take() {
                 _ = console.into_parts();
             }
@@ -30,11 +30,11 @@ impl<W: Write> Console<W> {
     }
 }
 
-/// A writer that waits where the stream would not: a program that shares our console may have made it
-/// non-blocking for all.
-pub(super) struct Patient<W>(W);
+/// A writer that waits where the stream would not block: a program that shares our console may have made it non-blocking
+/// for all.
+pub(super) struct BlockingWriter<W>(W);
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for BlockingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         retry(|| self.0.write(bytes))
     }

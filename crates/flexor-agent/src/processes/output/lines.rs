@@ -1,41 +1,41 @@
-//! Bytes of a program as lines for the console, each with its prefix.
+//! Splits the output of a program into lines for the console, each with its prefix.
 //!
-//! Only whole lines go out, so that those of different programs do not mix; a line that gets too long goes out in
-//! pieces, so that memory is bounded. A carriage return ends a line too, as in torchrun: a progress bar is many lines
-//! here and one in the log file, whose bytes are the program's own.
+//! Only whole lines are written, so that lines of different programs do not mix. A line that is too long is written in
+//! pieces, so that memory is bounded. A carriage return ends a line too, as in torchrun: a progress bar is many lines on
+//! the console, and one line in the log file, which has the program's own bytes.
 
 use std::io::{self, Write};
 
-/// A longer line is cut.
-const LONGEST: usize = 8 << 10;
+/// Longer lines are cut, in bytes.
+const MAX_LINE: usize = 8 << 10;
 
 /// The console's view of one stream.
 #[derive(Debug)]
 pub(super) struct ConsoleLines {
     prefix: Vec<u8>,
-    /// What came since the last line ended; shorter than [`LONGEST`].
-    begun: Vec<u8>,
-    /// Whether the last byte was a carriage return, of which a newline is the second half.
+    /// The bytes since the last end of a line; fewer than [`MAX_LINE`].
+    partial: Vec<u8>,
+    /// The last byte was a carriage return. A newline that follows belongs to it.
     after_return: bool,
 }
 
 impl ConsoleLines {
     pub(super) fn new(prefix: String) -> Self {
-        Self { prefix: prefix.into_bytes(), begun: Vec::new(), after_return: false }
+        Self { prefix: prefix.into_bytes(), partial: Vec::new(), after_return: false }
     }
 
-    /// Takes the next bytes of the stream and writes the lines that they complete.
+    /// Writes the lines that these bytes complete.
     pub(super) fn push(&mut self, mut bytes: &[u8], console: &mut impl Write) -> io::Result<()> {
         if self.after_return && !bytes.is_empty() {
             self.after_return = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while !bytes.is_empty() {
-            let room = LONGEST - self.begun.len();
+            let room = MAX_LINE - self.partial.len();
             let end = bytes.iter().take(room).position(|byte| matches!(byte, b'\n' | b'\r'));
             let (piece, rest) = bytes.split_at(end.unwrap_or(room.min(bytes.len())));
             if end.is_none() && piece.len() < room {
-                self.begun.extend_from_slice(piece);
+                self.partial.extend_from_slice(piece);
                 return Ok(());
             }
             self.write(piece, console)?;
@@ -52,16 +52,16 @@ impl ConsoleLines {
         Ok(())
     }
 
-    /// Writes what the stream ended with, where that was not a line's end.
+    /// Writes the last line, if the stream did not end with the end of a line.
     pub(super) fn finish(&mut self, console: &mut impl Write) -> io::Result<()> {
-        if self.begun.is_empty() { Ok(()) } else { self.write(b"", console) }
+        if self.partial.is_empty() { Ok(()) } else { self.write(b"", console) }
     }
 
-    /// Writes the line that was begun and ends with `piece`.
+    /// Writes the partial line together with its last `piece`.
     fn write(&mut self, piece: &[u8], console: &mut impl Write) -> io::Result<()> {
         let written =
-            [&self.prefix, &self.begun, piece, b"\n"].into_iter().try_for_each(|part| console.write_all(part));
-        self.begun.clear();
+            [&self.prefix, &self.partial, piece, b"\n"].into_iter().try_for_each(|part| console.write_all(part));
+        self.partial.clear();
         written
     }
 }
@@ -76,14 +76,14 @@ mod tests {
         let (mut lines, mut console) = (ConsoleLines::new("[w0]:".to_owned()), Vec::new());
         for piece in pieces {
             lines.push(piece, &mut console).unwrap();
-            assert!(lines.begun.capacity() <= 2 * LONGEST);
+            assert!(lines.partial.capacity() <= 2 * MAX_LINE);
         }
         lines.finish(&mut console).unwrap();
         String::from_utf8_lossy(&console).into_owned()
     }
 
     #[test]
-    fn a_prefix_stands_at_the_start_of_each_line_only() {
+    fn each_line_has_the_prefix_once() {
         assert_eq!(written(&[b"one\ntw", b"o", b"\n\nthree"]), "[w0]:one\n[w0]:two\n[w0]:\n[w0]:three\n");
         assert_eq!(written(&[]), "");
         assert_eq!(written(&[b"\n"]), "[w0]:\n");
@@ -99,14 +99,14 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut() {
-        let long = "x".repeat(2 * LONGEST + 5);
-        let full = format!("[w0]:{}\n", "x".repeat(LONGEST));
+        let long = "x".repeat(2 * MAX_LINE + 5);
+        let full = format!("[w0]:{}\n", "x".repeat(MAX_LINE));
         assert_eq!(written(&[long.as_bytes(), b"y\nz\n"]), format!("{full}{full}[w0]:xxxxxy\n[w0]:z\n"));
     }
 
     proptest! {
         #[test]
-        fn however_the_bytes_come_the_lines_are_the_same(text in "[ab\r\n]{0,60}", cuts in proptest::collection::vec(0usize..60, 0..8)) {
+        fn lines_do_not_depend_on_how_the_bytes_are_split(text in "[ab\r\n]{0,60}", cuts in proptest::collection::vec(0usize..60, 0..8)) {
             let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= text.len()).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();

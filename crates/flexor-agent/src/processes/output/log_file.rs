@@ -1,9 +1,9 @@
-//! A log file, and the older ones beside it where it may not grow for ever.
+//! A log file with optional rotation.
 //!
-//! `log` is written, `log.1` is what it was before, `log.2` what that was before. A file is full when the next line would
-//! not fit. A line is written as it comes, so it is cut where its beginning was written and its end does not fit; a line
-//! that comes whole is cut only where it is longer than a whole file. Whoever reads along sees the file renamed under
-//! them and a new one in its place, never a file that gets shorter.
+//! `log` is the current file, `log.1` the one before, `log.2` the one before that. A file is full when the next line does
+//! not fit. Bytes are written as they arrive. A line that arrives in pieces is cut where its end does not fit. A line that
+//! arrives at once is cut only if it is longer than a file. A reader sees the file renamed and a new one in its
+//! place, never a file that gets shorter.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,66 +13,62 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 
-/// When a log file is put aside, and for how long.
+/// When a log file is rotated, and how many old files are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// How many bytes a file may have.
+    /// Size of a full file in bytes.
     pub limit: NonZeroU64,
-    /// How many older files are kept.
+    /// Number of old files.
     pub keep: u32,
 }
 
-/// A log file that could not be written any more. Its program went on, and what it printed from then on is nowhere.
+/// A log file that cannot be written any more. Its program goes on; later output is lost.
 #[derive(Debug)]
 pub struct LogCut {
-    /// Which.
     pub path: PathBuf,
-    /// Why.
     pub error: io::Error,
 }
 
-/// A file that output is appended to.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
     file: File,
     rotation: Option<Rotation>,
-    /// Of the file, in bytes; not counted where nobody asks.
+    /// Size of the file in bytes; not updated without a rotation.
     size: u64,
-    /// Whether what was written last ended a line.
+    /// Whether the last byte ended a line.
     between_lines: bool,
-    /// Who wants to hear that it is cut.
-    told: Option<mpsc::UnboundedSender<LogCut>>,
+    cut_listener: Option<mpsc::UnboundedSender<LogCut>>,
 }
 
 impl LogFile {
-    /// Opens a file, to go on where it ends; without a rotation it grows as it must.
+    /// Opens a file for appending. Without a rotation it grows without limit.
     ///
     /// # Errors
     ///
-    /// It cannot be opened or made.
+    /// It cannot be opened or created.
     pub fn open(path: impl Into<PathBuf>, rotation: Option<Rotation>) -> io::Result<Self> {
         let path = path.into();
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let size = file.metadata()?.len();
-        Ok(Self { path, file, rotation, size, between_lines: true, told: None })
+        Ok(Self { path, file, rotation, size, between_lines: true, cut_listener: None })
     }
 
-    /// The same, with somebody who is told when it cannot be written any more.
+    /// Adds a listener for the moment when the file cannot be written any more.
     #[must_use]
-    pub fn telling(self, told: mpsc::UnboundedSender<LogCut>) -> Self {
-        Self { told: Some(told), ..self }
+    pub fn with_cut_listener(self, listener: mpsc::UnboundedSender<LogCut>) -> Self {
+        Self { cut_listener: Some(listener), ..self }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// It could not be written, and is given up.
+    /// Gives the file up after a failed write.
     pub(super) fn cut(self, error: io::Error) {
-        if let Some(told) = self.told {
-            // Whoever wanted to hear of it may be gone.
-            _ = told.send(LogCut { path: self.path, error });
+        if let Some(listener) = self.cut_listener {
+            // The listener may be gone.
+            _ = listener.send(LogCut { path: self.path, error });
         }
     }
 
@@ -88,15 +84,15 @@ impl LogFile {
                 self.between_lines = *last == b'\n';
             }
             if !later.is_empty() {
-                self.put_aside(rotation.keep)?;
+                self.rotate(rotation.keep)?;
             }
             bytes = later;
         }
         Ok(())
     }
 
-    /// How many of `bytes` go into this file, where it has so much room: all, or whole lines, or what can be had of a
-    /// line that was begun in it or has a file to itself.
+    /// How many of `bytes` go into this file, which has this much room: all of them, or whole lines, or a part of a line
+    /// that began in this file or has a file to itself.
     fn fitting(&self, bytes: &[u8], room: usize) -> usize {
         if bytes.len() <= room {
             return bytes.len();
@@ -108,7 +104,7 @@ impl LogFile {
         }
     }
 
-    fn put_aside(&mut self, keep: u32) -> io::Result<()> {
+    fn rotate(&mut self, keep: u32) -> io::Result<()> {
         let older = |number: u32| {
             let mut name = OsString::from(&self.path);
             name.push(format!(".{number}"));
@@ -153,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside_and_the_oldest_goes() {
+    fn a_full_file_is_rotated_and_the_oldest_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = rotated(&folder, 8, 2);
         for line in ["one\n", "two\n", "three\n", "four\n", "five\n"] {

@@ -1,9 +1,9 @@
-//! Reads the output of programs that is ours to pass on, and writes it to log file and console.
+//! The pump: reads the piped output of programs and writes it to log files and the console.
 //!
-//! One thread for each of the two streams, because writing may block: a pager that nobody scrolls must not stop us, nor
-//! standard output standard error. There are no queues: while a write blocks, the pipe fills and the program waits. A
-//! console or file that fails is given up, the rest goes on. Pipes that a daemon keeps open keep nobody: when a program
-//! is to be finished with, what is there is read and that is all.
+//! Each of the two streams has a thread, because writes may block: an idle pager must stop neither us nor the other
+//! stream. There are no queues: while a write blocks, the pipe fills and the program waits. A console or file that fails
+//! is given up; the rest goes on. A pipe that a daemon keeps open delays nothing: a stream that is drained is read until
+//! its pipe is empty.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -14,84 +14,84 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::oneshot;
 
-use super::super::lineage::Serial;
+use super::super::process_tag::StartId;
 use super::console::Console;
 use super::lines::ConsoleLines;
 use super::log_file::LogFile;
 
-/// What is read at once of programs that print little. There may be a thousand of these, each in a process of its own.
+/// First size of the read buffer, in bytes. A thousand processes of ours may have one each.
 const SMALL_BUFFER: usize = 4 << 10;
-/// What is read at once of those that print much.
+/// Size of the read buffer once a program fills the small one, in bytes.
 const BUFFER: usize = 64 << 10;
-/// Threads that hardly call anything.
+/// Stack size of the threads, which have few nested calls.
 const STACK: usize = 128 << 10;
 
-/// A stream to pump.
+/// A stream that is to be pumped.
 #[derive(Debug)]
-pub(in crate::processes) struct Source {
+pub(in crate::processes) struct PumpSource {
     pub(super) pipe: PipeReader,
     pub(super) file: Option<LogFile>,
     pub(super) lines: Option<ConsoleLines>,
 }
 
 /// A stream that is pumped.
-struct Tap {
-    serial: Serial,
-    source: Source,
-    /// Whether to read only what is there.
-    last_words: bool,
-    /// Closed with the tap.
+struct PumpedStream {
+    start_id: StartId,
+    source: PumpSource,
+    /// Ends when its pipe is empty.
+    draining: bool,
+    /// Dropped with the stream, which notifies the receiver.
     _done: oneshot::Sender<()>,
 }
 
-enum Order {
-    Open(Tap),
-    Finish(Serial),
+enum PumpCommand {
+    Open(PumpedStream),
+    Finish(StartId),
 }
 
-/// The thread of one stream. When this is dropped, it reads what is there and ends.
+/// The thread of one stream. Dropping this makes the thread drain its pipes and end.
 #[derive(Debug)]
 pub(super) struct Pump {
-    orders: mpsc::Sender<Order>,
-    /// A byte for each order.
-    bell: PipeWriter,
+    commands: mpsc::Sender<PumpCommand>,
+    /// One byte per command wakes the thread.
+    wakeup: PipeWriter,
 }
 
 impl Pump {
     pub(super) fn start(console: impl Write + Send + 'static) -> io::Result<Self> {
-        let (rung, bell) = io::pipe()?;
-        let (orders, received) = mpsc::channel();
-        let body = move || run(&received, rung, Console::new(console));
+        let (reader, wakeup) = io::pipe()?;
+        let (commands, received) = mpsc::channel();
+        let body = move || run(&received, reader, Console::new(console));
         thread::Builder::new().name("output".to_owned()).stack_size(STACK).spawn(body)?;
-        Ok(Self { orders, bell })
+        Ok(Self { commands, wakeup })
     }
 
-    /// Pumps a stream of `serial`. What comes back is closed when it has ended.
-    pub(super) fn open(&mut self, serial: Serial, source: Source) -> oneshot::Receiver<()> {
+    /// Pumps a stream of `start_id`. The receiver is closed when the stream has ended.
+    pub(super) fn open(&mut self, start_id: StartId, source: PumpSource) -> oneshot::Receiver<()> {
         let (_done, done) = oneshot::channel();
-        self.order(Order::Open(Tap { serial, source, last_words: false, _done }));
+        self.send(PumpCommand::Open(PumpedStream { start_id, source, draining: false, _done }));
         done
     }
 
-    /// Reads what `serial` has left, and no more.
-    pub(super) fn finish(&mut self, serial: Serial) {
-        self.order(Order::Finish(serial));
+    /// Drains the streams of `start_id` and ends them.
+    pub(super) fn finish(&mut self, start_id: StartId) {
+        self.send(PumpCommand::Finish(start_id));
     }
 
-    fn order(&mut self, order: Order) {
-        // The thread is there as long as this is, but for a failure that it has told of.
-        if self.orders.send(order).is_ok() {
-            _ = self.bell.write_all(&[0]);
+    fn send(&mut self, command: PumpCommand) {
+        // The thread ends before this only after a failure, which it has logged.
+        if self.commands.send(command).is_ok() {
+            _ = self.wakeup.write_all(&[0]);
         }
     }
 }
 
-fn run(orders: &mpsc::Receiver<Order>, mut bell: PipeReader, mut console: Console<impl Write>) {
+fn run(commands: &mpsc::Receiver<PumpCommand>, mut wakeup: PipeReader, mut console: Console<impl Write>) {
     let mut buffer = vec![0; SMALL_BUFFER];
-    let mut taps = Vec::<Tap>::new();
-    let mut wanted = true;
-    while wanted || !taps.is_empty() {
-        let (ready, rung) = match wait(&taps, wanted.then_some(&bell)) {
+    let mut streams = Vec::<PumpedStream>::new();
+    let mut has_owner = true;
+    while has_owner || !streams.is_empty() {
+        let (ready, woken) = match wait(&streams, has_owner.then_some(&wakeup)) {
             Ok(ready) => ready,
             Err(Errno::EINTR) => continue,
             Err(error) => {
@@ -100,47 +100,48 @@ fn run(orders: &mpsc::Receiver<Order>, mut bell: PipeReader, mut console: Consol
             }
         };
         let mut ready = ready.into_iter();
-        taps.retain_mut(|tap| match ready.next() {
-            Some(true) => tap.move_on(&mut buffer, &mut console),
-            Some(false) | None if tap.last_words => {
-                tap.end(&mut console);
+        streams.retain_mut(|stream| match ready.next() {
+            Some(true) => stream.pump(&mut buffer, &mut console),
+            Some(false) | None if stream.draining => {
+                stream.end(&mut console);
                 false
             }
             Some(false) | None => true,
         });
         console.flush();
-        if rung {
-            // It is closed, and so read to its end, when nobody wants the pump any more.
-            wanted = !matches!(bell.read(&mut buffer), Ok(0));
-            for order in orders.try_iter() {
-                match order {
-                    Order::Open(tap) => taps.push(tap),
-                    Order::Finish(serial) => {
-                        taps.iter_mut().filter(|tap| tap.serial == serial).for_each(|tap| tap.last_words = true);
+        if woken {
+            // The owner has dropped the pump when the pipe is closed.
+            has_owner = !matches!(wakeup.read(&mut buffer), Ok(0));
+            for command in commands.try_iter() {
+                match command {
+                    PumpCommand::Open(stream) => streams.push(stream),
+                    PumpCommand::Finish(start_id) => {
+                        let finished = streams.iter_mut().filter(|stream| stream.start_id == start_id);
+                        finished.for_each(|stream| stream.draining = true);
                     }
                 }
             }
-            if !wanted {
-                taps.iter_mut().for_each(|tap| tap.last_words = true);
+            if !has_owner {
+                streams.iter_mut().for_each(|stream| stream.draining = true);
             }
         }
     }
 }
 
-/// Waits until something can be read: by which taps, and whether the bell was rung.
-fn wait(taps: &[Tap], bell: Option<&PipeReader>) -> Result<(Vec<bool>, bool), Errno> {
-    let pipes = taps.iter().map(|tap| &tap.source.pipe).chain(bell);
+/// Waits until something can be read. Returns which streams are readable, and whether a command came.
+fn wait(streams: &[PumpedStream], wakeup: Option<&PipeReader>) -> Result<(Vec<bool>, bool), Errno> {
+    let pipes = streams.iter().map(|stream| &stream.source.pipe).chain(wakeup);
     let mut fds: Vec<_> = pipes.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
-    let at_once = taps.iter().any(|tap| tap.last_words);
+    let at_once = streams.iter().any(|stream| stream.draining);
     poll(&mut fds, if at_once { PollTimeout::ZERO } else { PollTimeout::NONE })?;
     let mut ready: Vec<_> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
-    let rung = bell.is_some() && ready.pop().unwrap_or(false);
-    Ok((ready, rung))
+    let woken = wakeup.is_some() && ready.pop().unwrap_or(false);
+    Ok((ready, woken))
 }
 
-impl Tap {
-    /// Moves what is in the pipe, at most a buffer of it; false when the stream has ended.
-    fn move_on(&mut self, buffer: &mut Vec<u8>, console: &mut Console<impl Write>) -> bool {
+impl PumpedStream {
+    /// Copies at most one buffer from the pipe. Returns false when the stream has ended.
+    fn pump(&mut self, buffer: &mut Vec<u8>, console: &mut Console<impl Write>) -> bool {
         let source = &mut self.source;
         let bytes = match source.pipe.read(buffer) {
             Ok(0) => {
@@ -172,7 +173,7 @@ impl Tap {
         true
     }
 
-    /// Writes what the stream ended with, where that was not a line's end.
+    /// Writes the last line, if the stream did not end with the end of a line.
     fn end(&mut self, console: &mut Console<impl Write>) {
         if let Some(lines) = &mut self.source.lines {
             console.write(|console| lines.finish(console));

@@ -1,11 +1,11 @@
-//! Error files as torch writes them, as people write them, and as nobody should.
+//! Error files as torch writes them, as users write them, and malformed ones.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::worker::{GlobalRank, LocalRank};
 use super::*;
-use crate::processes::Outcome;
+use crate::processes::ExitOutcome;
 
 const RECORDED: &str = r#"{"message": {"message": "ValueError: no such layer", "extraInfo": {"py_callstack":
     "Traceback (most recent call last):\n  File \"train.py\", line 3, in main\nValueError: no such layer\n",
@@ -19,10 +19,10 @@ fn report(message: &str) -> ErrorReport {
     ErrorReport { message: message.to_owned(), traceback: None, at: None, error_code: None }
 }
 
-fn failed(error_file: PathBuf, outcome: Outcome, error: Option<ErrorReport>) -> WorkerExit {
+fn failed(error_file: PathBuf, outcome: ExitOutcome, error: Option<ErrorReport>) -> WorkerExit {
     let at = Timestamp::from_second(1_790_000_005).unwrap();
     let (local_rank, rank) = (LocalRank(1), Some(GlobalRank(3)));
-    WorkerExit { local_rank, rank, pid: 77, outcome, at, ended: false, error_file, error, is_python: true }
+    WorkerExit { local_rank, rank, pid: 77, outcome, at, during_shutdown: false, error_file, error, is_python: true }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn odd_shapes_are_accepted_or_ignored() {
 }
 
 #[test]
-fn a_file_tells_the_moment_better_than_its_text() {
+fn the_modification_time_is_finer_than_the_timestamp() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("error.json");
     let before = Timestamp::now();
@@ -77,7 +77,7 @@ fn a_file_tells_the_moment_better_than_its_text() {
 }
 
 #[test]
-fn what_is_no_plain_file_of_moderate_size_is_ignored() {
+fn only_regular_files_of_moderate_size_are_read() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(ErrorReport::read(&folder.path().join("none")), None);
     assert_eq!(ErrorReport::read(folder.path()), None);
@@ -96,17 +96,17 @@ fn the_root_cause_goes_upwards_with_its_exit_code() {
     let (own, upper) = (folder.path().join("error.json"), folder.path().join("upper.json"));
     std::fs::write(&own, r#"{"message": {"message": "boom", "mine": 1}, "theirs": 2}"#).unwrap();
     std::fs::write(&upper, "an older and longer text that must not shine through the new one ".repeat(9)).unwrap();
-    let exit = failed(own.clone(), Outcome::Signal(11), ErrorReport::read(&own));
+    let exit = failed(own.clone(), ExitOutcome::Signal(11), ErrorReport::read(&own));
     propagate(&exit, &upper).unwrap();
     let text = std::fs::read_to_string(&upper).unwrap();
     assert_eq!(text, r#"{"message":{"message":"boom","mine":1,"errorCode":-11},"theirs":2}"#);
 }
 
 #[test]
-fn a_worker_without_a_word_is_reported_upwards_too() {
+fn a_worker_without_a_report_is_passed_upwards_too() {
     let folder = tempfile::tempdir().unwrap();
     let upper = folder.path().join("upper.json");
-    propagate(&failed(folder.path().join("none"), Outcome::Signal(9), None), &upper).unwrap();
+    propagate(&failed(folder.path().join("none"), ExitOutcome::Signal(9), None), &upper).unwrap();
     let read = ErrorReport::parse(&std::fs::read(&upper).unwrap()).unwrap();
     assert!(read.message.starts_with("signal 9 (SIGKILL); "), "{}", read.message);
     assert_eq!((read.at, read.error_code), (seconds(1_790_000_005), Some(-9)));

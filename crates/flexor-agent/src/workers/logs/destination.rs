@@ -1,20 +1,20 @@
-//! Where one stream of one worker goes.
+//! The destination of one stream of one worker.
 
 use super::super::worker::LocalRank;
 use super::LogOptions;
 
 /// One of the two streams that a program writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum LogStream {
     Stdout,
     Stderr,
 }
 
-impl Stream {
+impl LogStream {
     pub(super) fn file_name(self) -> &'static str {
         match self {
-            Stream::Stdout => "stdout.log",
-            Stream::Stderr => "stderr.log",
+            LogStream::Stdout => "stdout.log",
+            LogStream::Stderr => "stderr.log",
         }
     }
 }
@@ -23,7 +23,6 @@ impl Stream {
 pub(super) enum Destination {
     /// The launcher's own stream, written to by the worker itself.
     Launcher,
-    /// Nobody wants it.
     Nowhere,
     File,
     /// The launcher's stream, line by line with a prefix.
@@ -32,10 +31,10 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// A tee'd stream goes to a file and the console, a redirected one to a file; of a worker that is not to be shown
-    /// nothing goes to the console. Where the log folder is `/dev/null` (`writes_files` is false), a redirected stream
-    /// stays what it is, as with torchrun: better seen than lost.
-    pub(super) fn choose(options: &LogOptions, stream: Stream, worker: LocalRank, writes_files: bool) -> Self {
+    /// A tee'd stream goes to a file and the console, a redirected one to a file. A worker that is filtered out writes
+    /// nothing to the console. Where the log folder is `/dev/null` (`writes_files` is false), a redirected stream stays the
+    /// launcher's, as with torchrun: better seen than lost.
+    pub(super) fn choose(options: &LogOptions, stream: LogStream, worker: LocalRank, writes_files: bool) -> Self {
         let shown = options.shown.as_ref().is_none_or(|shown| shown.contains(&worker));
         let tee = options.tee.of(worker).has(stream);
         let to_file = writes_files && (tee || options.redirects.of(worker).has(stream));
@@ -58,11 +57,12 @@ mod tests {
     const BOTH: Streams = Streams { stdout: true, stderr: true };
 
     fn choose(options: &LogOptions, worker: u32) -> [Destination; 2] {
-        [Stream::Stdout, Stream::Stderr].map(|stream| Destination::choose(options, stream, LocalRank(worker), true))
+        [LogStream::Stdout, LogStream::Stderr]
+            .map(|stream| Destination::choose(options, stream, LocalRank(worker), true))
     }
 
     #[test]
-    fn a_stream_nobody_mentioned_is_the_launchers() {
+    fn without_options_a_stream_is_the_launchers() {
         assert_eq!(choose(&LogOptions::default(), 0), [Destination::Launcher; 2]);
     }
 
@@ -86,8 +86,8 @@ mod tests {
     fn without_a_folder_nothing_is_lost() {
         let options =
             LogOptions { redirects: StreamChoice::All(BOTH), tee: StreamChoice::All(OUT), ..LogOptions::default() };
-        let chosen =
-            [Stream::Stdout, Stream::Stderr].map(|stream| Destination::choose(&options, stream, LocalRank(0), false));
+        let chosen = [LogStream::Stdout, LogStream::Stderr]
+            .map(|stream| Destination::choose(&options, stream, LocalRank(0), false));
         assert_eq!(chosen, [Destination::Console, Destination::Launcher]);
     }
 }

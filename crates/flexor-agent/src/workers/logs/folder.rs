@@ -1,4 +1,4 @@
-//! The folder of one run, and whether it stays.
+//! The folder of one run, and whether it is kept.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, TempDir};
 
-use super::{LogError, make_folder};
+use super::{LogError, create_folder};
 
-/// What `--log-dir` says.
+/// The value of `--log-dir`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LogFolder {
-    /// Nothing: a folder among the system's temporary ones.
+    /// No value: a folder among the system's temporary files.
     #[default]
     Unnamed,
-    /// Below this folder, which is made where it is missing.
+    /// Below this folder, which is created if it is missing.
     Below(PathBuf),
     /// `/dev/null`: no logs.
     Null,
@@ -31,7 +31,7 @@ impl From<Option<OsString>> for LogFolder {
     }
 }
 
-/// `<log dir>/<run id>_<random>`. Error files need a place even where no logs are wanted.
+/// `<log dir>/<run id>_<random>`. Error files need it even without logs.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     folder: TempDir,
@@ -39,20 +39,20 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder; `wanted` tells whether something is to be logged in it.
-    pub(super) fn make(below: &LogFolder, run_id: &str, wanted: bool) -> Result<Self, LogError> {
+    /// Creates the folder. `has_logs` tells whether log files will be in it.
+    pub(super) fn create(below: &LogFolder, run_id: &str, has_logs: bool) -> Result<Self, LogError> {
         let (parent, kept, takes_logs) = match below {
-            LogFolder::Unnamed => (env::temp_dir(), wanted, true),
+            LogFolder::Unnamed => (env::temp_dir(), has_logs, true),
             LogFolder::Below(path) => (path.clone(), true, true),
             LogFolder::Null => (env::temp_dir(), false, false),
         };
-        make_folder(&parent)?;
+        create_folder(&parent)?;
         let prefix = match below {
             LogFolder::Below(_) => format!("{}_", file_name(run_id)),
             LogFolder::Unnamed | LogFolder::Null => format!("flexor_{}_", file_name(run_id)),
         };
-        let made = Builder::new().prefix(&prefix).disable_cleanup(kept).tempdir_in(&parent);
-        let folder = made.map_err(|cause| LogError::Folder { path: parent.join(format!("{prefix}*")), cause })?;
+        let created = Builder::new().prefix(&prefix).disable_cleanup(kept).tempdir_in(&parent);
+        let folder = created.map_err(|cause| LogError::Folder { path: parent.join(format!("{prefix}*")), cause })?;
         Ok(Self { folder, takes_logs })
     }
 
@@ -69,11 +69,11 @@ impl RunFolder {
     }
 }
 
-/// A run id is any text; what is made of it is one component of a path.
+/// A run id is any text; the result is one component of a path.
 fn file_name(run_id: &str) -> String {
-    const LONGEST: usize = 100;
-    let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    run_id.chars().take(LONGEST).map(|letter| if fine(letter) { letter } else { '_' }).collect()
+    const MAX_NAME: usize = 100;
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    run_id.chars().take(MAX_NAME).map(|letter| if is_safe(letter) { letter } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -81,23 +81,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_folder_is_made_and_stays() {
+    fn a_named_folder_is_created_and_kept() {
         let parent = tempfile::tempdir().unwrap();
         let below = LogFolder::from(Some(parent.path().join("a/b").into_os_string()));
-        let path = RunFolder::make(&below, "../my run", false).unwrap().path().to_owned();
+        let path = RunFolder::create(&below, "../my run", false).unwrap().path().to_owned();
         assert!(path.is_dir());
         assert_eq!(path.parent(), Some(parent.path().join("a/b").as_path()));
         assert!(path.file_name().unwrap().to_str().unwrap().starts_with(".._my_run_"));
     }
 
     #[test]
-    fn a_folder_nobody_asked_for_goes_unless_it_is_kept() {
+    fn an_unnamed_folder_is_removed_unless_it_is_kept() {
         for below in [LogFolder::from(None), LogFolder::from(Some("/dev/null".into()))] {
-            let folder = RunFolder::make(&below, "none", false).unwrap();
+            let folder = RunFolder::create(&below, "none", false).unwrap();
             let path = folder.path().to_owned();
             drop(folder);
             assert!(!path.exists());
-            let mut folder = RunFolder::make(&below, "none", false).unwrap();
+            let mut folder = RunFolder::create(&below, "none", false).unwrap();
             folder.keep();
             let path = folder.path().to_owned();
             drop(folder);
@@ -109,7 +109,7 @@ mod tests {
     fn a_file_in_the_way_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let below = LogFolder::Below(file.path().to_owned());
-        let error = RunFolder::make(&below, "none", true).unwrap_err();
+        let error = RunFolder::create(&below, "none", true).unwrap_err();
         assert!(std::error::Error::source(&error).is_none(), "its text has the cause already");
         let error = error.to_string();
         assert!(error.starts_with(&format!("cannot make the log folder '{}'", file.path().display())), "{error}");

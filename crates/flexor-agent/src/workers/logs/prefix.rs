@@ -1,9 +1,9 @@
-//! What stands before each line of a worker on the console.
+//! The prefix of a worker's lines on the console.
 
 use super::super::worker::WorkerSpec;
 
 /// The template of `--log-line-prefix-template`: `${role_name}`, `${rank}`, `${local_rank}` and `${hostname}`, also
-/// without braces; `$$` is a dollar sign, and what is no such name stays as it is.
+/// without braces; `$$` is a dollar sign, and other text stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinePrefix {
     template: String,
@@ -16,7 +16,6 @@ impl Default for LinePrefix {
 }
 
 impl LinePrefix {
-    /// The prefix that `template` makes.
     pub fn new(template: impl Into<String>) -> Self {
         Self { template: template.into() }
     }
@@ -44,7 +43,7 @@ impl LinePrefix {
     }
 }
 
-/// The name after a dollar sign, and what follows it.
+/// The name after a dollar sign, and the text that follows it.
 fn placeholder(after: &str) -> (&str, &str) {
     if let Some(braced) = after.strip_prefix('{') {
         return braced.split_once('}').unwrap_or(("", after));
@@ -56,7 +55,7 @@ fn placeholder(after: &str) -> (&str, &str) {
 fn value(name: &str, worker: &WorkerSpec) -> Option<String> {
     match name {
         "role_name" => Some(worker.role.clone()),
-        // It stays as long as the process does, though its rank may not.
+        // The prefix stays while the process runs, although its rank may change.
         "rank" => Some(worker.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string())),
         "local_rank" => Some(worker.local_rank.to_string()),
         "hostname" => nix::unistd::gethostname().ok().map(|name| name.to_string_lossy().into_owned()),
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_placeholder_stays() {
+    fn other_text_stays_as_it_is() {
         for template in ["$", "a$", "${", "${rank", "$ranks", "${no}", "$ x"] {
             assert_eq!(prefix(template), template);
         }

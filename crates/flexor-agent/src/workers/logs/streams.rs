@@ -1,29 +1,26 @@
-//! Which streams of which workers go into files, or are shown beside them.
+//! A choice of streams for each worker, as `--redirects` and `--tee` make it.
 
 use std::collections::BTreeMap;
 
 use super::super::worker::LocalRank;
-use super::destination::Stream;
+use super::destination::LogStream;
 
 /// Some of the two streams of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Streams {
-    /// Standard output is among them.
     pub stdout: bool,
-    /// Standard error is among them.
     pub stderr: bool,
 }
 
 impl Streams {
-    pub(super) fn has(self, stream: Stream) -> bool {
+    pub(super) fn has(self, stream: LogStream) -> bool {
         match stream {
-            Stream::Stdout => self.stdout,
-            Stream::Stderr => self.stderr,
+            LogStream::Stdout => self.stdout,
+            LogStream::Stderr => self.stderr,
         }
     }
 }
 
-/// Streams for each worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamChoice {
     /// The same for all workers.
@@ -39,7 +36,6 @@ impl Default for StreamChoice {
 }
 
 impl StreamChoice {
-    /// The streams of one worker.
     pub fn of(&self, local_rank: LocalRank) -> Streams {
         match self {
             Self::All(streams) => *streams,
@@ -47,7 +43,7 @@ impl StreamChoice {
         }
     }
 
-    /// Whether no worker has any.
+    /// Whether no worker has any stream.
     pub fn is_none(&self) -> bool {
         match self {
             Self::All(streams) => *streams == Streams::default(),

@@ -3,44 +3,44 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{Failure, FailureReport};
+use super::{FailureReport, WorkerFailure};
 
-/// More lines of a traceback are left out in its middle; the error file has them all.
-const LINES: usize = 60;
-/// A longer line of a message is cut.
-const COLUMNS: usize = 2000;
-const RULE: usize = 64;
+/// Longer tracebacks are cut in the middle. The error file has all lines.
+const MAX_LINES: usize = 60;
+/// Longer lines are cut.
+const MAX_COLUMNS: usize = 2000;
+const RULE_WIDTH: usize = 64;
 
 impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = 1 + self.others.len();
-        writeln!(f, "{}", "=".repeat(RULE))?;
+        writeln!(f, "{}", "=".repeat(RULE_WIDTH))?;
         writeln!(f, "{} FAILED ({failed} of {} workers)", cut(&self.command), self.workers)?;
-        writeln!(f, "{}", "-".repeat(RULE))?;
+        writeln!(f, "{}", "-".repeat(RULE_WIDTH))?;
         writeln!(f, "Root cause (first failure):")?;
         self.root_cause.describe(f, &self.host)?;
         if !self.others.is_empty() {
-            writeln!(f, "{}", "-".repeat(RULE))?;
+            writeln!(f, "{}", "-".repeat(RULE_WIDTH))?;
             writeln!(f, "Other failures:")?;
             for other in &self.others {
                 let first_line = other.message.lines().next().unwrap_or_default();
-                writeln!(f, "  {:.3}  {}  {}", other.time, other.who(), cut(first_line))?;
+                writeln!(f, "  {:.3}  {}  {}", other.time, other.worker(), cut(first_line))?;
             }
         }
-        write!(f, "{}", "=".repeat(RULE))
+        write!(f, "{}", "=".repeat(RULE_WIDTH))
     }
 }
 
-impl Failure {
-    /// Where it failed: at which rank of the world, or outside every world.
-    pub fn place(&self) -> String {
+impl WorkerFailure {
+    /// The failed rank of the world, or that it was outside every world.
+    pub fn location(&self) -> String {
         match self.rank {
             Some(rank) => format!("rank {rank}"),
             None => format!("local rank {}, outside every world", self.local_rank),
         }
     }
 
-    fn who(&self) -> String {
+    fn worker(&self) -> String {
         match self.rank {
             Some(rank) => format!("rank {rank} (local rank {})", self.local_rank),
             None => format!("no rank (local rank {})", self.local_rank),
@@ -68,31 +68,30 @@ impl Failure {
     }
 }
 
-/// Indented lines; where there are too many, the first and the last of them.
+/// Writes indented lines; if there are too many, the first and the last of them.
 fn block<'a>(f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = &'a str>) -> fmt::Result {
     let lines: Vec<_> = lines.collect();
-    let left_out = lines.len().saturating_sub(LINES);
+    let omitted = lines.len().saturating_sub(MAX_LINES);
     // The error itself is at the end.
-    let head = if left_out > 0 { LINES / 3 } else { lines.len() };
+    let head = if omitted > 0 { MAX_LINES / 3 } else { lines.len() };
     for line in &lines[..head] {
         writeln!(f, "    {}", cut(line))?;
     }
-    if left_out > 0 {
-        writeln!(f, "    ... {left_out} more lines in the error file ...")?;
-        for line in &lines[head + left_out..] {
+    if omitted > 0 {
+        writeln!(f, "    ... {omitted} more lines in the error file ...")?;
+        for line in &lines[head + omitted..] {
             writeln!(f, "    {}", cut(line))?;
         }
     }
     Ok(())
 }
 
-/// Text of a program, without what a terminal would obey instead of showing it: controls of C0 and C1 but for tabs and
-/// ends of lines.
+/// Replaces the control characters in a program's text that a terminal would obey: C0 and C1, except tabs and newlines.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n');
-    if text.contains(obeyed) { text.replace(obeyed, "\u{fffd}").into() } else { text.into() }
+    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n');
+    if text.contains(is_control) { text.replace(is_control, "\u{fffd}").into() } else { text.into() }
 }
 
 fn cut(line: &str) -> Cow<'_, str> {
-    printable(line.char_indices().nth(COLUMNS).map_or(line, |(end, _)| &line[..end]))
+    printable(line.char_indices().nth(MAX_COLUMNS).map_or(line, |(end, _)| &line[..end]))
 }

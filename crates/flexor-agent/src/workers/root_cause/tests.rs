@@ -1,4 +1,4 @@
-//! Groups that failed, and whom the report blames.
+//! Failed groups, and the worker that the report names as the root cause.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::super::error_file::ErrorReport;
 use super::*;
 
 /// The exit of a worker, `at` milliseconds after the start.
-fn exit(rank: u32, outcome: Outcome, at: u64) -> WorkerExit {
+fn exit(rank: u32, outcome: ExitOutcome, at: u64) -> WorkerExit {
     WorkerExit {
         local_rank: LocalRank(rank),
         rank: Some(GlobalRank(rank + 4)),
         pid: 100 + rank,
         outcome,
         at: after(at),
-        ended: false,
+        during_shutdown: false,
         error_file: "none".into(),
         error: None,
         is_python: true,
@@ -38,64 +38,66 @@ fn blamed(exits: &[WorkerExit]) -> Option<u32> {
 }
 
 #[test]
-fn nobody_is_blamed_for_success() {
-    assert_eq!(blamed(&[exit(0, Outcome::Code(0), 5), exit(1, Outcome::Code(0), 9)]), None);
+fn success_has_no_root_cause() {
+    assert_eq!(blamed(&[exit(0, ExitOutcome::Code(0), 5), exit(1, ExitOutcome::Code(0), 9)]), None);
     assert_eq!(blamed(&[]), None);
 }
 
 #[test]
 fn the_earliest_end_is_the_cause() {
-    let exits = [exit(0, Outcome::Signal(6), 30), exit(1, Outcome::Signal(11), 20), exit(2, Outcome::Code(1), 40)];
+    let exits =
+        [exit(0, ExitOutcome::Signal(6), 30), exit(1, ExitOutcome::Signal(11), 20), exit(2, ExitOutcome::Code(1), 40)];
     assert_eq!(blamed(&exits), Some(1));
-    let abort = [exit(0, Outcome::Signal(6), 10), reporting(exit(1, Outcome::Code(1), 40), "connection reset", 20)];
+    let abort =
+        [exit(0, ExitOutcome::Signal(6), 10), reporting(exit(1, ExitOutcome::Code(1), 40), "connection reset", 20)];
     assert_eq!(blamed(&abort), Some(0), "an abort that came first is a cause like any other");
 }
 
 #[test]
-fn who_has_left_a_report_and_takes_its_time_to_end_failed_before_those_that_it_took_with_it() {
-    let victim = [exit(0, Outcome::Code(1), 300)];
+fn a_slow_worker_with_an_earlier_report_failed_before_its_victims() {
+    let victim = [exit(0, ExitOutcome::Code(1), 300)];
     let report = |at: u64| {
-        let report = reporting(exit(1, Outcome::Code(1), 0), "out of range", at).error.unwrap();
+        let report = reporting(exit(1, ExitOutcome::Code(1), 0), "out of range", at).error.unwrap();
         [(LocalRank(1), report)].into_iter()
     };
     let first = |local_rank, was_killed| Some(FirstFailure { local_rank: LocalRank(local_rank), was_killed });
     assert_eq!(first_failure(&victim, report(100)), first(1, false));
     assert_eq!(first_failure(&victim, report(400)), first(0, false));
-    assert_eq!(first_failure(&[exit(0, Outcome::Signal(9), 300)], report(400)), first(0, true));
-    assert_eq!(first_failure(&[exit(0, Outcome::Code(0), 300)], report(100)), None, "nobody has failed yet");
+    assert_eq!(first_failure(&[exit(0, ExitOutcome::Signal(9), 300)], report(400)), first(0, true));
+    assert_eq!(first_failure(&[exit(0, ExitOutcome::Code(0), 300)], report(100)), None, "no worker has failed yet");
 }
 
 #[test]
 fn a_report_that_followed_an_end_at_once_is_not_the_cause() {
-    let victim = reporting(exit(0, Outcome::Code(1), 300), "connection reset", 17);
-    assert_eq!(blamed(&[exit(1, Outcome::Signal(11), 20), victim]), Some(1));
+    let victim = reporting(exit(0, ExitOutcome::Code(1), 300), "connection reset", 17);
+    assert_eq!(blamed(&[exit(1, ExitOutcome::Signal(11), 20), victim]), Some(1));
 }
 
 #[test]
 fn an_error_counts_from_when_it_was_reported() {
-    let slow = reporting(exit(0, Outcome::Code(1), 900), "ValueError", 10);
-    let victim = reporting(exit(1, Outcome::Code(1), 300), "connection reset", 15);
-    assert_eq!(blamed(&[exit(2, Outcome::Signal(6), 200), victim, slow]), Some(0));
+    let slow = reporting(exit(0, ExitOutcome::Code(1), 900), "ValueError", 10);
+    let victim = reporting(exit(1, ExitOutcome::Code(1), 300), "connection reset", 15);
+    assert_eq!(blamed(&[exit(2, ExitOutcome::Signal(6), 200), victim, slow]), Some(0));
 }
 
 #[test]
-fn whoever_was_asked_to_end_is_no_cause_while_there_is_another() {
-    let told = exit(0, Outcome::Signal(15), 10);
-    let ended = WorkerExit { ended: true, ..exit(1, Outcome::Signal(9), 20) };
-    assert_eq!(blamed(&[told.clone(), ended.clone(), exit(2, Outcome::Code(3), 30)]), Some(2));
-    assert_eq!(blamed(&[ended, told]), Some(0), "with nobody else, the first of them is");
+fn a_requested_exit_is_the_cause_only_if_there_is_no_other() {
+    let terminated = exit(0, ExitOutcome::Signal(15), 10);
+    let ended = WorkerExit { during_shutdown: true, ..exit(1, ExitOutcome::Signal(9), 20) };
+    assert_eq!(blamed(&[terminated.clone(), ended.clone(), exit(2, ExitOutcome::Code(3), 30)]), Some(2));
+    assert_eq!(blamed(&[ended, terminated]), Some(0), "without another failure, the first of them is the cause");
 }
 
 #[test]
 fn an_error_of_its_own_counts_even_when_the_group_was_being_ended() {
-    let own = WorkerExit { ended: true, ..reporting(exit(0, Outcome::Code(1), 50), "ValueError", 5) };
-    assert_eq!(blamed(&[exit(1, Outcome::Code(1), 20), own]), Some(0));
+    let own = WorkerExit { during_shutdown: true, ..reporting(exit(0, ExitOutcome::Code(1), 50), "ValueError", 5) };
+    assert_eq!(blamed(&[exit(1, ExitOutcome::Code(1), 20), own]), Some(0));
 }
 
 #[test]
-fn the_table_names_what_people_look_for() {
-    let cause = reporting(exit(1, Outcome::Code(1), 30), "ValueError: no such layer", 12);
-    let ended = WorkerExit { ended: true, ..exit(0, Outcome::Signal(15), 60) };
+fn the_table_shows_the_fields_of_torchruns() {
+    let cause = reporting(exit(1, ExitOutcome::Code(1), 30), "ValueError: no such layer", 12);
+    let ended = WorkerExit { during_shutdown: true, ..exit(0, ExitOutcome::Signal(15), 60) };
     let report = FailureReport::new("python3 train.py".to_owned(), "node-1".to_owned(), 3, &[ended, cause]).unwrap();
     let expected = "\
 ================================================================
@@ -120,7 +122,7 @@ Other failures:
 
 #[test]
 fn a_long_traceback_keeps_its_ends() {
-    let mut long = reporting(exit(0, Outcome::Code(1), 30), "RecursionError", 12);
+    let mut long = reporting(exit(0, ExitOutcome::Code(1), 30), "RecursionError", 12);
     let lines = (0..500).map(|line| format!("line {line}\n")).collect();
     long.error.as_mut().unwrap().traceback = Some(lines);
     let table = FailureReport::new("train.py".to_owned(), "node-1".to_owned(), 1, &[long]).unwrap().to_string();
@@ -129,8 +131,8 @@ fn a_long_traceback_keeps_its_ends() {
 }
 
 #[test]
-fn the_same_is_there_for_programs() {
-    let killed = exit(0, Outcome::Signal(9), 30);
+fn the_report_is_also_json() {
+    let killed = exit(0, ExitOutcome::Signal(9), 30);
     let report = FailureReport::new("train.py".to_owned(), "node-1".to_owned(), 1, &[killed]).unwrap();
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["root_cause"]["exit_code"], -9);
@@ -140,14 +142,14 @@ fn the_same_is_there_for_programs() {
 }
 
 #[test]
-fn a_command_reads_as_it_would_be_typed() {
+fn a_command_is_quoted_for_a_shell() {
     let args = ["train.py", "--name=a b", "", "it's"].map(OsString::from);
     assert_eq!(command_line(OsStr::new("python3"), &args), r"python3 train.py '--name=a b' '' 'it'\''s'");
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_not_printed() {
-    let odd = reporting(exit(0, Outcome::Code(1), 30), "a\u{1b}[2Jb\u{9b}2Jc\u{7}\td", 12);
+fn control_characters_are_not_printed() {
+    let odd = reporting(exit(0, ExitOutcome::Code(1), 30), "a\u{1b}[2Jb\u{9b}2Jc\u{7}\td", 12);
     let table = FailureReport::new("train.py".to_owned(), "node-1".to_owned(), 1, &[odd]).unwrap().to_string();
     assert!(table.contains("  message    : a\u{fffd}[2Jb\u{fffd}2Jc\u{fffd}\td\n"), "{table}");
     assert!(!table.contains(|letter: char| letter.is_control() && !matches!(letter, '\t' | '\n')), "{table:?}");

@@ -1,24 +1,23 @@
-//! The paper on which a digit is drawn, and how it lies under the camera.
+//! The canvas of a digit, with its transformation to pixels.
 
 use super::super::noise::Noise;
 use super::PIXELS;
 use super::strokes::Point;
 
-/// How many pixels an image has in a row and in a column.
+/// Pixels per row and per column.
 pub const SIDE: usize = 28;
 
-/// How high a digit is, in pixels; MNIST's are 20.
+/// The height of a digit in pixels; MNIST's is 20.
 const HEIGHT: f64 = 20.0;
 
-/// An image in the making.
 pub(super) struct Canvas {
     noise: Noise,
-    /// How black each pixel is, from 0 to 1.
+    /// The darkness of each pixel, from 0 to 1.
     ink: [f64; PIXELS],
     pen: f64,
-    /// Where the middle of the paper is, in pixels.
+    /// The centre of the paper, in pixels.
     middle: Point,
-    /// How directions of the paper become directions of the image.
+    /// The axes of the paper, in pixels.
     across: Point,
     down: Point,
 }
@@ -44,7 +43,7 @@ impl Canvas {
         }
     }
 
-    /// The pixels, with some dirt.
+    /// The pixels, with some noise.
     pub(super) fn develop(self) -> [u8; PIXELS] {
         let black = self.noise.of(7).between(200.0, 255.0);
         let dirt = self.noise.of(8);
@@ -78,7 +77,7 @@ impl Canvas {
     }
 }
 
-/// How far a point is from a line between two others.
+/// The distance of a point from a segment.
 fn distance((x, y): Point, (ax, ay): Point, (bx, by): Point) -> f64 {
     let (dx, dy) = (bx - ax, by - ay);
     let length = dx * dx + dy * dy;

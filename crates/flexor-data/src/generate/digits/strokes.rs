@@ -1,14 +1,14 @@
-//! How digits are written: the lines that a pen follows, on a paper from (0, 0) at the upper left to (1, 1).
+//! The strokes of digits, on a paper from (0, 0) at the upper left to (1, 1).
 
 use super::super::noise::Noise;
 
 /// A point of the paper.
 pub(super) type Point = (f64, f64);
 
-/// How far the pen strays from where it should be.
+/// The random deviation of the pen.
 const TREMBLE: f64 = 0.028;
 
-/// The strokes of a digit, as a trembling hand writes them.
+/// The strokes of a digit, with random deviations.
 pub(super) fn of(digit: u8, noise: Noise) -> Vec<Vec<Point>> {
     let trembling = |stroke: u64, (turns, points): &(Turns, &[Point])| {
         let strayed = (0_u64..).zip(*points).map(|(at, (x, y))| {
@@ -23,7 +23,7 @@ pub(super) fn of(digit: u8, noise: Noise) -> Vec<Vec<Point>> {
     (0..).zip(template(digit)).map(|(stroke, line)| trembling(stroke, line)).collect()
 }
 
-/// How a stroke goes through its points.
+/// The corners of a stroke.
 enum Turns {
     Sharp,
     Round,

@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target `recordio`, held to what it claims.
+//! The checked-in inputs of the fuzz target `recordio` fulfil its claim.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Files that are not what they were.
+//! Damaged files.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_flipped_bit_is_found_in_the_chunk_where_it_is_and_nowhere_else() {
 }
 
 #[test]
-fn a_tail_that_is_missing_is_known_before_anything_is_read() {
+fn a_truncated_file_is_known_before_records_are_read() {
     let records = assorted(30);
     let file = ours(&records, Compressor::Snappy, 5000);
     let last = index(&file).chunks().last().unwrap().clone();
@@ -48,7 +48,7 @@ fn a_tail_that_is_missing_is_known_before_anything_is_read() {
 }
 
 #[test]
-fn what_is_no_chunk_hides_everything_behind_it() {
+fn bytes_that_are_no_chunk_hide_everything_behind_them() {
     let one = ours(&[b"one".to_vec()], Compressor::None, 100);
     let mut file = [&one[..], &one, &one].concat();
     file[one.len()] = 0;
@@ -59,7 +59,7 @@ fn what_is_no_chunk_hides_everything_behind_it() {
 }
 
 #[test]
-fn sizes_that_cannot_be_set_nothing_aside() {
+fn impossible_sizes_allocate_nothing() {
     let whole = [&(u32::MAX - 8).to_le_bytes()[..], b"abc"].concat();
     let error = read_all(&chunk(Compressor::None, 1, &whole)).unwrap_err();
     assert_eq!(flaw(error), Flaw::TooFew { record: 0 });
@@ -68,7 +68,7 @@ fn sizes_that_cannot_be_set_nothing_aside() {
     let found = index(&header.to_bytes());
     assert_eq!(found.chunks()[0].flaw, Some(Flaw::CutShort { missing: u64::from(u32::MAX) }));
 
-    // A frame that says it becomes 4 GiB, and one of 16 MiB.
+    // A frame with a decompressed size of 4 GiB, and one of 16 MiB.
     for frame in [&[0, 9, 0, 0, 1, 2, 3, 4, 0xff, 0xff, 0xff, 0xff, 0xf][..], &[0, 0xff, 0xff, 0xff, 1, 2, 3]] {
         let payload = [b"\xff\x06\x00\x00sNaPpY", frame].concat();
         let error = read_all(&chunk(Compressor::Snappy, 1, &payload)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Any range of any file gives its records, whatever was read before.
+//! Any range of any file has its records, whatever was read before.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ fn a_length_that_is_cut_by_a_frame_is_put_together() {
 }
 
 #[test]
-fn frames_that_hold_nothing_are_passed() {
+fn empty_frames_are_skipped() {
     let whole = original(&[b"one".to_vec()]);
     let (identifier, frames) = whole[Header::LENGTH..].split_at(10);
     let padding = [0xfe, 3, 0, 0, 0, 0, 0];
@@ -68,7 +68,7 @@ fn frames_that_hold_nothing_are_passed() {
 }
 
 #[test]
-fn chunks_without_records_are_passed() {
+fn chunks_without_records_are_skipped() {
     // Its checksum would be 0.
     let header = Header { checksum: 7, compressor: Compressor::None, size: 0, records: 0 };
     let empty = header.to_bytes();
@@ -93,14 +93,14 @@ impl ReadAt for Counted<'_> {
 }
 
 #[test]
-fn a_small_range_of_a_chunk_that_was_touched_costs_a_small_read() {
+fn a_small_range_of_a_cached_chunk_is_a_small_read() {
     let records: Vec<Vec<u8>> = (0..4096_u32)
         .map(|number| (0..3174_u32).map(|at| ((at ^ number).wrapping_mul(at) >> 7) as u8).collect())
         .collect();
     for file in [original(&records), ours(&records, Compressor::Snappy, DEFAULT_CHUNK_LIMIT)] {
         let counted = Counted(&file, AtomicU64::new(0));
         let index = Index::of(&counted).unwrap();
-        let chunks = Chunks::new(1 << 20);
+        let chunks = ChunkCache::new(1 << 20);
         let read = |range: Range<u64>| {
             counted.1.store(0, Ordering::Relaxed);
             let mut found = 0;

@@ -1,6 +1,6 @@
-//! The options of a command that makes a job, all of them read and checked.
+//! The options of a command that makes a job, read and checked.
 //!
-//! Values of this type come from [`parse`](crate::elasticdl::parse); whoever changes one by hand keeps to the rules of
+//! [`parse`](crate::elasticdl::parse) makes values of this type. A change by hand must keep the rules of
 //! [`super::rules`].
 
 use super::rules;
@@ -9,18 +9,15 @@ use crate::elasticdl::{
     options::{DataOptions, IgnoredOptions, ModelOptions, OptionSpec, PodOptions, SubmissionOptions, TrainingOptions},
 };
 
-/// What a job is to do and how.
+/// All options of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobOptions {
-    /// The command that makes it.
     pub kind: JobKind,
     /// The model and the names in its module.
     pub model: ModelOptions,
     /// Data in and out.
     pub data: DataOptions,
-    /// The learning itself.
     pub training: TrainingOptions,
-    /// The pods.
     pub pods: PodOptions,
     /// Submitting and logging.
     pub submission: SubmissionOptions,
@@ -28,7 +25,7 @@ pub struct JobOptions {
     pub ignored: IgnoredOptions,
 }
 
-/// Which of the three kinds of job it is.
+/// The kind of job, by the command that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobKind {
     /// `elasticdl train`
@@ -39,7 +36,7 @@ pub enum JobKind {
     Predict,
 }
 
-/// Which loop the workers run.
+/// The loop that the workers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobType {
     /// Only training.
@@ -74,7 +71,7 @@ impl JobOptions {
         &IgnoredOptions::SPECS,
     ];
 
-    /// Which loop its workers run, from the data that it has.
+    /// The loop of its workers, which follows from its data.
     pub fn job_type(&self) -> JobType {
         let trains = !self.data.training_data.is_empty();
         let evaluates = !self.data.validation_data.is_empty();
@@ -89,7 +86,7 @@ impl JobOptions {
         }
     }
 
-    /// What the command line gives; none where something in it is wrong.
+    /// The options of a command line; none where something in it is wrong.
     pub(in crate::elasticdl) fn read(kind: JobKind, given: &mut Given) -> Option<Self> {
         let model = ModelOptions::read(given);
         let data = DataOptions::read(given);

@@ -1,4 +1,4 @@
-//! What the pods, services, labels and ports of an ElasticDL job are called.
+//! Names of pods and services, labels and ports, as ElasticDL's users know them.
 //!
 //! The names are those of 0.2.0rc2, which the tutorial shows: `elasticdl-JOB-master`, `elasticdl-JOB-ps-0`,
 //! `elasticdl-JOB-worker-4`. A server keeps its number for life; a worker that replaces another gets the next one.
@@ -11,7 +11,7 @@ use flexor_model::{
 
 use crate::master;
 
-/// Where a worker is called.
+/// The port of a worker.
 pub const WORKER_PORT: u16 = 3333;
 
 const APP: (&str, &str) = ("app", "elasticdl");
@@ -30,7 +30,7 @@ pub(super) enum WorkerAddress {
     Inherited,
 }
 
-/// How the pods of a role are called, found and told about each other.
+/// Names, service, ports and variables of a role.
 pub(super) struct Names {
     pub(super) naming: RoleNaming,
     pub(super) service: Option<ServiceRule>,

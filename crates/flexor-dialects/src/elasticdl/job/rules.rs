@@ -1,7 +1,7 @@
-//! What options must be to each other.
+//! Rules across options.
 //!
-//! Runs after each option has been read by itself. A contradiction is an error; where ElasticDL went on with another
-//! value than the one written, so does this, and says so.
+//! They are checked after each option has been read by itself. A contradiction is an error. Where ElasticDL replaced a
+//! value silently, the same replacement is made and reported.
 
 use std::num::NonZeroU32;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A job has something to read.
+/// Checks that the job has data to read.
 pub(super) fn data(kind: JobKind, data: &DataOptions, given: &mut Given) {
     let has_loop_of_its_own = given.has("--job_command");
     if kind == JobKind::Train
@@ -39,7 +39,7 @@ pub(super) fn data(kind: JobKind, data: &DataOptions, given: &mut Given) {
     }
 }
 
-/// The values that ElasticDL forces, and evaluations that have nothing to evaluate on.
+/// Applies the values that ElasticDL forces, and reports evaluations without data.
 pub(super) fn training(
     mut training: TrainingOptions,
     data: Option<&DataOptions>,
@@ -68,7 +68,7 @@ pub(super) fn training(
     training
 }
 
-/// What Kubernetes would refuse about the pods' resources, and restarts that there are not.
+/// Checks what Kubernetes would refuse about resources, and replaces restart policies.
 pub(super) fn pods(pods: &mut PodOptions, given: &mut Given) {
     if pods.restart_policy != RestartPolicy::Never {
         let policy = std::mem::replace(&mut pods.restart_policy, RestartPolicy::Never);
@@ -97,7 +97,7 @@ fn resources(role: &str, request: &Resources, limit: &Resources, given: &mut Giv
             );
         }
     }
-    // Devices cannot be shared, so Kubernetes wants the same number in both places.
+    // Devices cannot be overcommitted, so Kubernetes wants request and limit to be equal.
     for (name, requested) in request.iter().filter(|(name, _)| name.contains('/')) {
         if limit.get(name).is_none_or(|limited| limited > requested) {
             let message = format!("the limit of {name} must equal its request");
@@ -108,7 +108,7 @@ fn resources(role: &str, request: &Resources, limit: &Resources, given: &mut Giv
     }
 }
 
-/// What the strategy means for the number of pods.
+/// Applies what the strategy means for the number of pods.
 pub(super) fn strategy(training: &mut TrainingOptions, pods: &mut PodOptions, given: &mut Given) {
     let strategy = &mut training.distribution_strategy;
     if *strategy == DistributionStrategy::ParameterServer && pods.num_ps_pods == 0 {
@@ -143,7 +143,7 @@ fn no_servers(strategy: DistributionStrategy, pods: &PodOptions, given: &mut Giv
     }
 }
 
-/// Every pod and service can have its name.
+/// Checks that the names of all pods and services fit into a DNS label.
 pub(super) fn names(options: &JobOptions, given: &mut Given) {
     let job = options.to_job();
     let longest = job.longest_name();

@@ -1,8 +1,8 @@
-//! The pod that each role of an ElasticDL job is made from.
+//! The pod template of each role of an ElasticDL job.
 //!
 //! ElasticDL called the container after its pod and each volume after it, too. A template is shared by all pods of a
-//! role, so here they are called after the role: container `worker`, volume `worker-volume-0`. The command of the
-//! container is left empty; it is filled in where the job is run.
+//! role, so here they are called after the role: container `worker`, volume `worker-volume-0`. The container has no
+//! command: the renderer adds it where the program is Flexor's.
 
 use flexor_model::{PodTemplate, Resources};
 use serde_json::{Map, Value, json};
@@ -12,15 +12,12 @@ use crate::elasticdl::{
     values::{PodAdditions, VolumeSource, Volumes},
 };
 
-/// What distinguishes the template of one role from that of another.
+/// What distinguishes one role's template from another's.
 pub(super) struct RoleTemplate<'a> {
-    /// The role's name.
     pub(super) role: &'a str,
     /// The image of its container; empty for none.
     pub(super) image: &'a str,
-    /// What it asks for.
     pub(super) requests: &'a Resources,
-    /// What it may not exceed.
     pub(super) limits: &'a Resources,
     /// How long a pod may take to stop; none for Kubernetes' default.
     pub(super) grace_seconds: Option<u32>,

@@ -1,8 +1,7 @@
-//! From options to the neutral job.
+//! From ElasticDL's options to the neutral job.
 //!
-//! ElasticDL has no autoscaler: the user says how many workers there are at most, and the scheduler takes some away
-//! while something more important needs their place. So workers are elastic from one upwards, and nothing moves their
-//! number by itself.
+//! ElasticDL has no autoscaler. The user gives the maximum number of workers, and the scheduler preempts some of them.
+//! So workers are elastic from one upwards, and nothing scales them automatically.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ use crate::elasticdl::{
     values::{DistributionStrategy, PodAdditions, ResourceString},
 };
 
-/// A worker has nothing to save when it is told to stop: its data is handed out again.
+/// A worker has nothing to save when it stops: its data is leased again.
 const WORKER_GRACE_SECONDS: u32 = 1;
 
 impl JobOptions {
@@ -102,7 +101,7 @@ impl JobOptions {
         self.role(RoleParts {
             name: "worker",
             kind: RoleKind::Worker,
-            program: Program::Template,
+            program: Program::Foreign,
             size: self.worker_size(),
             image: image(&pods.worker_image, &pods.image_name),
             request: &pods.worker_resource_request,

@@ -106,7 +106,7 @@ fn tf_config_gives_workers_addresses_that_stay() {
 #[test]
 fn master_and_servers_are_flexors_programs_and_workers_the_users() {
     let programs = Vec::from_iter(train(&[]).0.to_job().roles.into_iter().map(|role| role.program));
-    assert_eq!(programs, [Program::FlexorMaster, Program::FlexorPs, Program::Template]);
+    assert_eq!(programs, [Program::FlexorMaster, Program::FlexorPs, Program::Foreign]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn role(kind: RoleKind, role: &str, size: RoleSize, ids: IdRule) -> Role {
         name: name(role),
         kind,
         size,
-        program: if kind == RoleKind::Master { Program::FlexorMaster } else { Program::Template },
+        program: if kind == RoleKind::Master { Program::FlexorMaster } else { Program::Foreign },
         template: PodTemplate::new(template, "main").unwrap(),
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerNode(2),
@@ -140,6 +140,7 @@ impl<const LAGS: bool> World<LAGS> {
         let mut servers = role(RoleKind::ParameterServer, "ps", RoleSize::manual(1, any).unwrap(), IdRule::Increasing);
         let template = json!({ "spec": { "containers": [{ "name": "main", "command": ["flexor", "ps"] }] } });
         servers.template = PodTemplate::new(template, "main").unwrap();
+        servers.program = Program::FlexorPs;
         world.job.strategy = Strategy::ParameterServer;
         world.job.roles.insert(1, servers);
         world

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Object, time};
 use crate::cluster::Everything;
-use crate::objects::{BUILT_IN, Kept, ObjectKind};
+use crate::objects::{BUILT_IN, ObjectKind, StoredObject};
 
 pub(super) fn objects(kind: ObjectKind, all: &Everything<'_>) -> Vec<Object> {
     all.objects.iter().filter(|kept| kept.object.key.kind == kind).map(object).collect()
@@ -16,7 +16,7 @@ pub(super) fn built_in(since: UnixTime) -> impl Iterator<Item = Object> {
     BUILT_IN.iter().map(move |(name, value)| class(name, *value, since))
 }
 
-fn object(kept: &Kept) -> Object {
+fn object(kept: &StoredObject) -> Object {
     let mut json = kept.object.manifest.clone();
     json["metadata"]["uid"] = kept.uid.as_str().into();
     json["metadata"]["creationTimestamp"] = time(kept.created_at);

@@ -1,82 +1,30 @@
-//! A pod: what its template says and what its parent says of it.
+//! A pod as Kubernetes would show it: the Pod that the renderer made, with what the cluster and the pod's supervisor
+//! know of it.
 
 use flexor_engine::controller::PodPhase;
-use flexor_model::Quantity;
 use serde_json::{Value, json};
 
 use super::{Object, time, timestamp};
-use crate::cluster::{Everything, PendingReason, PodRecord};
+use crate::cluster::{PendingReason, PodRecord};
+use crate::pods::interpreter::NODE;
 use crate::pods::status::{ContainerState, ContainerStatus};
 
-/// What the one machine is called.
-const NODE: &str = "laptop";
-/// What we put beside programs that are not ours.
-const SIDECAR: &str = "flexor-sidecar";
-
-/// The annotation that says how many pods had a pod's place before it. Its containers count from 0, as on Kubernetes:
-/// it is another pod.
-pub const REPLACED: &str = "flexor/replaced";
-
-pub(super) fn object(pod: &PodRecord, all: &Everything<'_>) -> Object {
+pub(super) fn object(pod: &PodRecord) -> Object {
     let meta = &pod.meta;
-    let job = all.jobs.get(&meta.job);
-    let mut metadata = json!({
-        "name": meta.desired.name,
-        "namespace": meta.job.namespace,
-        "uid": meta.uid,
-        "labels": meta.desired.labels,
-        "creationTimestamp": time(meta.created_at),
-    });
-    if meta.desired.relaunches > 0 {
-        metadata["annotations"] = json!({ REPLACED: meta.desired.relaunches.to_string() });
-    }
+    let mut json = meta.rendered.clone();
+    json["metadata"]["uid"] = meta.uid.as_str().into();
+    json["metadata"]["creationTimestamp"] = time(meta.created_at);
     if let Some(since) = meta.deleting_since {
-        metadata["deletionTimestamp"] = time(since);
+        json["metadata"]["deletionTimestamp"] = time(since);
     }
-    if let Some(job) = job {
-        metadata["ownerReferences"] = json!([{
-            "apiVersion": job.manifest["apiVersion"], "kind": job.manifest["kind"],
-            "name": job.key.name, "uid": job.uid.to_string(), "controller": true,
-        }]);
-    }
-    let role = job.and_then(|job| job.job.roles.iter().find(|role| role.name == meta.desired.role));
-    let mut spec = role.map_or_else(|| json!({}), |role| role.template.json()["spec"].clone());
-    ask_as_planned(&mut spec, pod);
     if !pod.waits_for_room() {
-        spec["nodeName"] = NODE.into();
+        json["spec"]["nodeName"] = NODE.into();
     }
-    if containers(pod).any(|container| container.name == SIDECAR) {
-        let ours = json!({ "name": SIDECAR, "restartPolicy": "Always" });
-        match &mut spec["initContainers"] {
-            Value::Array(others) => others.insert(0, ours),
-            nothing => *nothing = json!([ours]),
-        }
-    }
-    let status = status(pod, &sidecars(&spec));
-    let json = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status });
+    json["status"] = status(pod, &sidecars(&json["spec"]));
     Object { id: meta.uid.clone(), json }
 }
 
-/// Shows what a plan, or an end for want of memory, has the main container ask for, and that it may have as much.
-fn ask_as_planned(spec: &mut Value, pod: &PodRecord) {
-    let desired = &pod.meta.desired;
-    let mut containers = spec["containers"].as_array_mut().into_iter().flatten();
-    let Some(main) = containers.find(|one| one["name"] == *pod.meta.main) else { return };
-    let planned = desired.resources.iter().chain(desired.memory.map(|memory| ("memory", memory)));
-    for (name, quantity) in planned {
-        let resources = &mut main["resources"];
-        resources["requests"][name] = quantity.to_string().into();
-        let limit = resources
-            .get("limits")
-            .and_then(|limits| limits[name].as_str())
-            .and_then(|limit| limit.parse::<Quantity>().ok());
-        if limit.is_some_and(|limit| limit < quantity) {
-            resources["limits"][name] = quantity.to_string().into();
-        }
-    }
-}
-
-/// Those that stand beside: of the containers that come first, the ones that do not end.
+/// The names of the init containers that run beside all others.
 fn sidecars(spec: &Value) -> Vec<&str> {
     let first = spec["initContainers"].as_array().into_iter().flatten();
     first.filter(|one| one["restartPolicy"] == "Always").filter_map(|one| one["name"].as_str()).collect()
@@ -131,7 +79,7 @@ fn containers(pod: &PodRecord) -> impl Iterator<Item = &ContainerStatus> {
     pod.status.iter().flat_map(|status| &status.containers)
 }
 
-/// A container; one that only `prepares` what others need is ready once it is done.
+/// The status of a container. An ordinary init container `prepares` for others and is ready once it has succeeded.
 fn container(container: &ContainerStatus, prepares: bool) -> Value {
     let (ready, state) = match &container.state {
         ContainerState::Waiting(reason) => (false, json!({ "waiting": { "reason": reason } })),

@@ -1,4 +1,4 @@
-//! Volumes that are files: of ConfigMaps, of Secrets, of the pod's own fields, and of several of these together.
+//! Volumes of files: ConfigMaps, Secrets, the pod's own fields (`downwardAPI`), and `projected` ones of several of these.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,20 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::super::environment::Surroundings;
+use super::super::environment::ValueSources;
 use super::super::plan::FilePlan;
 use super::{VolumeError, is_inside, list, text};
 use crate::objects::ObjectKind;
 
-/// Anybody may read these, as far as the cluster's folder lets them.
+/// Readable for all, as far as the state directory lets them.
 const USUAL_MODE: u32 = 0o644;
-/// On a machine with other users a secret is for its owner alone.
+/// A machine may have other users, so only the owner may read a secret.
 const SECRET_MODE: u32 = 0o600;
 
-/// Where the files of a volume come from.
 pub(super) struct Origin<'a> {
     pub(super) volume: &'a str,
     pub(super) spec: &'a Value,
-    pub(super) surroundings: &'a dyn Surroundings,
+    pub(super) sources: &'a dyn ValueSources,
 }
 
 impl Origin<'_> {
@@ -30,7 +29,7 @@ impl Origin<'_> {
         match kind {
             "configMap" => self.of_object(ObjectKind::ConfigMap, text(&source["name"]), source, usual),
             "secret" => {
-                // A source of a projected volume calls it otherwise.
+                // A source of a projected volume calls this field `name`.
                 let name = source["secretName"].as_str().or(source["name"].as_str()).unwrap_or_default();
                 self.of_object(ObjectKind::Secret, name, source, usual)
             }
@@ -40,7 +39,7 @@ impl Origin<'_> {
                 for part in list(&source["sources"]) {
                     for (kind, source) in part.as_object().into_iter().flatten() {
                         let mut source = source.clone();
-                        // One mode for all.
+                        // The projected volume's mode holds for all sources.
                         source["defaultMode"] = mode.map_or(Value::Null, Value::from);
                         all.extend(self.files(kind, &source)?.into_iter().map(|file| (file.path.clone(), file)));
                     }
@@ -58,7 +57,7 @@ impl Origin<'_> {
         usual: u32,
     ) -> Result<Vec<FilePlan>, VolumeError> {
         let optional = source["optional"] == true;
-        let Some(data) = self.surroundings.data(kind, name) else {
+        let Some(data) = self.sources.data(kind, name) else {
             let what = format!("the {} {name}", kind.as_str());
             return if optional { Ok(Vec::new()) } else { Err(self.missing(what)) };
         };
@@ -82,19 +81,19 @@ impl Origin<'_> {
         let mut files = Vec::new();
         for item in list(&source["items"]) {
             let value = match item["fieldRef"]["fieldPath"].as_str() {
-                Some(field) => self.surroundings.pod_field(field).ok_or_else(|| format!("the field {field}")),
+                Some(field) => self.sources.pod_field(field).ok_or_else(|| format!("the field {field}")),
                 None => {
                     let reference = &item["resourceFieldRef"];
                     let (container, resource) = (text(&reference["containerName"]), text(&reference["resource"]));
                     let mut containers = list(&self.spec["containers"]).iter();
                     let value = containers
                         .find(|known| known["name"] == *container)
-                        .and_then(|known| self.surroundings.resource_field(known, resource));
+                        .and_then(|known| self.sources.resource_field(known, resource));
                     value.ok_or_else(|| format!("the resource {resource} of container {container}"))
                 }
             };
             let value = value.map_err(|what| {
-                let problem = format!("refers to {what}, which there is not");
+                let problem = format!("refers to {what}, which does not exist");
                 VolumeError::Impossible { volume: self.volume.to_owned(), problem }
             })?;
             files.push(file(text(&item["path"]), mode(&item["mode"]).unwrap_or(usual), value.as_bytes()));
@@ -107,7 +106,7 @@ impl Origin<'_> {
     }
 }
 
-/// Whether files can be made of a volume, whatever objects there will be.
+/// Checks a volume of files as far as that does not depend on objects.
 pub(super) fn check(volume: &str, kind: &str, source: &Value) -> Result<(), VolumeError> {
     let impossible = |problem: String| VolumeError::Impossible { volume: volume.to_owned(), problem };
     if let Some(item) =
@@ -120,7 +119,7 @@ pub(super) fn check(volume: &str, kind: &str, source: &Value) -> Result<(), Volu
     }
     for (kind, source) in list(&source["sources"]).iter().filter_map(Value::as_object).flatten() {
         if !matches!(kind.as_str(), "configMap" | "secret" | "downwardAPI") {
-            let problem = format!("a source {kind} is not to be had here; leave it out, or write configMap or secret");
+            let problem = format!("a source {kind} is not supported here; leave it out, or write configMap or secret");
             return Err(impossible(problem));
         }
         check(volume, kind, source)?;

@@ -1,4 +1,4 @@
-//! What containers find where, and what they cannot have.
+//! Mounts of containers, and volumes that are refused.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,9 +7,9 @@ use serde_json::json;
 use super::*;
 use crate::objects::ObjectKind;
 
-struct Around;
+struct TestSources;
 
-impl Surroundings for Around {
+impl ValueSources for TestSources {
     fn pod_field(&self, path: &str) -> Option<String> {
         (path == "metadata.name").then(|| "p".to_owned())
     }
@@ -31,19 +31,19 @@ fn mounted(volume: &Value, mount: &Value) -> Result<MountPlan, VolumeError> {
         wanted[key] = value.clone();
     }
     let claim = |name: &str| Path::new("/claims").join(name);
-    let setting = VolumeSetting { spec: &spec, surroundings: &Around, claim: &claim };
+    let context = VolumeContext { spec: &spec, sources: &TestSources, claim: &claim };
     let container = json!({ "volumeMounts": [wanted] });
     let env = [("N".to_owned(), "7".to_owned())].into();
-    of_container(&container, &env, &setting).map(|mut mounts| mounts.remove(0))
+    of_container(&container, &env, &context).map(|mut mounts| mounts.remove(0))
 }
 
 fn files(volume: &Value) -> Result<Vec<String>, VolumeError> {
     let VolumePlan::Files { files, .. } = mounted(volume, &json!({}))?.volume else { panic!("no files") };
-    let told = files.iter().map(|file| {
+    let shown = files.iter().map(|file| {
         let content = String::from_utf8(BASE64_STANDARD.decode(&file.content).unwrap()).unwrap();
         format!("{} {:o} {content}", file.path.display(), file.mode)
     });
-    Ok(told.collect())
+    Ok(shown.collect())
 }
 
 fn refused(volume: &Value) -> String {
@@ -51,7 +51,7 @@ fn refused(volume: &Value) -> String {
 }
 
 #[test]
-fn each_kind_leads_to_its_own_place() {
+fn each_kind_of_volume_leads_to_its_own_source() {
     let plan = |volume: &Value| mounted(volume, &json!({})).unwrap();
     let empty = VolumePlan::Empty("v".to_owned());
     assert_eq!(plan(&json!({ "emptyDir": { "medium": "Memory" } })).volume, empty);
@@ -66,7 +66,7 @@ fn each_kind_leads_to_its_own_place() {
 }
 
 #[test]
-fn files_are_those_that_were_chosen_with_the_modes_that_were_chosen() {
+fn volumes_hold_the_chosen_files_with_the_chosen_modes() {
     assert_eq!(files(&json!({ "configMap": { "name": "there" } })).unwrap(), ["a 644 1", "b 644 2"]);
     assert_eq!(files(&json!({ "secret": { "secretName": "there" } })).unwrap(), ["a 600 1", "b 600 2"]);
     let items = json!([{ "key": "b", "path": "sub/x", "mode": 0o400 }]);
@@ -87,7 +87,7 @@ fn files_are_those_that_were_chosen_with_the_modes_that_were_chosen() {
 }
 
 #[test]
-fn what_may_come_is_waited_for() {
+fn a_missing_object_is_waited_for() {
     let missing = |what: &str| VolumeError::Missing { volume: "v".to_owned(), what: what.to_owned() };
     assert_eq!(files(&json!({ "secret": { "secretName": "none" } })), Err(missing("the Secret none")));
     let items = json!([{ "key": "z", "path": "z" }]);
@@ -97,10 +97,10 @@ fn what_may_come_is_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_had_says_what_to_write() {
+fn an_unsupported_volume_says_what_to_write_instead() {
     assert_eq!(
         refused(&json!({ "nfs": { "server": "s", "path": "/" } })),
-        "volume v: nfs volumes are not to be had here; mount it on this machine and write hostPath"
+        "volume v: nfs volumes are not supported here; mount it on this machine and write hostPath"
     );
     assert!(refused(&json!({ "ephemeral": {} })).contains("write emptyDir"));
     assert!(refused(&json!({ "emptyDir": { "medium": "HugePages" } })).contains("medium HugePages"));
@@ -122,14 +122,14 @@ fn what_cannot_be_had_says_what_to_write() {
 }
 
 #[test]
-fn mounts_that_cannot_be_are_all_named_at_once() {
+fn all_impossible_mounts_are_named_at_once() {
     let spec = json!({ "volumes": [{ "name": "a", "emptyDir": {} }, { "name": "n", "nfs": {} }] });
     let container = json!({ "volumeMounts": [
         { "name": "a", "mountPath": "/a" }, { "name": "n", "mountPath": "/n" },
         { "name": "a", "mountPath": "/a" }, { "name": "typo", "mountPath": "/t" },
     ] });
-    let told: Vec<String> = preflight(&container, &spec).iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.contains(&"volume typo: is mounted and not declared; declared are: a, n".to_owned()));
-    assert!(told.contains(&"volume a: mountPath /a is taken by another volume".to_owned()));
+    let errors: Vec<String> = preflight(&container, &spec).iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(errors.contains(&"volume typo: is mounted and not declared; declared are: a, n".to_owned()));
+    assert!(errors.contains(&"volume a: mountPath /a is taken by another volume".to_owned()));
 }

@@ -1,11 +1,11 @@
-//! Appending, flushing, waiting.
+//! Append, flush and wait.
 
 use std::sync::Arc;
 
 use super::*;
 
 #[test]
-fn what_was_waited_for_is_there_for_the_next_master() {
+fn the_next_master_reads_durable_facts() {
     let machine = Machine::new();
     let (journal, before) = machine.take_over();
     assert!(before.is_empty());
@@ -19,7 +19,7 @@ fn what_was_waited_for_is_there_for_the_next_master() {
 }
 
 #[test]
-fn what_was_flushed_survives_the_process() {
+fn flushed_facts_survive_the_process() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     append(&journal, 1);
@@ -38,7 +38,7 @@ fn an_orderly_end_keeps_everything() {
 }
 
 #[test]
-fn nobody_has_to_wait_for_a_fact_to_become_durable() {
+fn a_fact_becomes_durable_without_a_waiter() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     let lsn = append(&journal, 1);
@@ -85,7 +85,7 @@ fn a_waiter_does_not_outlive_the_journal() {
 }
 
 #[test]
-fn each_life_has_the_next_generation_and_one_segment() {
+fn each_master_has_the_next_generation_and_one_segment() {
     let machine = Machine::new();
     for generation in 1..4 {
         let (journal, _) = machine.take_over();
@@ -106,7 +106,7 @@ fn a_claim_that_is_not_begun_leaves_the_folder_as_it_was() {
 }
 
 #[test]
-fn a_journal_in_memory_says_yes_and_says_that_it_forgets() {
+fn a_journal_in_memory_accepts_facts_and_is_not_durable() {
     let journal = Journal::in_memory();
     let lsn = append(&journal, 1);
     journal.flush().unwrap();

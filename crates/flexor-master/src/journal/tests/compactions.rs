@@ -1,9 +1,9 @@
-//! A long segment is replaced, and no instant of it loses anything.
+//! Compaction loses nothing at any instant.
 
 use super::*;
-use crate::journal::compaction::AT_LEAST;
+use crate::journal::compaction::MIN_GROWTH;
 
-/// Asks for a compaction and waits until the snapshot is in place.
+/// Requests a compaction and waits until the snapshot is in place.
 fn compact(machine: &Machine, journal: &Journal, numbers: &[u32]) {
     let before = std::fs::metadata(machine.segment_of(journal)).unwrap();
     journal.compact(snapshot_of(numbers)).unwrap();
@@ -35,7 +35,7 @@ fn facts_before_and_after_a_compaction_are_all_there() {
 }
 
 #[test]
-fn facts_appended_while_it_is_under_way_are_kept() {
+fn facts_appended_during_a_compaction_are_kept() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     append(&journal, 1);
@@ -50,7 +50,7 @@ fn facts_appended_while_it_is_under_way_are_kept() {
 }
 
 #[test]
-fn a_segment_that_grew_asks_for_it_and_is_short_afterwards() {
+fn a_long_segment_asks_for_compaction_and_is_short_afterwards() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     let fact = vec![0; 64 << 10];
@@ -58,7 +58,7 @@ fn a_segment_that_grew_asks_for_it_and_is_short_afterwards() {
         journal.append(&fact).unwrap();
     }
     journal.flush().unwrap();
-    assert!(std::fs::metadata(machine.segment()).unwrap().len() >= AT_LEAST);
+    assert!(std::fs::metadata(machine.segment()).unwrap().len() >= MIN_GROWTH);
     journal.compact(vec![]).unwrap();
     assert!(!journal.should_compact(), "one at a time");
     eventually(|| std::fs::metadata(machine.segment_of(&journal)).unwrap().len() < 100);
@@ -66,7 +66,7 @@ fn a_segment_that_grew_asks_for_it_and_is_short_afterwards() {
 }
 
 #[test]
-fn one_that_fails_changes_nothing_and_is_asked_for_again_later() {
+fn a_failed_compaction_changes_nothing_and_is_requested_again_later() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     append(&journal, 1);
@@ -75,14 +75,14 @@ fn one_that_fails_changes_nothing_and_is_asked_for_again_later() {
     wait_for_health(&journal, |health| !health.is_writable());
     machine.fsyncs_fail(None);
     wait_for_health(&journal, Health::is_writable);
-    assert_eq!(machine.files().len(), 1, "nothing half made stays");
+    assert_eq!(machine.files().len(), 1, "no unfinished file stays");
     journal.kill();
     let recovered = machine.recovered();
     assert_eq!((recovered.snapshot, recovered.facts.len()), (Some(vec![]), 1));
 }
 
 #[test]
-fn one_that_a_full_disk_delayed_is_dropped_when_facts_have_passed_it() {
+fn a_compaction_delayed_by_a_full_disk_is_dropped_when_later_facts_are_durable() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     machine.writes_fail(Some(DiskError::NoSpace));
@@ -109,7 +109,7 @@ fn a_superseded_master_does_not_put_its_segment_back() {
 }
 
 #[test]
-fn a_segment_left_in_the_making_is_ignored_and_cleaned_up() {
+fn an_unfinished_segment_is_ignored_and_removed() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     append(&journal, 1);

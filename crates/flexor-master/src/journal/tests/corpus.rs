@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target `journal`, held to what it claims.
+//! The checked-in inputs of the fuzz target `journal` fulfil its claim.
 
 use super::*;
 use crate::journal::Segment;

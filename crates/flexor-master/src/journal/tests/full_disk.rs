@@ -1,4 +1,4 @@
-//! A disk that refuses: nothing is lost, nothing is acknowledged, and the journal goes on when there is room.
+//! A failing disk: nothing is lost or acknowledged, and the journal continues when there is room.
 
 use std::fs::File;
 use std::io::Write;
@@ -54,7 +54,7 @@ fn a_failed_fsync_acknowledges_nothing_and_writes_again() {
     let waiter = journal.durable(lsn);
     wait_for_health(&journal, |health| !health.is_writable());
     assert_eq!(journal.durable_lsn(), Lsn(0));
-    // The system threw the pages away.
+    // The system dropped the pages.
     let segment = File::options().write(true).open(machine.segment()).unwrap();
     segment.set_len(segment.metadata().unwrap().len() - 3).unwrap();
     machine.fsyncs_fail(None);
@@ -64,7 +64,7 @@ fn a_failed_fsync_acknowledges_nothing_and_writes_again() {
 }
 
 #[test]
-fn what_waits_for_the_disk_is_bounded() {
+fn the_backlog_is_bounded() {
     let machine = Machine::new();
     let (journal, _) = machine.take_over();
     machine.writes_fail(Some(DiskError::NoSpace));
@@ -115,7 +115,7 @@ fn a_file_system_that_is_really_full_is_survived() {
     assert_eq!(numbers_of(&machine.recovered()), numbers);
 }
 
-/// A tmpfs of 256 KiB at `folder`, which only this thread and those it starts see: it goes away with them.
+/// A tmpfs of 256 KiB at `folder`, visible only to this thread and its children; it ends with them.
 fn small_file_system(folder: &Path) -> Option<Machine> {
     let none = None::<&str>;
     let mounted = unshare(CloneFlags::CLONE_NEWNS)

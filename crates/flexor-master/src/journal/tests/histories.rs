@@ -1,6 +1,6 @@
-//! Random lives of masters: kills, full disks, compactions and takeovers in any order.
+//! Random histories of masters: kills, full disks, compactions and takeovers in any order.
 //!
-//! Whatever was answered is there for the next master, and what it finds is a prefix of what was decided.
+//! Every answered fact reaches the next master, and the next master reads a prefix of the decided facts.
 
 use proptest::prelude::*;
 
@@ -14,9 +14,9 @@ enum Step {
     Compact,
     WritesFail(bool),
     FsyncsFail(bool),
-    /// The process is killed and another follows.
+    /// The process is killed and another one follows.
     Kill,
-    /// Another takes over while this one goes on.
+    /// Another master takes over while this one runs.
     TakeOver,
 }
 
@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A master, what it has decided, and how much of that somebody was told.
+/// A master, its decided facts, and how many of them were answered.
 struct Master {
     journal: Journal,
     decided: Vec<u32>,
@@ -83,7 +83,7 @@ impl Master {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn what_was_answered_is_never_lost(steps in prop::collection::vec(step(), 1..60)) {
+    fn answered_facts_are_never_lost(steps in prop::collection::vec(step(), 1..60)) {
         let machine = Machine::new();
         let mut master = Master::follows(&machine, None);
         for step in steps {
@@ -96,7 +96,7 @@ proptest! {
                 }
                 Step::TakeOver => {
                     let newer = Master::follows(&machine, Some(&master));
-                    // Refused when the older one has noticed already.
+                    // Refused when the older master has noticed the takeover.
                     let _ = master.journal.append(b"");
                     let refused = wait(master.journal.durable(Lsn(u64::MAX))).unwrap_err();
                     prop_assert!(refused.is_final());

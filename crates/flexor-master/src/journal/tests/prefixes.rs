@@ -1,4 +1,4 @@
-//! Whatever happens to the bytes of a segment, what is read is a prefix of what was written, or the reader refuses.
+//! Whatever happens to a segment's bytes, the reader returns a prefix of what was written, or refuses.
 
 use flexor_model::Generation;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn written(facts: Vec<Vec<u8>>) -> Segment {
     Segment { header, snapshot: Some(b"the state".to_vec()), facts, bad_tail: None }
 }
 
-/// `read` gives what was written, less some facts at the end, or less everything.
+/// `read` equals what was written without some facts at the end, or without everything.
 fn assert_prefix(read: &Segment, written: &Segment) {
     assert_eq!(read.header, written.header);
     match &read.snapshot {

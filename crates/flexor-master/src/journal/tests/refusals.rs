@@ -1,9 +1,9 @@
-//! Folders that cannot be taken over: the error says which and what to do, and nothing is changed.
+//! Folders that cannot be taken over: the error names the file and the remedy, and nothing is changed.
 
 use super::*;
 use crate::journal::segment::FORMAT;
 
-/// Refuses to open; the folder must be as it was.
+/// The refusal text; the folder must be unchanged.
 fn refusal(machine: &Machine, job: &str) -> String {
     let contents = || machine.files().into_iter().map(|file| (std::fs::read(&file).unwrap(), file)).collect::<Vec<_>>();
     let before = contents();

@@ -1,9 +1,9 @@
-//! Two masters on one folder: the newer one wins, and nothing that the older one acknowledged is lost.
+//! Two masters on one folder: the newer one wins, and no acknowledged fact is lost.
 
 use super::*;
 
 #[test]
-fn the_older_master_learns_it_at_its_next_commit() {
+fn the_older_master_ends_at_its_next_commit() {
     let machine = Machine::new();
     let (older, _) = machine.take_over();
     wait(older.durable(append(&older, 1))).unwrap();
@@ -49,7 +49,7 @@ fn of_two_that_claim_only_the_later_begins() {
 }
 
 #[test]
-fn a_master_with_a_full_disk_learns_it_as_well() {
+fn a_master_with_a_full_disk_ends_as_well() {
     let machine = Machine::new();
     let (older, _) = machine.take_over();
     machine.writes_fail(Some(DiskError::NoSpace));
@@ -91,7 +91,7 @@ fn rule_until_superseded(journal: Journal, mut numbers: Vec<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_however_takeovers_fall() {
+fn no_acknowledged_fact_is_lost_whenever_a_takeover_happens() {
     let machine = Machine::new();
     let (mut journal, mut numbers) = machine.take_over();
     for pause_us in (0..60).map(|step| step * 97 % 3000) {

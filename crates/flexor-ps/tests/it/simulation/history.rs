@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_engine::shards::{DatasetSpec, Order, Stepping, WorkerId};
+use flexor_engine::ledger::{DatasetSpec, Order, StepSpec, WorkerId};
 use flexor_master::Checkpoints;
 use flexor_ps::client::PullFor;
 use parking_lot::Mutex;
@@ -151,7 +151,7 @@ impl History {
     }
 
     async fn register(&self) {
-        let steps = self.plan.steps.and_then(NonZeroU64::new).map(|batches| Stepping { batches, ahead: 0 });
+        let steps = self.plan.steps.and_then(NonZeroU64::new).map(|batches| StepSpec { batches, ahead: 0 });
         let spec = DatasetSpec::new(DATASET, self.plan.batches, 1).unwrap();
         let spec = spec.with_epochs(Some(self.plan.epochs)).with_order(Order::Sequential).with_steps(steps);
         let job = running(&mut self.world.job()).await;

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flexor_client::Jitter;
 use flexor_ps::dial::{Dialer, Stream};
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -68,7 +69,7 @@ impl Network {
     /// How somebody connects to others.
     pub(crate) fn dialer(&self, from: &Name) -> Dialer {
         let (network, from) = (self.clone(), from.clone());
-        Dialer::new(move |to| {
+        Dialer::new(Jitter::of_name(&from), move |to| {
             let (network, from, to) = (network.clone(), from.clone(), Name::from(to));
             async move { network.connect(from, to).await.map(|stream| Box::new(stream) as Box<dyn Stream>) }.boxed()
         })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flexor_engine::shards::{Asked, Ending, Lease, Leased, Promise, WorkerId};
+use flexor_engine::ledger::{ClientKind, Lease, LeaseOutcome, LeaseRequest, WorkerEnd, WorkerId};
 use flexor_master::job::Job;
 use flexor_model::Reason;
 use flexor_ps::batch::BatchId;
@@ -81,7 +81,7 @@ impl Worker {
             tokio::time::sleep(self.dice.within(self.idle)).await;
             let Some((step, values)) = self.learn_one(client, &lease).await else {
                 let job = running(&mut self.job).await;
-                let _ = job.data().give_back(&self.id, (lease.grant, lease.batches), true).await;
+                let _ = job.data().release(&self.id, (lease.grant, lease.batches), true).await;
                 continue;
             };
             if self.acknowledge(&lease).await
@@ -103,13 +103,13 @@ impl Worker {
 
     /// A batch, waiting for one; nothing when all is learnt.
     async fn lease(&mut self) -> Option<Lease> {
-        let asked = Asked { dataset: DATASET.into(), batches: 1, epoch: None, promise: Promise::Forgets };
+        let asked = LeaseRequest { dataset: DATASET.into(), batches: 1, epoch: None, client: ClientKind::Stateless };
         loop {
             let job = running(&mut self.job).await;
             match job.data().lease(&self.id, &asked, Duration::ZERO).await {
-                Ok(Leased::Lease(lease)) => return Some(lease),
-                Ok(Leased::Finished) => return None,
-                Ok(Leased::Wait(_)) | Err(_) => tokio::time::sleep(PAUSE).await,
+                Ok(LeaseOutcome::Lease(lease)) => return Some(lease),
+                Ok(LeaseOutcome::Finished) => return None,
+                Ok(LeaseOutcome::Wait(_)) | Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
@@ -196,7 +196,7 @@ pub(crate) async fn pull(client: &mut Client, keys: &[u64], why: PullFor) -> Opt
 pub(crate) async fn tell_lost(worker: WorkerId, mut job: watch::Receiver<Option<Job>>) {
     loop {
         let running = running(&mut job).await;
-        if running.data().ended(&worker, Ending::Lost).await.is_ok() {
+        if running.data().worker_ended(&worker, WorkerEnd::Lost).await.is_ok() {
             return;
         }
         tokio::time::sleep(PAUSE).await;

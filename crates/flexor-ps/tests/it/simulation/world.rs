@@ -10,7 +10,7 @@ use flexor_engine::psmembers;
 use flexor_engine::rendezvous::Settings;
 use flexor_master::faults::Faults;
 use flexor_master::job::Job;
-use flexor_master::journal::Memory;
+use flexor_master::journal::SimulatedDisk;
 use flexor_master::servers::ServersStatus;
 use flexor_master::{Checkpoints, Config, Master, Ports};
 use flexor_ps::server::{Server, ServerName, follow_master};
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     copies: u32,
     checkpoints: Option<Checkpoints>,
-    memory: Memory,
+    memory: SimulatedDisk,
     master: Option<Tasks>,
     job: watch::Sender<Option<Job>>,
     pub(crate) servers: BTreeMap<Name, Running>,
@@ -58,7 +58,7 @@ impl World {
             network,
             copies,
             checkpoints,
-            memory: Memory::default(),
+            memory: SimulatedDisk::default(),
             master: None,
             job: watch::Sender::new(None),
             servers: BTreeMap::new(),

@@ -1,55 +1,55 @@
-//! One request of a client on its way to the master and back.
+//! A request of a client and the answer that it expects of the master.
 
 use bytes::Bytes;
 
 use crate::codec::{Opcode, Reply, Request};
 
-/// A request that the master has to see, as long as it has not answered it.
+/// A request that the master has to answer.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// The request as its bytes stand in TCPStore's protocol.
+    /// The bytes of the request in TCPStore's protocol.
     pub(super) request: Bytes,
-    pub(super) expects: Expects,
+    pub(super) expects: ExpectedAnswer,
 }
 
-/// What the client expects of the master's answer.
+/// What the client expects of the master's answer to an operation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Expects {
-    /// Nothing: the protocol has no reply, or nobody is left to read it.
+pub(super) enum ExpectedAnswer {
+    /// No reply: the protocol has none, or the client has closed the connection.
     Nothing,
-    /// The reply, however long it takes.
+    /// A reply.
     Reply,
-    /// To hear when all of these keys are there.
+    /// A reply when all of these keys exist.
     Keys(Vec<Bytes>),
-    /// To hear when everybody has come to the barrier.
+    /// A reply when all clients have reached the barrier.
     Barrier,
-    /// Nothing any more: the wait was answered here, and a CANCEL_WAIT follows. The master answers that one, and this
-    /// one only if it had done so before.
+    /// No reply any more: the wait was answered locally, and a CANCEL_WAIT follows. The master answers the CANCEL_WAIT,
+    /// and the wait only if it had done so before.
     Canceled,
-    /// Nothing, but the master's word that the wait before it is over.
+    /// The master's confirmation that the wait before this CANCEL_WAIT is over. The client gets no reply.
     Cancellation,
 }
 
-/// What waits for its turn on a connection.
+/// A request of a client that was not sent yet.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum QueuedRequest {
     /// To be sent to the master.
     Operation(Operation),
-    /// To be answered here, once everything before it is answered.
-    Here(Reply),
+    /// To be answered locally after all requests before it are answered.
+    LocalReply(Reply),
 }
 
 impl Operation {
-    /// None for what the master need not see.
+    /// The operation of a request; none for requests that the sidecar answers itself.
     pub(super) fn of(request: Request) -> Option<Operation> {
         let bytes = request.to_bytes();
         let expects = match request {
             Request::Validate | Request::Ping { .. } | Request::CancelWait => return None,
             Request::Set { .. } | Request::Append { .. } | Request::MultiSet { .. } | Request::QueuePush { .. } => {
-                Expects::Nothing
+                ExpectedAnswer::Nothing
             }
-            Request::Wait { keys } => Expects::Keys(keys),
-            Request::Barrier { .. } => Expects::Barrier,
+            Request::Wait { keys } => ExpectedAnswer::Keys(keys),
+            Request::Barrier { .. } => ExpectedAnswer::Barrier,
             Request::CompareSet { .. }
             | Request::Get { .. }
             | Request::Add { .. }
@@ -59,21 +59,21 @@ impl Operation {
             | Request::MultiGet { .. }
             | Request::QueuePop { .. }
             | Request::QueueLen { .. }
-            | Request::ListKeys => Expects::Reply,
+            | Request::ListKeys => ExpectedAnswer::Reply,
         };
         Some(Operation { request: bytes, expects })
     }
 
-    /// Tells the master that the wait before it is over.
+    /// Cancels the wait before it.
     pub(super) fn cancel_wait() -> Operation {
-        Operation { request: Request::CancelWait.to_bytes(), expects: Expects::Cancellation }
+        Operation { request: Request::CancelWait.to_bytes(), expects: ExpectedAnswer::Cancellation }
     }
 
-    /// Whether it changes something even if its client died before it heard so.
+    /// Whether the operation is carried out although its client has closed the connection.
     ///
-    /// A compare-and-set does not count: its client would have looked at the reply and gone on from there, and a node
-    /// that tried to join a rendezvous and died must not join after its death.
-    pub(super) fn outlives_its_client(&self) -> bool {
+    /// A compare-and-set is not: its client would have acted on the reply, and a node that tried to join a rendezvous and
+    /// died must not join after its death.
+    pub(super) fn survives_client(&self) -> bool {
         let opcode = self.request.first().and_then(|byte| Opcode::try_from(*byte).ok());
         match opcode {
             Some(
@@ -104,36 +104,39 @@ impl Operation {
     }
 }
 
-impl Expects {
-    /// Whether the client cannot go on before it has heard something.
+impl ExpectedAnswer {
+    /// Whether the client waits for a reply.
     pub(super) fn is_reply(&self) -> bool {
         match self {
-            Expects::Reply | Expects::Keys(_) | Expects::Barrier => true,
-            Expects::Nothing | Expects::Canceled | Expects::Cancellation => false,
+            ExpectedAnswer::Reply | ExpectedAnswer::Keys(_) | ExpectedAnswer::Barrier => true,
+            ExpectedAnswer::Nothing | ExpectedAnswer::Canceled | ExpectedAnswer::Cancellation => false,
         }
     }
 
-    /// Whether a CANCEL_WAIT can end it.
+    /// Whether a CANCEL_WAIT can end the operation.
     pub(super) fn is_wait(&self) -> bool {
         match self {
-            Expects::Keys(_) | Expects::Barrier => true,
-            Expects::Nothing | Expects::Reply | Expects::Canceled | Expects::Cancellation => false,
+            ExpectedAnswer::Keys(_) | ExpectedAnswer::Barrier => true,
+            ExpectedAnswer::Nothing
+            | ExpectedAnswer::Reply
+            | ExpectedAnswer::Canceled
+            | ExpectedAnswer::Cancellation => false,
         }
     }
 }
 
-impl Held {
+impl QueuedRequest {
     pub(super) fn is_reply(&self) -> bool {
         match self {
-            Held::Operation(operation) => operation.expects.is_reply(),
-            Held::Here(_) => true,
+            QueuedRequest::Operation(operation) => operation.expects.is_reply(),
+            QueuedRequest::LocalReply(_) => true,
         }
     }
 
     pub(super) fn is_wait(&self) -> bool {
         match self {
-            Held::Operation(operation) => operation.expects.is_wait(),
-            Held::Here(_) => false,
+            QueuedRequest::Operation(operation) => operation.expects.is_wait(),
+            QueuedRequest::LocalReply(_) => false,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Random histories of several sidecars and a master that crashes.
 //!
-//! Messages are delivered one by one in a random order between links; at any point a link may break, which loses what
-//! is under way on it, or the master may crash, which leaves its successor what was durable and what sidecars tell.
-//! Clients run [programs](client) whose replies show whether they could come from a store that never stopped. A failing
-//! seed replays exactly.
+//! Messages are delivered one by one, in a random order between links. At any point a link may break and lose its messages,
+//! or the master may crash: its successor knows the durable records and the kept changes of sidecars. Clients run
+//! [programs](client) whose replies show whether a store without interruption could have sent them. A failing seed replays
+//! exactly.
 
 mod client;
 
@@ -21,7 +21,7 @@ use crate::sidecar::simulated_master::Master;
 const SIDECARS: usize = 3;
 const CLIENTS_PER_SIDECAR: usize = 2;
 const HISTORIES: u64 = 400;
-/// After so many steps nothing breaks any more, so that the history comes to an end.
+/// After so many steps there are no further faults, so that the history ends.
 const CALM_AFTER: usize = 1500;
 const MOST_STEPS: usize = 40_000;
 
@@ -42,7 +42,7 @@ struct Sidecar {
     relay: Relay,
     clients: Vec<Client>,
     is_linked: bool,
-    /// Under way, each direction in order.
+    /// Messages in transit, in order for each direction.
     to_master: VecDeque<from_sidecar::Message>,
     from_master: VecDeque<to_sidecar::Message>,
 }
@@ -59,12 +59,12 @@ impl World {
     fn new(seed: u64) -> World {
         let mut dice = Dice(seed);
         let all = SIDECARS * CLIENTS_PER_SIDECAR;
-        let met = Rc::<Cell<usize>>::default();
+        let arrived = Rc::<Cell<usize>>::default();
         let sidecar = |index: usize| Sidecar {
             relay: Relay::new(Pod { name: format!("pod-{index}"), uid: String::new() }, index as u64),
             clients: (0..CLIENTS_PER_SIDECAR)
                 .map(|client| index * CLIENTS_PER_SIDECAR + client)
-                .map(|id| Client::new(id, all, met.clone(), |sides| dice.roll(sides)))
+                .map(|id| Client::new(id, all, arrived.clone(), |sides| dice.roll(sides)))
                 .collect(),
             is_linked: false,
             to_master: VecDeque::new(),
@@ -93,13 +93,13 @@ impl World {
         }
     }
 
-    /// Moves what the sidecar and the master want sent onto the link.
+    /// Moves the messages of the sidecar and the master onto the link.
     fn exchange(&mut self, index: usize) {
         let sidecar = &mut self.sidecars[index];
-        let said = sidecar.relay.take_messages();
+        let messages = sidecar.relay.take_messages();
         let answers = self.master.take_messages(index as u64);
         if sidecar.is_linked {
-            sidecar.to_master.extend(said);
+            sidecar.to_master.extend(messages);
             sidecar.from_master.extend(answers);
         }
     }
@@ -111,12 +111,12 @@ impl World {
         if let Some(request) = sidecar.clients[client].next_request(self.dice.roll(2) == 0) {
             sidecar.relay.request(sidecar.clients[client].conn, request, &mut out);
         }
-        sidecar.hand_out(&mut out);
+        sidecar.deliver(&mut out);
     }
 
     fn deliver_to_master(&mut self, index: usize) {
         if let Some(message) = self.sidecars[index].to_master.pop_front() {
-            self.master.heard(index as u64, message);
+            self.master.receive(index as u64, message);
         }
     }
 
@@ -124,8 +124,8 @@ impl World {
         let sidecar = &mut self.sidecars[index];
         if let Some(message) = sidecar.from_master.pop_front() {
             let mut out = Outbox::default();
-            sidecar.relay.heard(ToSidecar { message: Some(message) }, &mut out).unwrap();
-            sidecar.hand_out(&mut out);
+            sidecar.relay.receive(ToSidecar { message: Some(message) }, &mut out).unwrap();
+            sidecar.deliver(&mut out);
         }
     }
 
@@ -143,7 +143,7 @@ impl World {
             sidecar.from_master.clear();
             let mut out = Outbox::default();
             sidecar.relay.link_lost(&mut out);
-            sidecar.hand_out(&mut out);
+            sidecar.deliver(&mut out);
             self.master.link_lost(index as u64);
         }
     }
@@ -164,17 +164,17 @@ impl World {
 }
 
 impl Sidecar {
-    fn hand_out(&mut self, out: &mut Outbox) {
-        assert_eq!(out.take_closed(), [], "nobody is to be closed");
+    fn deliver(&mut self, out: &mut Outbox) {
+        assert_eq!(out.take_closed(), [], "no client is closed");
         for (conn, bytes) in out.take_sent() {
             let client = self.clients.iter_mut().find(|client: &&mut Client| client.conn == conn);
-            client.expect("replies go to clients that are there").receive(&bytes);
+            client.expect("replies go to existing clients").receive(&bytes);
         }
     }
 }
 
 #[test]
-fn clients_see_nothing_but_a_pause_whatever_breaks() {
+fn clients_see_only_a_delay_whatever_fault_occurs() {
     let (mut crashes, mut breaks) = (0, 0);
     for seed in 0..HISTORIES {
         let mut world = World::new(seed);
@@ -182,15 +182,15 @@ fn clients_see_nothing_but_a_pause_whatever_breaks() {
         while !world.is_over() {
             world.step(steps > CALM_AFTER);
             steps += 1;
-            let stuck = || world.clients().map(Client::standing).collect::<Vec<_>>();
+            let stuck = || world.clients().map(Client::describe).collect::<Vec<_>>();
             assert!(steps < MOST_STEPS, "seed {seed} does not end: {:#?}", stuck());
         }
-        // What was asked for without a reply may still be under way.
+        // Requests without a reply may still be in transit.
         (0..CALM_AFTER).for_each(|_| world.step(true));
         let clients: Vec<&Client> = world.clients().collect();
-        client::check_together(&clients, world.master.store());
+        client::check_all(&clients, world.master.store());
         crashes += world.crashes;
         breaks += world.breaks;
     }
-    assert!(crashes > 400 && breaks > 400, "too little happened: {crashes} crashes, {breaks} breaks");
+    assert!(crashes > 400 && breaks > 400, "too few faults: {crashes} crashes, {breaks} breaks");
 }

@@ -1,4 +1,4 @@
-//! A store without any sockets, for the simulated master: values, and waits that are looked at after every change.
+//! A store without sockets for the simulated master: values, and waits that are checked after every change.
 
 use std::collections::BTreeMap;
 
@@ -8,97 +8,102 @@ use flexor_wire::master::v1::KeyResult;
 use crate::codec::{Chunks, Reply, Request};
 
 /// A connection of a link.
-pub(super) type Seat = (u64, u64);
+pub(super) type LinkConnection = (u64, u64);
 
 #[derive(Debug, Clone, Default)]
 pub(in crate::sidecar) struct Store {
     pub(super) values: BTreeMap<Bytes, (u64, Bytes)>,
     pub(super) seq: u64,
-    waits: BTreeMap<Seat, Wait>,
+    waits: BTreeMap<LinkConnection, PendingWait>,
 }
 
 #[derive(Debug, Clone)]
-enum Wait {
+enum PendingWait {
     Keys(Vec<Bytes>),
     Count(Bytes, i64),
 }
 
-/// What an operation did.
+/// The result of an operation.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct Applied {
     pub(super) reply: Option<Bytes>,
-    /// What it changed.
+    /// The changes of the operation.
     pub(super) changed: Vec<KeyResult>,
-    /// What its reply shows.
+    /// The changes that the reply shows.
     pub(super) shown: Vec<KeyResult>,
 }
 
 impl Store {
-    pub(super) fn apply(&mut self, seat: Seat, request: Request) -> Done {
+    pub(super) fn apply(&mut self, conn: LinkConnection, request: Request) -> Applied {
         match request {
-            Request::Set { key, value } => Done { changed: vec![self.set(key, value)], ..Done::default() },
+            Request::Set { key, value } => Applied { changed: vec![self.set(key, value)], ..Applied::default() },
             Request::Append { key, value } => {
                 let appended = [&self.value(&key)[..], &value].concat();
-                Done { changed: vec![self.set(key, appended.into())], ..Done::default() }
+                Applied { changed: vec![self.set(key, appended.into())], ..Applied::default() }
             }
-            Request::Get { key } => {
-                Done { reply: Some(bytes(Reply::Value(self.value(&key)))), shown: self.show(&key), ..Done::default() }
-            }
+            Request::Get { key } => Applied {
+                reply: Some(bytes(Reply::Value(self.value(&key)))),
+                shown: self.show(&key),
+                ..Applied::default()
+            },
             Request::Add { key, delta } => {
                 let sum = self.number(&key) + delta;
                 let changed = vec![self.set(key, sum.to_string().into())];
-                Done { reply: Some(bytes(Reply::Number(sum))), changed, ..Done::default() }
+                Applied { reply: Some(bytes(Reply::Number(sum))), changed, ..Applied::default() }
             }
             Request::CompareSet { key, expected, desired } if self.value(&key) == expected => {
                 let changed = vec![self.set(key, desired.clone())];
-                Done { reply: Some(bytes(Reply::Value(desired))), changed, ..Done::default() }
+                Applied { reply: Some(bytes(Reply::Value(desired))), changed, ..Applied::default() }
             }
-            Request::CompareSet { key, .. } => {
-                Done { reply: Some(bytes(Reply::Value(self.value(&key)))), shown: self.show(&key), ..Done::default() }
-            }
+            Request::CompareSet { key, .. } => Applied {
+                reply: Some(bytes(Reply::Value(self.value(&key)))),
+                shown: self.show(&key),
+                ..Applied::default()
+            },
             Request::Wait { keys } => {
-                self.waits.insert(seat, Wait::Keys(keys));
-                Done::default()
+                self.waits.insert(conn, PendingWait::Keys(keys));
+                Applied::default()
             }
             Request::Barrier { key, world_size } => {
                 let count = self.number(&key) + 1;
                 let changed = vec![self.set(key.clone(), count.to_string().into())];
-                self.waits.insert(seat, Wait::Count(key, world_size));
-                Done { changed, ..Done::default() }
+                self.waits.insert(conn, PendingWait::Count(key, world_size));
+                Applied { changed, ..Applied::default() }
             }
             Request::CancelWait => {
-                self.waits.remove(&seat);
-                Done { reply: Some(bytes(Reply::WaitCanceled)), ..Done::default() }
+                self.waits.remove(&conn);
+                Applied { reply: Some(bytes(Reply::WaitCanceled)), ..Applied::default() }
             }
             other => panic!("no program asks for {other:?}"),
         }
     }
 
-    /// Waits again for what was counted before the crash.
-    pub(super) fn wait_again(&mut self, seat: Seat, request: Request) {
+    /// Resumes a wait that was counted before the crash.
+    pub(super) fn wait_again(&mut self, conn: LinkConnection, request: Request) {
         let wait = match request {
-            Request::Wait { keys } => Wait::Keys(keys),
-            Request::Barrier { key, world_size } => Wait::Count(key, world_size),
+            Request::Wait { keys } => PendingWait::Keys(keys),
+            Request::Barrier { key, world_size } => PendingWait::Count(key, world_size),
             other => panic!("{other:?} is no wait"),
         };
-        self.waits.insert(seat, wait);
+        self.waits.insert(conn, wait);
     }
 
-    pub(super) fn leave(&mut self, seat: Seat) {
-        self.waits.remove(&seat);
+    pub(super) fn cancel(&mut self, conn: LinkConnection) {
+        self.waits.remove(&conn);
     }
 
-    /// Ends the waits that have come true; each with what it shows.
-    pub(super) fn take_woken(&mut self) -> Vec<(Seat, Vec<KeyResult>)> {
-        let is_over = |wait: &Wait| match wait {
-            Wait::Keys(keys) => keys.iter().all(|key| self.values.contains_key(key)),
-            Wait::Count(key, size) => self.number(key) >= *size,
+    /// Takes the fulfilled waits, each with the changes that its reply shows.
+    pub(super) fn take_finished_waits(&mut self) -> Vec<(LinkConnection, Vec<KeyResult>)> {
+        let is_over = |wait: &PendingWait| match wait {
+            PendingWait::Keys(keys) => keys.iter().all(|key| self.values.contains_key(key)),
+            PendingWait::Count(key, size) => self.number(key) >= *size,
         };
-        let over: Vec<Seat> = self.waits.iter().filter(|(_, wait)| is_over(wait)).map(|(seat, _)| *seat).collect();
-        let woken = over.into_iter().map(|seat| match self.waits.remove(&seat) {
-            Some(Wait::Keys(keys)) => (seat, keys.iter().flat_map(|key| self.show(key)).collect()),
-            Some(Wait::Count(key, _)) => (seat, self.show(&key)),
-            None => unreachable!("it was just found"),
+        let over: Vec<LinkConnection> =
+            self.waits.iter().filter(|(_, wait)| is_over(wait)).map(|(conn, _)| *conn).collect();
+        let woken = over.into_iter().map(|conn| match self.waits.remove(&conn) {
+            Some(PendingWait::Keys(keys)) => (conn, keys.iter().flat_map(|key| self.show(key)).collect()),
+            Some(PendingWait::Count(key, _)) => (conn, self.show(&key)),
+            None => unreachable!("the wait was found above"),
         });
         woken.collect()
     }

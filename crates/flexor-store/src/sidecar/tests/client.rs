@@ -37,15 +37,15 @@ impl Client {
         reply
     }
 
-    /// Nothing has come so far.
-    pub(super) fn has_heard_nothing(&self) -> bool {
+    /// Whether no bytes have arrived.
+    pub(super) fn has_no_reply(&self) -> bool {
         matches!(self.0.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The other side closes the connection; what it said before.
+    /// Waits until the other side has closed the connection. Returns the bytes before that.
     pub(super) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // A reset is an end as well.
+        // A reset counts as the end.
         let _ = soon(self.0.read_to_end(&mut rest)).await;
         rest
     }

@@ -1,4 +1,4 @@
-//! The simulated master behind a real port, on a runtime of its own that can be killed.
+//! The simulated master behind a real port, on its own runtime, which can be killed.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,58 +22,64 @@ use crate::sidecar::simulated_master::Master;
 
 type Outgoing = UnboundedSender<Result<ToSidecar, Status>>;
 
-/// What goes on inside the master's process.
-pub(super) struct Inside {
+/// The state of the master's process.
+pub(super) struct MasterState {
     pub(super) master: Master,
     links: HashMap<u64, Outgoing>,
-    /// All that sidecars have said.
-    pub(super) heard: Vec<Message>,
-    /// The authorization of each call.
-    pub(super) shown: Vec<Option<String>>,
-    /// Says this in place of a welcome.
+    /// All messages of sidecars.
+    pub(super) received: Vec<Message>,
+    /// The authorization header of each call.
+    pub(super) authorizations: Vec<Option<String>>,
+    /// Sent in place of Welcome, if set.
     pub(super) refusal: Option<Refusal>,
 }
 
 /// A master that runs until it is killed or dropped.
 pub(super) struct LinkServer {
     pub(super) address: SocketAddr,
-    pub(super) inside: Arc<Mutex<Inside>>,
+    pub(super) state: Arc<Mutex<MasterState>>,
     runtime: Option<Runtime>,
 }
 
 impl LinkServer {
-    /// A first master, for one sidecar, at a free port.
+    /// Starts a first master, for one sidecar, at a free port.
     pub(super) fn start() -> LinkServer {
         LinkServer::of(Master::first(1), SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
-    /// A master at a port that another one had.
+    /// Starts a master at the port of an earlier one.
     pub(super) fn of(master: Master, address: SocketAddr) -> LinkServer {
-        let inside = Inside { master, links: HashMap::new(), heard: Vec::new(), shown: Vec::new(), refusal: None };
-        let inside = Arc::new(Mutex::new(inside));
+        let state = MasterState {
+            master,
+            links: HashMap::new(),
+            received: Vec::new(),
+            authorizations: Vec::new(),
+            refusal: None,
+        };
+        let state = Arc::new(Mutex::new(state));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let entered = runtime.enter();
         let listener = std::net::TcpListener::from(bind(address));
         let address = listener.local_addr().unwrap();
         let incoming = TcpListenerStream::new(TcpListener::from_std(listener).unwrap());
-        let service = StoreLinkServer::new(Service(inside.clone())).max_decoding_message_size(MAX_LINK_MESSAGE);
+        let service = StoreLinkServer::new(Service(state.clone())).max_decoding_message_size(MAX_LINK_MESSAGE);
         runtime.spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-        runtime.spawn(write_journal(inside.clone()));
+        runtime.spawn(write_journal(state.clone()));
         drop(entered);
-        LinkServer { address, inside, runtime: Some(runtime) }
+        LinkServer { address, state, runtime: Some(runtime) }
     }
 
-    /// Ends the process without a word; what its successor would know.
+    /// Kills the process. Returns its successor.
     pub(super) fn kill(mut self) -> Master {
         self.end();
-        self.with(|inside| inside.master.successor())
+        self.with(|state| state.master.successor())
     }
 
-    pub(super) fn with<T>(&self, look: impl FnOnce(&mut Inside) -> T) -> T {
-        look(&mut self.inside.lock().unwrap())
+    pub(super) fn with<T>(&self, look: impl FnOnce(&mut MasterState) -> T) -> T {
+        look(&mut self.state.lock().unwrap())
     }
 
-    /// Waits for the threads to end, so that nothing is done or said any more; a runtime cannot be dropped by a task.
+    /// Waits until all threads have ended. Uses a thread, because a task cannot drop a runtime.
     fn end(&mut self) {
         let runtime = self.runtime.take();
         std::thread::spawn(move || drop(runtime)).join().unwrap();
@@ -95,17 +101,17 @@ fn bind(address: SocketAddr) -> socket2::Socket {
     socket
 }
 
-/// Makes a few changes durable now and then.
-async fn write_journal(inside: Arc<Mutex<Inside>>) {
+/// Makes a few records durable every 2 ms.
+async fn write_journal(state: Arc<Mutex<MasterState>>) {
     loop {
         tokio::time::sleep(Duration::from_millis(2)).await;
-        let mut inside = inside.lock().unwrap();
-        inside.master.write_journal(8);
-        inside.send();
+        let mut state = state.lock().unwrap();
+        state.master.write_journal(8);
+        state.send();
     }
 }
 
-impl Inside {
+impl MasterState {
     fn send(&mut self) {
         for (link, outgoing) in &self.links {
             for message in self.master.take_messages(*link) {
@@ -114,8 +120,8 @@ impl Inside {
         }
     }
 
-    fn hear(&mut self, link: &mut Option<u64>, message: Message, outgoing: &Outgoing) {
-        self.heard.push(message.clone());
+    fn receive(&mut self, link: &mut Option<u64>, message: Message, outgoing: &Outgoing) {
+        self.received.push(message.clone());
         if let (Message::Hello(_), Some(refusal)) = (&message, self.refusal.clone()) {
             let message = Some(to_sidecar::Message::Refusal(refusal));
             let _ = outgoing.send(Ok(ToSidecar { message }));
@@ -126,32 +132,32 @@ impl Inside {
             self.links.insert(hello.link, outgoing.clone());
         }
         if let Some(link) = *link {
-            self.master.heard(link, message);
+            self.master.receive(link, message);
             self.send();
         }
     }
 }
 
-struct Service(Arc<Mutex<Inside>>);
+struct Service(Arc<Mutex<MasterState>>);
 
 #[tonic::async_trait]
 impl StoreLink for Service {
     type LinkStream = UnboundedReceiverStream<Result<ToSidecar, Status>>;
 
     async fn link(&self, request: Request<Streaming<FromSidecar>>) -> Result<Response<Self::LinkStream>, Status> {
-        let shown = request.metadata().get("authorization").map(|token| token.to_str().unwrap().to_owned());
-        self.0.lock().unwrap().shown.push(shown);
+        let authorizations = request.metadata().get("authorization").map(|token| token.to_str().unwrap().to_owned());
+        self.0.lock().unwrap().authorizations.push(authorizations);
         let (outgoing, messages) = unbounded_channel();
-        let (inside, mut incoming) = (self.0.clone(), request.into_inner());
+        let (state, mut incoming) = (self.0.clone(), request.into_inner());
         tokio::spawn(async move {
             let mut link = None;
             while let Ok(Some(FromSidecar { message: Some(message) })) = incoming.message().await {
-                inside.lock().unwrap().hear(&mut link, message, &outgoing);
+                state.lock().unwrap().receive(&mut link, message, &outgoing);
             }
             if let Some(link) = link {
-                let mut inside = inside.lock().unwrap();
-                inside.links.remove(&link);
-                inside.master.link_lost(link);
+                let mut state = state.lock().unwrap();
+                state.links.remove(&link);
+                state.master.link_lost(link);
             }
         });
         Ok(Response::new(UnboundedReceiverStream::new(messages)))

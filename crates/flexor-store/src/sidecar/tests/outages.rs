@@ -1,4 +1,4 @@
-//! The master goes and comes back; clients notice nothing but a pause.
+//! Outages of the master: clients see only a delay.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use flexor_wire::master::v1::{CloseConnection, from_sidecar::Message};
 
 use super::client::Client;
 use super::link_server::LinkServer;
-use super::{Ended, Running};
+use super::{Running, SidecarEnd};
 use crate::codec::Request;
 
 const CLIENTS: i64 = 4;
 const ROUNDS: i64 = 60;
 const OUTAGES: usize = 6;
 
-/// What an agent and its workers do all day. The values that its ADDs came to.
+/// Runs the requests of an agent and its workers. Returns the results of its ADDs.
 async fn work(mut client: Client, id: i64) -> Vec<i64> {
     let mut counts = Vec::new();
     for round in 0..ROUNDS {
@@ -31,9 +31,9 @@ async fn work(mut client: Client, id: i64) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn clients_notice_nothing_but_a_pause_when_the_master_is_killed() {
+async fn clients_see_only_a_delay_when_the_master_is_killed() {
     let mut server = LinkServer::start();
-    let sidecar = Running::beside(server.address, None).await;
+    let sidecar = Running::start(server.address, None).await;
     let mut clients = tokio::task::JoinSet::new();
     for id in 0..CLIENTS {
         clients.spawn(work(Client::connect(sidecar.address).await, id));
@@ -47,13 +47,13 @@ async fn clients_notice_nothing_but_a_pause_when_the_master_is_killed() {
     let mut counts = super::soon(clients.join_all()).await.concat();
     counts.sort_unstable();
     assert_eq!(counts, (1..=CLIENTS * ROUNDS).collect::<Vec<_>>(), "each ADD counts once");
-    assert_eq!(sidecar.end().await, Ended::Stopped);
+    assert_eq!(sidecar.end().await, SidecarEnd::Stopped);
 }
 
 #[tokio::test]
-async fn without_the_master_seen_keys_are_there_and_the_rest_is_held() {
+async fn without_the_master_waits_for_known_keys_succeed_and_other_requests_are_queued() {
     let server = LinkServer::start();
-    let sidecar = Running::beside(server.address, None).await;
+    let sidecar = Running::start(server.address, None).await;
     let (mut holder, mut waiter) = (Client::connect(sidecar.address).await, Client::connect(sidecar.address).await);
     holder.set("seen", "v").await;
     assert_eq!(holder.get("seen").await, "v");
@@ -65,35 +65,35 @@ async fn without_the_master_seen_keys_are_there_and_the_rest_is_held() {
     assert_eq!(waiter.read().await, [1]);
     holder.ask(Request::Get { key: "seen".into() }).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(holder.has_heard_nothing() && waiter.has_heard_nothing());
+    assert!(holder.has_no_reply() && waiter.has_no_reply());
 
     let _server = LinkServer::of(next, address);
     assert_eq!(holder.read().await, *b"\x01\0\0\0\0\0\0\0v");
-    assert!(waiter.has_heard_nothing());
+    assert!(waiter.has_no_reply());
 }
 
 #[tokio::test]
-async fn clients_may_come_before_the_master() {
-    let nobody = LinkServer::start();
-    let (address, next) = (nobody.address, nobody.kill());
-    let sidecar = Running::beside(address, None).await;
+async fn clients_may_connect_before_the_master_runs() {
+    let unused = LinkServer::start();
+    let (address, next) = (unused.address, unused.kill());
+    let sidecar = Running::start(address, None).await;
     let mut client = Client::connect(sidecar.address).await;
     client.set("k", "v").await;
     client.ask(Request::Get { key: "k".into() }).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(client.has_heard_nothing());
+    assert!(client.has_no_reply());
     let _server = LinkServer::of(next, address);
     assert_eq!(client.read().await, *b"\x01\0\0\0\0\0\0\0v");
 }
 
 #[tokio::test]
-async fn the_master_is_told_when_a_client_goes_and_when_the_sidecar_ends() {
+async fn the_master_learns_of_closed_clients_and_of_the_end_of_the_sidecar() {
     let server = LinkServer::start();
-    let sidecar = Running::beside(server.address, None).await;
+    let sidecar = Running::start(server.address, None).await;
     let (mut first, mut second) = (Client::connect(sidecar.address).await, Client::connect(sidecar.address).await);
     assert_eq!((first.add("n").await, second.add("n").await), (1, 2));
     let closed =
-        |connection| server.with(|inside| inside.heard.contains(&Message::Close(CloseConnection { connection })));
+        |connection| server.with(|state| state.received.contains(&Message::Close(CloseConnection { connection })));
     drop(first);
     super::soon(async {
         while !closed(1) {
@@ -102,30 +102,31 @@ async fn the_master_is_told_when_a_client_goes_and_when_the_sidecar_ends() {
     })
     .await;
     assert!(!closed(2));
-    assert_eq!(sidecar.end().await, Ended::Stopped);
+    assert_eq!(sidecar.end().await, SidecarEnd::Stopped);
     assert!(closed(2), "before the sidecar ended");
     assert_eq!(second.read_to_end().await, b"");
 }
 
 #[tokio::test]
-async fn the_master_hears_a_beat_every_second() {
+async fn the_master_gets_a_heartbeat_every_second() {
     let server = LinkServer::start();
-    let _sidecar = Running::beside(server.address, None).await;
+    let _sidecar = Running::start(server.address, None).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    let beats = server.with(|inside| inside.heard.iter().filter(|said| matches!(said, Message::Beat(_))).count());
-    assert!((2..=3).contains(&beats), "{beats}");
+    let heartbeats =
+        server.with(|state| state.received.iter().filter(|message| matches!(message, Message::Heartbeat(_))).count());
+    assert!((2..=3).contains(&heartbeats), "{heartbeats}");
 }
 
 #[tokio::test]
-async fn a_client_that_says_more_than_can_be_kept_is_read_from_no_more_until_the_master_is_back() {
+async fn a_client_that_sends_more_than_the_limit_is_paused_until_the_master_is_back() {
     let server = LinkServer::start();
-    let sidecar = Running::beside(server.address, None).await;
+    let sidecar = Running::start(server.address, None).await;
     let mut client = Client::connect(sidecar.address).await;
     client.set("first", "v").await;
     assert_eq!(client.get("first").await, "v");
     let (address, next) = (server.address, server.kill());
 
-    // More than the sidecar keeps for one connection and both sockets hold.
+    // More than the sidecar queues for one connection and both sockets buffer.
     let value = "x".repeat(1 << 20);
     let flood = async {
         for index in 0..100 {
@@ -135,7 +136,7 @@ async fn a_client_that_says_more_than_can_be_kept_is_read_from_no_more_until_the
     };
     tokio::pin!(flood);
     let stuck = tokio::time::timeout(Duration::from_secs(2), &mut flood).await;
-    assert!(stuck.is_err(), "everything was taken although the master is away");
+    assert!(stuck.is_err(), "the sidecar took everything during the outage");
 
     let _server = LinkServer::of(next, address);
     let mut client = super::soon(flood).await;

@@ -1,6 +1,6 @@
-//! Values as Python wrote them, checked in: what torchrun's agents put into the store.
+//! Checked-in values that Python wrote: the states that torchrun's agents put into the store.
 //!
-//! `python3 tests/peer.py fixtures FOLDER` makes them anew. The larger ones need wide memo numbers
+//! `python3 tests/peer.py fixtures FOLDER` makes them again. The larger ones need wide memo indices
 //! and wide ints.
 
 use super::*;
@@ -39,7 +39,7 @@ fn a_value_that_was_cut_off_anywhere_is_refused() {
     let pickle = STANDARD.decode(value.trim_ascii()).unwrap();
     for length in 0..pickle.len() {
         let refused = decode_pickle(&pickle[..length]).unwrap_err();
-        let expected = matches!(refused, Refused::NotPickle { .. } | Refused::CutOff { .. });
+        let expected = matches!(refused, StateError::NotPickle { .. } | StateError::CutOff { .. });
         assert!(expected, "{length} bytes: {refused}");
     }
     for length in 0..value.len() - 1 {

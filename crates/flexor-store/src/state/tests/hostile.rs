@@ -1,4 +1,4 @@
-//! Pickles made to do harm, or to cost much: each is refused with a text that says what it tried.
+//! Malicious and expensive pickles: each is refused with a message that says what it tried.
 
 use super::super::opcode::*;
 use super::super::value::TORCH_MODULE;
@@ -60,7 +60,7 @@ fn state_of<'a>(attributes: impl Iterator<Item = &'a (&'a str, Vec<u8>)>) -> Vec
     pickle(&[&pieces.concat()])
 }
 
-/// How the refusal of a pickle reads.
+/// The message with which a pickle is refused.
 #[track_caller]
 fn refusal(pickle: &[u8]) -> String {
     decode_pickle(pickle).expect_err("this pickle must be refused").to_string()
@@ -90,11 +90,11 @@ fn a_function_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_name_taken_from_the_memo_is_refused_all_the_same() {
-    // "os" and "system" are first an innocent attribute name and value.
+fn a_name_from_the_memo_is_refused_too() {
+    // "os" and "system" are first a valid attribute name and value.
     let hidden = [text("os"), vec![MEMOIZE], text("system"), vec![MEMOIZE, BINGET, 0, BINGET, 1, STACK_GLOBAL]];
     assert_refused(&pickle(&[&hidden.concat()]), "os.system");
-    // A class that is allowed, where a name should stand.
+    // An allowed class in place of a name.
     let class_as_name = [text("datetime"), class("datetime", "datetime"), vec![STACK_GLOBAL]].concat();
     assert_refused(&pickle(&[&class_as_name]), "takes a module and a name, not a str and a class");
     assert_refused(&pickle(&[&[BINGET, 3]]), "BINGET at byte 2 takes the number of a value in the memo, not 3");
@@ -126,17 +126,17 @@ fn instructions_that_no_pickler_writes_here_are_refused_by_name() {
 }
 
 #[test]
-fn other_protocols_and_other_text_are_no_pickles() {
+fn other_protocols_and_other_text_are_refused() {
     for begin in [&b""[..], b"\x80", b"\x80\x03", b"\x80\x06N.", b"cos\nsystem\n", b"N."] {
         assert_refused(begin, "not a pickle of protocol 4 or 5");
     }
     assert!(decode(b"not base64!").unwrap_err().to_string().contains("not base64"));
     let too_long = decode(&vec![b'A'; MAX_VALUE + 4]).unwrap_err();
-    assert_eq!(too_long, Refused::TooLong { length: MAX_VALUE + 4 });
+    assert_eq!(too_long, StateError::TooLong { length: MAX_VALUE + 4 });
 }
 
 #[test]
-fn lengths_that_promise_too_much_are_refused() {
+fn excessive_lengths_are_refused() {
     assert_refused(&pickle(&[&[BINUNICODE, 255, 255, 255, 255]]), "would hold more than 1024 bytes of text");
     assert_refused(&pickle(&[&[SHORT_BINUNICODE, 200, b'a']]), "ends in the middle, in SHORT_BINUNICODE at byte 2");
     assert_refused(&pickle(&[&[SHORT_BINBYTES, 11], &[0; 11]]), "the 10 bytes of a datetime, not 11");
@@ -165,7 +165,7 @@ fn ints_are_neither_negative_nor_huge() {
 }
 
 #[test]
-fn nesting_and_heaping_have_an_end() {
+fn nesting_and_the_number_of_objects_are_bounded() {
     assert_refused(&pickle(&[&[MARK; 100_000]]), "would hold more than 8 open MARKs");
     assert_refused(&pickle(&[&[NONE; 1_000_000]]), "would hold more than 262144 values on the stack");
     assert_refused(&pickle(&[&[NONE], &[MEMOIZE; 2_000_000]]), "would hold more than 1048576 values in the memo");
@@ -178,7 +178,7 @@ fn nesting_and_heaping_have_an_end() {
 }
 
 #[test]
-fn what_lies_below_a_mark_is_out_of_reach() {
+fn values_below_a_mark_are_inaccessible() {
     assert_refused(&pickle(&[&[NONE, MARK, MEMOIZE]]), "MEMOIZE at byte 4 takes a value from the stack, not nothing");
     assert_refused(&pickle(&[&[EMPTY_DICT, MARK, MARK, SETITEMS]]), "a container below the MARK, not nothing");
     assert_refused(&pickle(&[&[EMPTY_DICT, SETITEMS]]), "the values above a MARK");
@@ -207,7 +207,7 @@ fn building_calls_nothing() {
 }
 
 #[test]
-fn nothing_stands_twice() {
+fn duplicates_are_refused() {
     let twice = [text("addr"), text("a"), text("addr"), text("b")].concat();
     assert_refused(&pickle(&[&node(&twice)]), "_NodeDesc has the attribute addr twice");
     let equal_nodes = [plain_node(), vec![BININT1, 0], plain_node(), vec![BININT1, 1]].concat();

@@ -1,4 +1,4 @@
-//! Any state goes there and back.
+//! Any state round-trips.
 
 use proptest::collection::{btree_map, btree_set};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn ints() -> impl Strategy<Value = u64> {
-    // Around the places where the instruction for an int changes.
+    // Around the values at which the instruction for an int changes.
     let edges = vec![0xff, 0x100, 0xffff, 0x1_0000, 0x7fff_ffff, 0x8000_0000, i64::MAX as u64, 1 << 63, u64::MAX];
     prop_oneof![0..5000u64, any::<u64>(), prop::sample::select(edges)]
 }

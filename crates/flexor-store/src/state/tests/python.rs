@@ -1,4 +1,4 @@
-//! The other side of the wire: Python loads what we write, and we read what it writes of that.
+//! Exchanges states with Python: it loads what this crate writes, and this crate reads what Python writes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// What `tests/peer.py` answers to these lines, a line each; `None` without a Python.
+/// The lines that `tests/peer.py` answers to these lines; `None` without a Python.
 fn peer(lines: &str) -> Option<Vec<String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/state/tests/peer.py");
     let mut python = Command::new("python3")
@@ -22,8 +22,8 @@ fn peer(lines: &str) -> Option<Vec<String>> {
         .ok()?;
     let mut stdin = python.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // From a thread of its own, because Python answers before it has read everything. A Python that fails closes
-        // the pipe; its own message, below, tells more.
+        // In its own thread, because Python answers before it has read everything. A Python that fails closes the pipe; its
+        // own message, below, says why.
         scope.spawn(move || stdin.write_all(lines.as_bytes()).ok());
         python.wait_with_output().unwrap()
     });
@@ -31,7 +31,7 @@ fn peer(lines: &str) -> Option<Vec<String>> {
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// Sends both ways of writing each state to Python, with `note` behind the value, and reads all that comes back.
+/// Sends both encodings of each state to Python, with `note` after the value, and reads all answers.
 fn exchange(states: &[RendezvousState], note: impl Fn(&RendezvousState) -> String) {
     let written = states.iter().flat_map(|state| [(state, encode(state)), (state, encode_in_two_pieces(state))]);
     let (sent, lines): (Vec<_>, String) = written

@@ -1,6 +1,6 @@
-//! The states that real agents of each recorded torch wrote: what differs between the versions, and that we read it.
+//! The states that agents of each recorded torch version wrote, and the differences between the versions.
 //!
-//! In each recording agent a joins, b completes the round, c comes when there is no place left, and a closes the run.
+//! In each recording agent a joins, b completes the round, c joins when the world is full, and a closes the run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,17 +9,17 @@ use super::transcript::{self, From};
 use super::*;
 use crate::codec::{Decoder, Request};
 
-/// The release that a recording was made with.
+/// The torch release of a recording.
 type Version = (u32, u32);
 
-/// A value that an agent wrote, and the state that it is.
-struct Written {
+/// A value that an agent wrote, and its state.
+struct RecordedWrite {
     pickle: Vec<u8>,
     state: RendezvousState,
 }
 
-/// All recordings of agents: what they wrote, in its order.
-fn recordings() -> Vec<(Version, Vec<Written>)> {
+/// All recordings of agents, with their writes in order.
+fn recordings() -> Vec<(Version, Vec<RecordedWrite>)> {
     transcript::files("-rendezvous.txt").iter().map(|file| (version(file), written(file))).collect()
 }
 
@@ -30,7 +30,7 @@ fn version(file: &Path) -> Version {
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-fn written(file: &Path) -> Vec<Written> {
+fn written(file: &Path) -> Vec<RecordedWrite> {
     let mut all = Vec::new();
     for section in transcript::read(file) {
         let mut decoders = BTreeMap::<usize, Decoder>::new();
@@ -43,7 +43,7 @@ fn written(file: &Path) -> Vec<Written> {
                 {
                     let state = decode(&desired)
                         .unwrap_or_else(|refused| panic!("{}, line {}: {refused}", section.name, piece.line));
-                    all.push(Written { pickle: STANDARD.decode(desired).unwrap(), state });
+                    all.push(RecordedWrite { pickle: STANDARD.decode(desired).unwrap(), state });
                 }
             }
         }
@@ -56,7 +56,7 @@ fn addrs<'a>(nodes: impl Iterator<Item = &'a NodeDesc>) -> Vec<&'a str> {
 }
 
 #[test]
-fn agents_of_any_version_are_read_as_they_meet_and_end() {
+fn the_states_of_all_versions_are_read_from_the_rendezvous_to_the_end() {
     for (version, written) in recordings() {
         let participants = |state: &RendezvousState| addrs(state.participants.iter().map(|(node, _)| node)).concat();
         let (first, last) = (&written.first().unwrap().state, &written.last().unwrap().state);
@@ -68,10 +68,10 @@ fn agents_of_any_version_are_read_as_they_meet_and_end() {
 }
 
 #[test]
-fn times_are_read_and_written_the_way_each_version_writes_them() {
+fn timestamps_are_read_and_written_as_each_version_writes_them() {
     for (version, written) in recordings() {
         let zone = if version < (2, 6) { Zone::Unsaid } else { Zone::Utc };
-        for Written { state, .. } in written {
+        for RecordedWrite { state, .. } in written {
             let heartbeats = state.last_heartbeats.iter().map(|(_, stamp)| *stamp);
             for stamp in heartbeats.chain(state.deadline) {
                 assert_eq!(stamp.zone(), zone, "torch {version:?}");
@@ -82,13 +82,13 @@ fn times_are_read_and_written_the_way_each_version_writes_them() {
 }
 
 #[test]
-fn torch_2_2_has_no_list_of_spares_and_later_versions_do() {
+fn torch_2_2_has_no_redundancy_list_and_later_versions_do() {
     for (version, written) in recordings() {
         let has_list = version > (2, 2);
         let name = b"redundancy_list";
         let is_named = |pickle: &[u8]| pickle.windows(name.len()).any(|part| part == name);
         assert!(written.iter().all(|value| is_named(&value.pickle) == has_list), "torch {version:?}");
-        let spares = addrs(written.iter().flat_map(|value| &value.state.redundancy_list));
-        assert_eq!(spares.contains(&"c"), has_list, "torch {version:?}");
+        let standbys = addrs(written.iter().flat_map(|value| &value.state.redundancy_list));
+        assert_eq!(standbys.contains(&"c"), has_list, "torch {version:?}");
     }
 }

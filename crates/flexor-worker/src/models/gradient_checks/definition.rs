@@ -1,4 +1,4 @@
-//! The models as their papers define them: slow, with twice the precision, and written apart from the models themselves.
+//! The models as their papers define them: slow, in double precision, and independent of the models' code.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::super::{Architecture, Declaration};
 use crate::features::crossed;
 use crate::{Batch, Lookup};
 
-/// Parameters by name: of a variable its own, of a row [`name_of_row`].
+/// Parameters by name: a variable's own name, or [`name_of_row`].
 pub(super) type Named = HashMap<String, Vec<f64>>;
 
-/// Gives parameters their names.
+/// Collects the parameters by name.
 pub(super) fn named(declaration: &Declaration, lookup: &Lookup, variables: &[Vec<f32>], rows: &[Vec<f32>]) -> Named {
     let names = declaration.variables.iter().map(|variable| variable.name.clone());
     let variables = names.zip(variables.iter().map(|values| widened(values)));
@@ -28,7 +28,7 @@ fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().copied().map(f64::from).collect()
 }
 
-/// A model with everything it needs for its loss.
+/// A model with everything that its loss needs.
 pub(super) struct Definition<'a> {
     pub(super) architecture: &'a Architecture,
     pub(super) batch: &'a Batch,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use flexor_model::{
-    CreatePod, DnsLabel, MigratePod, ObjectName, PlanOrigin, Program, ReplicaRange, Resources, Role, RoleChange,
-    RoleKind, RoleName, Sizing, Strategy,
+    CreatePod, DnsLabel, MigratePod, ObjectName, PlanOrigin, ReplicaRange, Resources, Role, RoleChange, RoleKind,
+    RoleName, Sizing, Strategy,
 };
 use serde::Serialize;
 
@@ -127,10 +127,7 @@ impl<'a> From<&'a Role> for JobRole<'a> {
             range: role.size.allowed().into(),
             auto: role.size.automatically().map(Range::from),
             requests: quantities(&role.template.requests()),
-            image: match role.program {
-                Program::Template => role.template.main().image(),
-                Program::FlexorMaster | Program::FlexorPs => None,
-            },
+            image: role.template.main().image().filter(|_| !role.has_rendered_command()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a document means, for people: the roles of its job as a table, or the steps of its plan.
 
 use comfy_table::{Table, presets};
-use flexor_model::{Job, Plan, PlanOrigin, Program, Resources, Role, RoleChange, Sizing};
+use flexor_model::{Job, Plan, PlanOrigin, Resources, Role, RoleChange, Sizing};
 
 use super::{on_one_line, plural};
 
@@ -66,10 +66,10 @@ pub fn plan(plan: &Plan) -> String {
 
 /// The image that the pods of a role run.
 fn image(role: &Role) -> String {
-    match role.program {
-        Program::FlexorMaster | Program::FlexorPs => "flexor".to_owned(),
-        Program::Template => role.template.main().image().map_or_else(nothing, on_one_line),
+    if role.has_rendered_command() {
+        return "flexor".to_owned();
     }
+    role.template.main().image().map_or_else(nothing, on_one_line)
 }
 
 fn size(change: &RoleChange) -> String {

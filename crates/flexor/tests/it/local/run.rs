@@ -21,6 +21,7 @@ mod pod;
 mod ps_report;
 pub mod quickstart;
 mod refused;
+mod rendered_pods;
 mod report;
 mod resume;
 mod servers;

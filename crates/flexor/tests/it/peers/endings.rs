@@ -35,7 +35,7 @@ fn a_program_that_always_fails_ends_with_the_run_closed_and_the_reason() {
     }
     let status = job.status();
     assert!(status.closed);
-    assert_eq!((status.program_failures, status.standing.reason.as_str()), (2, "RestartsExhausted"), "{status:?}");
+    assert_eq!((status.program_failures, status.status.reason.as_str()), (2, "RestartsExhausted"), "{status:?}");
     for agent in job.agents() {
         let starts = agent.events().iter().filter(|event| event.kind == ProbeEventKind::Start).count();
         assert_eq!(starts, 2, "once, and once again: {}", agent.name());

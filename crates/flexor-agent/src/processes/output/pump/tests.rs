@@ -1,4 +1,4 @@
-//! Pumps with pipes of our own in place of programs, and consoles that misbehave.
+//! Pumps with pipes in place of programs, and consoles that misbehave.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A console that keeps what is written, after it has refused as often as it was told to.
+/// A console that first fails with the given errors, and then keeps what is written.
 #[derive(Clone, Default)]
 struct Screen {
     text: Arc<Mutex<Vec<u8>>>,
@@ -33,10 +33,10 @@ impl Write for Screen {
     }
 }
 
-fn source(prefix: &str, file: Option<&Path>) -> (PipeWriter, Source) {
+fn source(prefix: &str, file: Option<&Path>) -> (PipeWriter, PumpSource) {
     let (pipe, program) = io::pipe().unwrap();
     let file = file.map(|path| LogFile::open(path, None).unwrap());
-    (program, Source { pipe, file, lines: Some(ConsoleLines::new(prefix.to_owned())) })
+    (program, PumpSource { pipe, file, lines: Some(ConsoleLines::new(prefix.to_owned())) })
 }
 
 fn pump(screen: &Screen) -> Pump {
@@ -53,9 +53,9 @@ fn ended(mut done: oneshot::Receiver<()>) {
 fn one_pump_takes_streams_as_they_come_and_go() {
     let screen = Screen::default();
     let mut pump = pump(&screen);
-    for (serial, text) in [(1, "one\n"), (2, "two")] {
-        let (mut program, source) = source(&format!("{serial}:"), None);
-        let done = pump.open(Serial(serial), source);
+    for (start_id, text) in [(1, "one\n"), (2, "two")] {
+        let (mut program, source) = source(&format!("{start_id}:"), None);
+        let done = pump.open(StartId(start_id), source);
         program.write_all(text.as_bytes()).unwrap();
         drop(program);
         ended(done);
@@ -64,14 +64,14 @@ fn one_pump_takes_streams_as_they_come_and_go() {
 }
 
 #[test]
-fn a_pipe_that_stays_open_keeps_nobody() {
+fn a_pipe_that_stays_open_delays_nothing() {
     let screen = Screen::default();
     let mut pump = pump(&screen);
     let ((mut daemon, daemons), (mut other, others)) = (source("a:", None), source("b:", None));
-    let done = pump.open(Serial(1), daemons);
-    let others = pump.open(Serial(2), others);
+    let done = pump.open(StartId(1), daemons);
+    let others = pump.open(StartId(2), others);
     daemon.write_all(b"last wor").unwrap();
-    pump.finish(Serial(1));
+    pump.finish(StartId(1));
     ended(done);
     assert_eq!(screen.text(), "a:last wor\n");
     other.write_all(b"goes on").unwrap();
@@ -81,19 +81,19 @@ fn a_pipe_that_stays_open_keeps_nobody() {
 }
 
 #[test]
-fn a_console_that_nobody_reads_does_not_stop_the_log_file() {
+fn a_broken_console_does_not_stop_the_log_file() {
     let screen = Screen::default();
     screen.refusals.lock().unwrap().push(io::ErrorKind::BrokenPipe);
     let file = tempfile::NamedTempFile::new().unwrap();
     let (mut program, source) = source("a:", Some(file.path()));
     let mut pump = pump(&screen);
-    let done = pump.open(Serial(1), source);
+    let done = pump.open(StartId(1), source);
     let text = "a line\n".repeat(20_000);
     program.write_all(text.as_bytes()).unwrap();
     drop(program);
     ended(done);
     assert_eq!(std::fs::read_to_string(file.path()).unwrap(), text);
-    assert_eq!(screen.text(), "", "what is given up is not tried again");
+    assert_eq!(screen.text(), "", "a console that was given up is not tried again");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_console_that_would_block_is_waited_for() {
     program.write_all(b"one\n").unwrap();
     drop(program);
     let mut pump = pump(&screen);
-    ended(pump.open(Serial(1), source));
+    ended(pump.open(StartId(1), source));
     assert_eq!(screen.text(), "a:one\n");
 }
 
@@ -115,6 +115,6 @@ fn a_log_file_that_cannot_be_written_does_not_stop_the_console() {
     program.write_all(b"one\n").unwrap();
     drop(program);
     let mut pump = pump(&screen);
-    ended(pump.open(Serial(1), source));
+    ended(pump.open(StartId(1), source));
     assert_eq!(screen.text(), "a:one\n");
 }

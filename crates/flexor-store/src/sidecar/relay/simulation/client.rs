@@ -1,4 +1,4 @@
-//! What simulated clients do, and what must be true of the replies they get.
+//! Simulated clients, and the checks of the replies that they get.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,36 +14,36 @@ const STEPS: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// ADD to the counter of all.
+    /// ADD to the shared counter.
     Count,
-    /// APPEND to the list of all.
+    /// APPEND to the shared list.
     Append,
-    /// GET the register of all.
-    Look,
-    /// COMPARE_SET it from what was seen to something that nobody else writes.
+    /// GET the shared register.
+    ReadRegister,
+    /// COMPARE_SET the register from the value that was read to a unique one.
     Swap,
-    /// SET a key of its own.
+    /// SET the client's own key.
     Publish,
-    /// GET the key of its own.
+    /// GET the client's own key.
     ReadOwn,
-    /// WAIT for the key of somebody else.
+    /// WAIT for the key of another client.
     WaitFor(usize),
-    /// WAIT for what never comes, and take it back.
-    GiveUp,
-    /// BARRIER of all, and take it back.
-    PassBy,
-    /// BARRIER of all.
-    Meet,
+    /// WAIT for a key that is never set, and cancel the wait.
+    CancelWait,
+    /// BARRIER that is never reached, and cancel the wait.
+    CancelBarrier,
+    /// BARRIER of all clients.
+    Barrier,
 }
 
 #[derive(Debug)]
-enum Awaited {
+enum PendingReply {
     Count,
     Register,
     Swapped { expected: Bytes, desired: Bytes },
     Own,
     Wait { is_canceled: bool, can_end: bool },
-    Meeting,
+    Barrier,
 }
 
 pub(super) struct Client {
@@ -51,9 +51,9 @@ pub(super) struct Client {
     id: usize,
     all: usize,
     steps: VecDeque<Step>,
-    awaited: Option<Awaited>,
-    /// How many have come to the barrier, in this whole world.
-    met: Rc<Cell<usize>>,
+    pending: Option<PendingReply>,
+    /// How many clients of the world have reached the barrier.
+    arrived: Rc<Cell<usize>>,
     made: usize,
     published: Bytes,
     register: Bytes,
@@ -63,27 +63,27 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: usize, all: usize, met: Rc<Cell<usize>>, mut roll: impl FnMut(usize) -> usize) -> Client {
+    pub(super) fn new(id: usize, all: usize, arrived: Rc<Cell<usize>>, mut roll: impl FnMut(usize) -> usize) -> Client {
         let mut steps = VecDeque::from([Step::Publish]);
         for _ in 0..STEPS {
             match roll(9) {
                 0 | 1 => steps.push_back(Step::Count),
                 2 => steps.push_back(Step::Append),
-                3 | 4 => steps.extend([Step::Look, Step::Swap]),
+                3 | 4 => steps.extend([Step::ReadRegister, Step::Swap]),
                 5 => steps.extend([Step::Publish, Step::ReadOwn]),
                 6 => steps.push_back(Step::WaitFor(roll(all))),
-                7 => steps.push_back(Step::GiveUp),
-                _ => steps.push_back(Step::PassBy),
+                7 => steps.push_back(Step::CancelWait),
+                _ => steps.push_back(Step::CancelBarrier),
             }
         }
-        steps.push_back(Step::Meet);
+        steps.push_back(Step::Barrier);
         Client {
             conn: ConnId::fresh(),
             id,
             all,
             steps,
-            awaited: None,
-            met,
+            pending: None,
+            arrived,
             made: 0,
             published: Bytes::new(),
             register: Bytes::new(),
@@ -94,97 +94,97 @@ impl Client {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.steps.is_empty() && self.awaited.is_none()
+        self.steps.is_empty() && self.pending.is_none()
     }
 
-    pub(super) fn standing(&self) -> String {
-        format!("client {}: awaits {:?}, then {:?}", self.id, self.awaited, self.steps)
+    pub(super) fn describe(&self) -> String {
+        format!("client {}: awaits {:?}, then {:?}", self.id, self.pending, self.steps)
     }
 
-    /// What it asks for next, if it does not have to wait.
+    /// The next request, if the client does not wait for a reply.
     pub(super) fn next_request(&mut self, is_impatient: bool) -> Option<Request> {
-        if let Some(awaited) = &mut self.awaited {
-            let Awaited::Wait { is_canceled: is_canceled @ false, .. } = awaited else { return None };
+        if let Some(pending) = &mut self.pending {
+            let PendingReply::Wait { is_canceled: is_canceled @ false, .. } = pending else { return None };
             *is_canceled = is_impatient;
             return is_impatient.then_some(Request::CancelWait);
         }
         let (key, step) = (Bytes::from_static, self.steps.pop_front()?);
-        let (request, awaited) = match step {
-            Step::Count => (Request::Add { key: key(b"count"), delta: 1 }, Some(Awaited::Count)),
+        let (request, pending) = match step {
+            Step::Count => (Request::Add { key: key(b"count"), delta: 1 }, Some(PendingReply::Count)),
             Step::Append => {
                 self.appended += 1;
-                (Request::Append { key: key(b"list"), value: self.something_new() }, None)
+                (Request::Append { key: key(b"list"), value: self.unique_value() }, None)
             }
-            Step::Look => (Request::Get { key: key(b"register") }, Some(Awaited::Register)),
+            Step::ReadRegister => (Request::Get { key: key(b"register") }, Some(PendingReply::Register)),
             Step::Swap => {
-                let (expected, desired) = (self.register.clone(), self.something_new());
+                let (expected, desired) = (self.register.clone(), self.unique_value());
                 let request =
                     Request::CompareSet { key: key(b"register"), expected: expected.clone(), desired: desired.clone() };
-                (request, Some(Awaited::Swapped { expected, desired }))
+                (request, Some(PendingReply::Swapped { expected, desired }))
             }
             Step::Publish => {
-                self.published = self.something_new();
+                self.published = self.unique_value();
                 (Request::Set { key: own_key(self.id), value: self.published.clone() }, None)
             }
-            Step::ReadOwn => (Request::Get { key: own_key(self.id) }, Some(Awaited::Own)),
+            Step::ReadOwn => (Request::Get { key: own_key(self.id) }, Some(PendingReply::Own)),
             Step::WaitFor(other) => (
                 Request::Wait { keys: vec![own_key(other), own_key(self.id)] },
-                Some(Awaited::Wait { is_canceled: false, can_end: true }),
+                Some(PendingReply::Wait { is_canceled: false, can_end: true }),
             ),
-            Step::GiveUp => (
+            Step::CancelWait => (
                 Request::Wait { keys: vec![own_key(self.id), key(b"never")] },
-                Some(Awaited::Wait { is_canceled: false, can_end: false }),
+                Some(PendingReply::Wait { is_canceled: false, can_end: false }),
             ),
-            Step::PassBy => (
-                // One more than will ever come.
+            Step::CancelBarrier => (
+                // More clients than there are.
                 Request::Barrier { key: key(b"passed"), world_size: i64::MAX },
-                Some(Awaited::Wait { is_canceled: false, can_end: false }),
+                Some(PendingReply::Wait { is_canceled: false, can_end: false }),
             ),
-            Step::Meet => {
-                self.met.set(self.met.get() + 1);
+            Step::Barrier => {
+                self.arrived.set(self.arrived.get() + 1);
                 let world_size = i64::try_from(self.all).unwrap();
-                (Request::Barrier { key: key(b"meeting"), world_size }, Some(Awaited::Meeting))
+                (Request::Barrier { key: key(b"barrier"), world_size }, Some(PendingReply::Barrier))
             }
         };
-        self.awaited = awaited;
+        self.pending = pending;
         Some(request)
     }
 
-    /// Takes bytes that the sidecar sent. There must be a request that they answer.
+    /// Takes a reply of the sidecar. There must be a request that it answers.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
-        let awaited = self.awaited.take().unwrap_or_else(|| panic!("client {} asked for no {bytes:?}", self.id));
+        let pending = self.pending.take().unwrap_or_else(|| panic!("client {} expects no {bytes:?}", self.id));
         let mut reply = bytes;
-        match awaited {
-            Awaited::Count => self.counts.push(reply.get_i64_le()),
-            Awaited::Register => self.register = value(&mut reply),
-            Awaited::Swapped { expected, desired } => {
+        match pending {
+            PendingReply::Count => self.counts.push(reply.get_i64_le()),
+            PendingReply::Register => self.register = value(&mut reply),
+            PendingReply::Swapped { expected, desired } => {
                 self.register = value(&mut reply);
                 if self.register == desired {
                     self.swaps.push((expected, desired));
                 }
             }
-            Awaited::Own => assert_eq!(value(&mut reply), self.published, "nobody else writes it"),
-            Awaited::Wait { is_canceled: true, .. } => assert_eq!(reply.get_u8(), WAIT_CANCELED),
-            Awaited::Wait { is_canceled: false, can_end } => {
-                assert!(can_end, "it never comes");
+            PendingReply::Own => assert_eq!(value(&mut reply), self.published, "no other client writes the key"),
+            PendingReply::Wait { is_canceled: true, .. } => assert_eq!(reply.get_u8(), WAIT_CANCELED),
+            PendingReply::Wait { is_canceled: false, can_end } => {
+                assert!(can_end, "the key is never set");
                 assert_eq!(reply.get_u8(), STOP_WAITING);
             }
-            Awaited::Meeting => {
+            PendingReply::Barrier => {
                 assert_eq!(reply.get_u8(), STOP_WAITING);
-                assert_eq!(self.met.get(), self.all, "nobody passes before all have come");
+                assert_eq!(self.arrived.get(), self.all, "no client passes the barrier before all have reached it");
             }
         }
         assert!(reply.is_empty(), "client {} got {reply:?} too many", self.id);
     }
 
-    fn something_new(&mut self) -> Bytes {
+    fn unique_value(&mut self) -> Bytes {
         self.made += 1;
         Bytes::from(format!("{}.{} ", self.id, self.made))
     }
 }
 
-/// What only all clients together can tell: whether one order of everything they did explains all their replies.
-pub(super) fn check_together(clients: &[&Client], store: &Store) {
+/// Checks all clients together: one order of all operations must explain all replies.
+pub(super) fn check_all(clients: &[&Client], store: &Store) {
     let mut counts: Vec<i64> = clients.iter().flat_map(|client| client.counts.clone()).collect();
     assert!(clients.iter().all(|client| client.counts.is_sorted()));
     counts.sort_unstable();
@@ -203,15 +203,15 @@ pub(super) fn check_together(clients: &[&Client], store: &Store) {
         let (client, number) = item.split_once('.').unwrap();
         let (count, latest) = last.entry(client.parse().unwrap()).or_default();
         let number = number.parse().unwrap();
-        assert!(number > *latest, "each client's items stand once and in its order: {list:?}");
+        assert!(number > *latest, "each item of a client occurs once and in order: {list:?}");
         (*count, *latest) = (*count + 1, number);
     }
     for client in clients {
         assert_eq!(last.get(&client.id).map_or(0, |(count, _)| *count), client.appended, "no item is lost");
     }
 
-    let met = store.value(&Bytes::from_static(b"meeting"));
-    assert_eq!(met, clients.len().to_string(), "everybody counts once at the barrier");
+    let arrived = store.value(&Bytes::from_static(b"barrier"));
+    assert_eq!(arrived, clients.len().to_string(), "each client counts once at the barrier");
 }
 
 fn own_key(client: usize) -> Bytes {

@@ -79,6 +79,9 @@ fn what_makes_no_sense_says_what_does() {
     std::fs::write(folder.path("a.csv"), "x\n1\n").unwrap();
     let ran = folder.data(&["convert", "a.csv", "b.txt"]);
     assert_eq!(ran.code, 1);
-    assert_eq!(ran.stderr, "error: CSV cannot be turned into text; see `flexor data convert --help` for what can\n");
+    assert_eq!(
+        ran.stderr,
+        "error: CSV cannot be converted to text; `flexor data convert --help` lists the supported conversions\n"
+    );
     assert!(folder.data(&["convert", "none.csv", "b"]).stderr.contains("cannot read none.csv"));
 }

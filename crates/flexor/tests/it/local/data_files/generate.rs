@@ -42,7 +42,7 @@ fn nothing_is_overwritten_unless_that_is_wanted() {
     let first = std::fs::read(folder.path("census.csv")).unwrap();
     let refused = gen_census(&["--seed", "2"]);
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("census.csv is there already") && refused.stderr.contains("--force"));
+    assert!(refused.stderr.contains("census.csv exists already") && refused.stderr.contains("--force"));
     assert_eq!(std::fs::read(folder.path("census.csv")).unwrap(), first);
     assert_eq!(gen_census(&["--seed", "2", "--force"]).code, 0);
     assert_ne!(std::fs::read(folder.path("census.csv")).unwrap(), first);

@@ -81,7 +81,7 @@ fn a_row_of_a_table_that_is_too_short_is_damage() {
     assert_eq!(ran.code, 1, "damage is a failure");
     let expected = [
         "  cut.csv: damaged at byte 16, line 3, record 1: the row has 5 fields, and the table 4 columns",
-        "  cut.csv: damaged at byte 38, line 5, record 3: the row has 3 fields, and the table 4 columns; was the file cut?",
+        "  cut.csv: damaged at byte 38, line 5, record 3: the row has 3 fields, and the table 4 columns; was the file truncated?",
     ];
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("damaged at")).collect();
     assert_eq!(lines, expected);

@@ -75,7 +75,7 @@ fn a_node_that_nobody_joins_gives_up_when_its_time_is_up() {
     // After some seconds, and again with the error.
     let reason = format!("waited for other nodes at the master at {}: ", job.master.ports.grpc);
     assert!(ended.stderr.contains(&reason), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("1 of at least 2 nodes are here").count(), 2, "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("1 of at least 2 nodes have joined").count(), 2, "{}", ended.stderr);
     assert!(ended.stderr.contains(&reason.replacen("waited", "waits", 1)), "{}", ended.stderr);
 }
 

@@ -42,7 +42,11 @@ fn a_node_that_serves_demands_the_token_that_it_was_given() {
     assert_eq!(folder.await_lines("started", 2), ["j", "j"]);
     folder.let_go();
     for ended in [serving.wait_for(0), other.wait_for(0)] {
-        assert!(!ended.stderr.contains("not heeded"), "the master is called as the run is: {}", ended.stderr);
+        assert!(
+            !ended.stderr.contains("overridden by the master"),
+            "the master is called as the run is: {}",
+            ended.stderr
+        );
     }
 }
 

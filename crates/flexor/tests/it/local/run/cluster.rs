@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use flexor_agent::processes::kill_what_they_left;
+use flexor_agent::processes::kill_orphans_of;
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use flexor_local::proc;
 use flexor_local::state_dir::StateDir;
@@ -138,7 +138,7 @@ impl Drop for Place {
         for pod in self.pods() {
             if proc::is_alive(pod.status.supervisor) {
                 let _ = kill(pod.parent(), Signal::SIGKILL);
-                kill_what_they_left(&[pod.parent().as_raw().unsigned_abs()]);
+                kill_orphans_of(&[pod.parent().as_raw().unsigned_abs()]);
             }
         }
     }

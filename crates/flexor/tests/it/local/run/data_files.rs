@@ -29,7 +29,7 @@ fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
     // Whoever opens it anew finds the row that it was cut in.
     let verdict = ended.stdout.lines().last().unwrap();
     let failed = "Failed: CriticalNodeFailed: ProgramError: exit code 1; error: quickstart.csv: damaged at byte ";
-    assert!(verdict.contains(failed) && verdict.contains("was the file cut?"), "{verdict}");
+    assert!(verdict.contains(failed) && verdict.contains("was the file truncated?"), "{verdict}");
     let places = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
     let again = |place: &str| {
         let is_it = |line: &&str| line.contains(place) && line.contains("PodWanted: its place is filled again");

@@ -124,6 +124,6 @@ fn what_is_predicted_from_the_last_checkpoint_is_what_the_model_said() {
     // A model of another shape is refused, and what was written stays.
     let other = ["predict", "--model=deepfm:dim=4", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
     let refused = predict(&place, &[&other[..], &["--out=predicted.csv"]].concat());
-    assert!(refused.code == 1 && refused.stderr.contains("is of another model: it has "), "{}", refused.stderr);
+    assert!(refused.code == 1 && refused.stderr.contains("belongs to another model: it has "), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(place.folder.path().join("predicted.csv")).unwrap(), predicted);
 }

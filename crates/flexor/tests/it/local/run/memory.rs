@@ -37,7 +37,7 @@ fn hungry(script: &str) -> Value {
 /// Where the cluster has its groups, if it has any.
 fn groups(place: &Place) -> Option<PathBuf> {
     match of_state_dir(&place.state_dir()) {
-        MemoryLimits::Groups(groups) => Some(groups.memory),
+        MemoryLimits::Cgroups(groups) => Some(groups.memory),
         MemoryLimits::Watched(_) => None,
     }
 }

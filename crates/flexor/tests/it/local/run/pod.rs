@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
-use flexor_local::limits::{self, Wanted};
+use flexor_local::limits::{self, LimitsMode};
 use flexor_local::pods::folder::PodFolder;
 use flexor_local::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
@@ -36,7 +36,7 @@ struct Design {
     folder: Folder,
     plan: PodPlan,
     sockets: Vec<TcpListener>,
-    limits: Wanted,
+    limits: LimitsMode,
     /// A folder of the cluster or of the pod is a disk of its own, of this size, which only the parent sees.
     disk: Option<(PathBuf, &'static str)>,
 }
@@ -67,7 +67,7 @@ fn pod() -> Design {
         restart: RestartPolicy::Never,
         grace: Duration::from_secs(60),
     };
-    Design { folder: Folder::new(), plan, sockets: Vec::new(), limits: Wanted::Best, disk: None }
+    Design { folder: Folder::new(), plan, sockets: Vec::new(), limits: LimitsMode::Best, disk: None }
 }
 
 impl Design {
@@ -107,7 +107,7 @@ impl Design {
     }
 
     /// How memory limits are kept.
-    fn limits(mut self, wanted: Wanted) -> Self {
+    fn limits(mut self, wanted: LimitsMode) -> Self {
         self.limits = wanted;
         self
     }
@@ -162,7 +162,7 @@ impl Design {
         let state_dir = state_dir(&self.folder);
         // Whoever runs a cluster makes its folders, and finds out about limits.
         drop(state_dir.take().unwrap());
-        limits::begin(&state_dir, &limits::find(self.limits, state_dir.path())).unwrap();
+        limits::begin(&state_dir, &limits::detect(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);
         command.arg(state_dir.path()).arg(UID).stderr(Stdio::inherit());
@@ -232,7 +232,7 @@ impl Drop for Pod {
         // The parent goes first, then what it can no longer end.
         let _ = self.parent.kill();
         let _ = self.parent.wait();
-        flexor_agent::processes::kill_what_they_left(&[self.parent.id()]);
+        flexor_agent::processes::kill_orphans_of(&[self.parent.id()]);
         limits::forget_pod(&state_dir(&self.work), UID);
     }
 }

@@ -41,7 +41,7 @@ fn volumes_that_cannot_be_had() {
     spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
     spec["volumes"] = json!([{ "name": "data", "nfs": { "server": "files", "path": "/" } }]);
     let told = refusal(&job);
-    let expected = "role Worker: container elasticjob-worker: volume data: nfs volumes are not to be had here; mount it on \
+    let expected = "role Worker: container elasticjob-worker: volume data: nfs volumes are not supported here; mount it on \
                     this machine and write hostPath";
     assert!(told.contains(expected), "{told}");
 }

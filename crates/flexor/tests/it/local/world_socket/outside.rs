@@ -242,7 +242,7 @@ fn kept_worker(script: &str) -> (Job, Launcher) {
     drop(lost);
     let members = || job.run()["members"].as_array().cloned().unwrap_or_default();
     eventually("the node that waits", || {
-        matches!(&members()[..], [member] if member["place"] == "joined").then_some(())
+        matches!(&members()[..], [member] if member["state"] == "joined").then_some(())
     });
     (job, waiting)
 }

@@ -4,7 +4,7 @@ Usage: worker.py [odd | hangs-up | loses-peers | dies | dies-when-told | stays |
 
 `odd` first says on other connections what nobody should say, and writes down in `refused` what was refused; `hangs-up`
 closes its connection once it is in its first world, and works on; `loses-peers` leaves its first world by itself once
-there is a file `lost`; `dies` is dead once it is asked to meet, `dies-when-told` once it is told a world; `stays` does not
+there is a file `lost`; `dies` is dead once it is asked for a rendezvous, `dies-when-told` once it is told a world; `stays` does not
 leave its world when it is asked to; `never-joins` does not say that it is in a second one; `quits` leaves its world when it
 is asked to and then ends with the code that is in a file `quit`.
 """
@@ -89,11 +89,11 @@ def main():
         if not select.select(heard, [], [], 0.05)[0]:
             continue
         message = json.loads(lines.readline())
-        if "meet" in message and behaviour == "dies":
+        if "rendezvous" in message and behaviour == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif "meet" in message and behaviour == "stays":
+        elif "rendezvous" in message and behaviour == "stays":
             write_down("asked", os.getpid())
-        elif "meet" in message:
+        elif "rendezvous" in message:
             say(connection, {"ready": True})
             waits = True
         elif behaviour == "dies-when-told":

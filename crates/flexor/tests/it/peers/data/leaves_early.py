@@ -24,7 +24,7 @@ def ask(**op):
     return next(reply for reply in replies if reply.id == 1)
 
 
-ask(come_back=wire.ComeBack())
+ask(resume=wire.Resume())
 ask(register=wire.Dataset(name="numbers", records=records, batch=batch, epochs=1, order=1))
 lease = ask(lease=wire.LeaseBatches(dataset="numbers", batches=3)).lease
 os.makedirs("out", exist_ok=True)
@@ -32,7 +32,7 @@ with open(f"out/{os.environ['RANK']}.txt", "a") as file:
     for one in lease.batches:
         file.writelines(f"{record}\n" for record in range(one.first, one.first + one.count))
 # The first one also tells the master how long a batch takes, which it writes down at once.
-held = [wire.Held(lease=lease.held.lease, first=one.number, count=1) for one in lease.batches]
+held = [wire.LeasedBatches(lease=lease.held.lease, first=one.number, count=1) for one in lease.batches]
 ask(acknowledge=wire.AcknowledgeBatches(done=held[0], durable=True))
 for one in held[1:]:
     reply = ask(acknowledge=wire.AcknowledgeBatches(done=one))

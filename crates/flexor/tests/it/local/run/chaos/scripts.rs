@@ -44,7 +44,7 @@ fn each_act_hits_whom_it_names_and_the_job_ends_well() {
     let run = place.run(&[&job, "--chaos", FILE]);
     for told in [
         "job-worker-0: FaultInjected: kill Worker 0 of job: process ",
-        "job-worker-1: FaultInjected: kill the parent of Worker 1 of job: process ",
+        "job-worker-1: FaultInjected: kill the supervisor of Worker 1 of job: process ",
         "default/job: FaultInjected: kill the sidecar of Worker 7 of job: missed, there is no such pod at the moment",
         "job-master: FaultInjected: stop master 0 of job for 0.3s: 1 processes",
         "default/job: FaultInjected: fill the disk of default/job for 0.2s: its master is told",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flexor_dialects::manifest::{self, Subject, Verdict};
 use flexor_local::cluster::{Cluster, JobKey, Options, PodRecord};
-use flexor_local::limits::Wanted;
+use flexor_local::limits::LimitsMode;
 use flexor_local::state_dir::StateDirError;
 use flexor_model::{IdRule, Job, MigratePod, Plan, PlanOrigin, Resources, RoleChange, RoleKind};
 use nix::sys::signal::{Signal, kill};
@@ -158,7 +158,7 @@ fn options(place: &Place) -> Options {
         ephemeral: false,
         cpus: None,
         background: false,
-        limits: Wanted::Watched,
+        limits: LimitsMode::Watched,
         chaos: false,
     }
 }

@@ -24,7 +24,7 @@ fn a_program_has_time_to_end() {
     assert_eq!((status.phase, how(&status, "main")), (PodPhase::Failed, (7, "Error".to_owned())));
     assert_eq!(
         (status.reason.as_deref(), status.message.as_deref()),
-        (Some("Terminated"), Some("somebody told it to end"))
+        (Some("Terminated"), Some("the pod received SIGTERM"))
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flexor_local::limits::{self, Group, Wanted};
+use flexor_local::limits::{self, Cgroup, LimitsMode};
 use flexor_local::pods::plan::RestartPolicy;
 use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use flexor_testbed::skip;
@@ -13,15 +13,15 @@ use super::super::super::launch::launcher::await_gone;
 use super::{Design, Pod, end, how, pod, state, state_dir};
 
 const LIMIT: u64 = 64 << 20;
-const BOTH: [Wanted; 2] = [Wanted::Best, Wanted::Watched];
+const BOTH: [LimitsMode; 2] = [LimitsMode::Best, LimitsMode::Watched];
 
 /// A pod whose container may have so much.
-fn limited(script: &str, limits: Wanted) -> Design {
+fn limited(script: &str, limits: LimitsMode) -> Design {
     pod().main_but("main", script, |main| main.memory = Some(LIMIT)).limits(limits)
 }
 
 /// The groups that its container has, if it has any.
-fn group(status: &PodStatus) -> Option<Group> {
+fn group(status: &PodStatus) -> Option<Cgroup> {
     status.containers[0].limited.as_ref()?.group().cloned()
 }
 
@@ -75,9 +75,9 @@ fn a_kill_by_somebody_else_is_no_want_of_memory() {
 #[test]
 fn by_which_means_is_told() {
     let told =
-        |limits: Wanted| limited("true", limits).start().wait().containers[0].limited.clone().unwrap().to_string();
-    assert_eq!(told(Wanted::Watched), "64Mi best effort: looked at ten times a second, because that was asked for");
-    let best = told(Wanted::Best);
+        |limits: LimitsMode| limited("true", limits).start().wait().containers[0].limited.clone().unwrap().to_string();
+    assert_eq!(told(LimitsMode::Watched), "64Mi best effort: looked at ten times a second, because that was asked for");
+    let best = told(LimitsMode::Best);
     assert!(
         ["64Mi by cgroup v1", "64Mi by cgroup v2"].contains(&&*best) || best.starts_with("64Mi best effort: "),
         "{best}"
@@ -89,7 +89,7 @@ fn a_container_with_a_limit_has_a_group_and_others_are_put_nowhere() {
     let free = pod().main("main", "echo > begun; sleep 1000").start();
     let [program, parent] = memberships(&free);
     assert_eq!(program, parent);
-    let mut pod = limited("echo > begun; while [ ! -e go ]; do sleep 0.02; done", Wanted::Best).start();
+    let mut pod = limited("echo > begun; while [ ! -e go ]; do sleep 0.02; done", LimitsMode::Best).start();
     let [program, parent] = memberships(&pod);
     let Some(group) = group(&pod.status().unwrap()) else { skip!("no control group can be made here") };
     assert_ne!(program, parent);
@@ -110,7 +110,7 @@ fn a_container_with_a_limit_has_a_group_and_others_are_put_nowhere() {
 
 #[test]
 fn a_group_is_removed_by_others_when_the_parent_was_killed() {
-    let mut pod = limited("sleep 1000 & setsid sleep 1000 & wait", Wanted::Best).start();
+    let mut pod = limited("sleep 1000 & setsid sleep 1000 & wait", LimitsMode::Best).start();
     let Some(group) = group(&pod.await_phase(PodPhase::Running)) else { skip!("no control group can be made here") };
     pod.signal(Signal::SIGKILL);
     pod.parent.wait().unwrap();
@@ -122,7 +122,7 @@ fn a_group_is_removed_by_others_when_the_parent_was_killed() {
 #[test]
 fn a_container_that_is_started_again_has_its_limit_again() {
     let script = "echo life >> lives; [ $(wc -l < lives) = 2 ] || exit 6; exec tail -n 1 /dev/zero";
-    let pod = limited(script, Wanted::Best).restart(RestartPolicy::OnFailure).start();
+    let pod = limited(script, LimitsMode::Best).restart(RestartPolicy::OnFailure).start();
     let killed = eventually("the end of its second life", || {
         let main = pod.status()?.containers.remove(0);
         (main.restarts == 1 && matches!(main.state, ContainerState::Terminated { .. })).then_some(main.state)

@@ -1,0 +1,56 @@
+//! The exit of a worker.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::error_file::ErrorReport;
+use super::worker::{GlobalRank, LocalRank};
+use crate::processes::ExitOutcome;
+
+const KILL: i32 = Signal::SIGKILL as i32;
+
+/// A worker that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerExit {
+    pub local_rank: LocalRank,
+    /// Its rank in the last world that it was in, if it was in any.
+    pub rank: Option<GlobalRank>,
+    pub pid: u32,
+    pub outcome: ExitOutcome,
+    /// When the exit was seen.
+    pub at: Timestamp,
+    /// Whether the launcher had begun to end the group by then. Such an exit is expected, whatever its cause.
+    pub during_shutdown: bool,
+    /// The path in its `TORCHELASTIC_ERROR_FILE`.
+    pub error_file: PathBuf,
+    /// The content of its error file.
+    pub error: Option<ErrorReport>,
+    /// Whether the name of its program is that of a Python interpreter or script.
+    pub is_python: bool,
+}
+
+impl WorkerExit {
+    /// The message of the worker's error file; without one, a description of the exit.
+    pub fn message(&self) -> String {
+        let outcome = self.outcome;
+        match (&self.error, outcome) {
+            (Some(report), _) => report.message.clone(),
+            (None, _) if self.during_shutdown => format!("{outcome}, after the launcher began to end the group"),
+            (None, ExitOutcome::Signal(KILL)) => {
+                format!("{outcome}; if nobody sent it, the kernel's log tells whether memory ran out")
+            }
+            (None, ExitOutcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
+            (None, ExitOutcome::Code(_)) => {
+                let next_time = if self.is_python {
+                    "torch's @record around its main function puts the traceback here"
+                } else {
+                    "what it writes to $TORCHELASTIC_ERROR_FILE stands here"
+                };
+                format!("{outcome}, and it left no report; its last lines of output may tell why, and {next_time}")
+            }
+        }
+    }
+}

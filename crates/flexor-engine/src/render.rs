@@ -1,0 +1,212 @@
+//! The renderer: from a [`DesiredPod`] to a complete Kubernetes Pod, as JSON.
+//!
+//! The controller says which pod it wants; [`pod`] writes it down in full: labels and owner, the template's spec, the
+//! variables of role and identity, Flexor's sidecar and master, resources as planned and grown, the priority class. An
+//! operator sends the result to the API server; the laptop cluster interprets the same JSON as a kubelet would.
+//!
+//! What depends on where the job runs comes in through [`RenderContext`]. The renderer is *not* for services, and it
+//! writes no status.
+
+mod addresses;
+mod environment;
+mod flexor_containers;
+mod resources;
+#[cfg(test)]
+mod tests;
+mod tf_config;
+
+use flexor_model::{DnsLabel, Job, JobUid, Program, Role, RolePriority};
+use serde_json::{Map, Value, json};
+
+pub use addresses::{Addresses, ServiceAddresses};
+pub use flexor_containers::SIDECAR;
+
+use crate::controller::DesiredPod;
+
+/// Labels of Flexor's own, from which a controller reads back which slot a pod fills.
+pub const JOB_UID_LABEL: &str = "flexor.dev/job-uid";
+pub const ROLE_LABEL: &str = "flexor.dev/role";
+pub const ID_LABEL: &str = "flexor.dev/id";
+pub const RANK_LABEL: &str = "flexor.dev/rank";
+pub const RELAUNCHES_LABEL: &str = "flexor.dev/relaunches";
+
+/// The annotation with the number of pods that filled the slot before this one. Containers of a replacement count
+/// their restarts from 0, as on Kubernetes: it is another pod.
+pub const REPLACED_ANNOTATION: &str = "flexor.dev/replaced";
+
+/// What a pod is rendered with besides the role and the desired pod.
+pub struct RenderContext<'a> {
+    pub job: &'a Job,
+    pub uid: &'a JobUid,
+    pub namespace: &'a DnsLabel,
+    pub owner: Owner<'a>,
+    pub flexor: FlexorProgram<'a>,
+    pub addresses: &'a dyn Addresses,
+    /// The master's state directory.
+    pub master_state: &'a str,
+    /// The file in which a container leaves why it failed, by the container's name.
+    pub error_file: &'a dyn Fn(&str) -> String,
+    /// The file with the job's token, in every container that has one.
+    pub token_file: Option<&'a str>,
+}
+
+/// The object that owns the pods: they are removed with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    pub api_version: &'a str,
+    pub kind: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+}
+
+/// How containers of Flexor's own are started.
+#[derive(Debug, Clone, Copy)]
+pub enum FlexorProgram<'a> {
+    /// `flexor` of this image. It listens on the ports that its containers declare.
+    Image(&'a str),
+    /// A program of this machine, by its path. It inherits listening sockets, whose ports the kernel chose.
+    Machine(&'a str),
+}
+
+impl<'a> FlexorProgram<'a> {
+    fn path(self) -> &'a str {
+        match self {
+            Self::Image(_) => "flexor",
+            Self::Machine(path) => path,
+        }
+    }
+}
+
+/// The complete `v1` Pod for a desired pod, without a status.
+pub fn pod(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(context, role, desired),
+        "spec": spec(context, role, desired),
+    })
+}
+
+fn metadata(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value {
+    let Owner { api_version, kind, name, uid } = context.owner;
+    let mut metadata = json!({
+        "name": desired.name,
+        "namespace": context.namespace,
+        "labels": labels(context, role, desired),
+    });
+    let annotations = annotations(context, role, desired);
+    if !annotations.is_empty() {
+        metadata["annotations"] = annotations.into();
+    }
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    }]);
+    metadata
+}
+
+/// Labels of the job, of the template, of the dialect and of Flexor. The later ones win: services and controllers
+/// select by them.
+fn labels(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Map<String, Value> {
+    let own = [
+        (JOB_UID_LABEL, context.uid.to_string()),
+        (ROLE_LABEL, role.name.to_string()),
+        (ID_LABEL, desired.id.to_string()),
+        (RANK_LABEL, desired.rank.to_string()),
+        (RELAUNCHES_LABEL, desired.relaunches.to_string()),
+    ];
+    let of_job = context.job.labels.iter().map(|(key, value)| (key.clone(), value.clone().into()));
+    let of_dialect = desired.labels.iter().map(|(key, value)| (key.clone(), value.clone().into()));
+    let own = own.map(|(key, value)| (key.to_owned(), value.into()));
+    of_job.chain(of_template(role, "labels")).chain(of_dialect).chain(own).collect()
+}
+
+/// Annotations of the job and of the template, whose own win.
+fn annotations(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Map<String, Value> {
+    let of_job = context.job.annotations.iter().map(|(key, value)| (key.clone(), value.clone().into()));
+    let replaced =
+        (desired.relaunches > 0).then(|| (REPLACED_ANNOTATION.to_owned(), Value::from(desired.relaunches.to_string())));
+    of_job.chain(of_template(role, "annotations")).chain(replaced).collect()
+}
+
+fn of_template(role: &Role, field: &str) -> impl Iterator<Item = (String, Value)> {
+    let map = role.template.json()["metadata"][field].as_object();
+    map.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()))
+}
+
+fn spec(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value {
+    let mut spec = role.template.json()["spec"].clone();
+    // The controller replaces pods; it never has containers restarted in place.
+    spec["restartPolicy"] = "Never".into();
+    if let Some(class) = priority_class(role, desired) {
+        spec["priorityClassName"] = class.into();
+    }
+    let of_every_container = environment::of_every_container(context);
+    for container in list_mut(&mut spec, "initContainers") {
+        environment::add(container, of_every_container(container));
+    }
+    let main = role.template.main_index();
+    for (index, container) in list_mut(&mut spec, "containers").iter_mut().enumerate() {
+        let mut variables = of_every_container(container);
+        if index == main {
+            match role.program {
+                Program::FlexorMaster => *container = flexor_containers::master(context, role, container),
+                Program::FlexorPs if role.has_rendered_command() => {
+                    flexor_containers::run_parameter_server(context, container);
+                }
+                Program::FlexorPs
+                | Program::Foreign
+                | Program::FlexorWorker
+                | Program::FlexorLaunch
+                | Program::FlexorOther => {}
+            }
+            variables.extend(environment::of_role(context, role, desired));
+            resources::plan(container, desired);
+            declare_ports(context, role, container);
+        }
+        environment::add(container, variables);
+    }
+    if role.has_sidecar() {
+        let sidecar = flexor_containers::sidecar(context);
+        match &mut spec["initContainers"] {
+            Value::Array(others) => others.insert(0, sidecar),
+            nothing => *nothing = json!([sidecar]),
+        }
+    }
+    spec
+}
+
+/// The priority class of a pod; none where the template's own stays.
+fn priority_class(role: &Role, desired: &DesiredPod) -> Option<String> {
+    match &role.priority {
+        RolePriority::FromTemplate => None,
+        RolePriority::Class(class) => Some(class.clone()),
+        RolePriority::Split(split) => {
+            let replicas = desired.replicas.get(&role.name).copied().unwrap_or(1);
+            Some(if split.is_high(desired.rank, replicas) { "high" } else { "low" }.to_owned())
+        }
+    }
+}
+
+/// Adds the role's ports that the template does not declare.
+fn declare_ports(context: &RenderContext<'_>, role: &Role, container: &mut Value) {
+    let inherits_sockets = matches!((context.flexor, role.program), (FlexorProgram::Machine(_), Program::FlexorMaster));
+    if inherits_sockets {
+        return;
+    }
+    for port in &role.ports {
+        let is_same = |known: &Value| known["containerPort"] == port.port || known["name"] == port.name.as_str();
+        if list_mut(container, "ports").iter().any(is_same) {
+            continue;
+        }
+        let port = json!({ "name": port.name, "containerPort": port.port });
+        match &mut container["ports"] {
+            Value::Array(declared) => declared.push(port),
+            nothing => *nothing = json!([port]),
+        }
+    }
+}
+
+fn list_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut [Value] {
+    object.get_mut(field).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! The variables that Flexor adds to containers, in front of the template's own.
+//!
+//! A variable that the template sets itself is left out, so that the user's value wins. Values of `envFrom` lose
+//! against all of `env`, as on every Kubernetes.
+
+use flexor_model::{EnvValue, PodIdentity, PortName, Program, Role, RoleName, env};
+use serde_json::{Value, json};
+
+use super::{RenderContext, tf_config};
+use crate::controller::DesiredPod;
+
+/// Where torch's `@record` leaves an exception.
+const ERROR_FILE: &str = "TORCHELASTIC_ERROR_FILE";
+const GRPC_PORT: &str = "grpc";
+const STORE_PORT: &str = "store";
+
+/// Makes the variables that every container of the job has: the pod's identity, the master's address, and the file for
+/// the container's error.
+pub(super) fn of_every_container<'a>(context: &'a RenderContext<'_>) -> impl Fn(&Value) -> Vec<Value> + 'a {
+    let identity = identity(context);
+    move |container| {
+        let name = container["name"].as_str().unwrap_or_default();
+        let error_file = variable(ERROR_FILE, (context.error_file)(name));
+        identity.iter().cloned().chain([error_file]).collect()
+    }
+}
+
+/// The pod's identity and the master's address.
+pub(super) fn identity(context: &RenderContext<'_>) -> Vec<Value> {
+    let fields = [
+        ("POD_NAME", "metadata.name"),
+        ("POD_NAMESPACE", "metadata.namespace"),
+        ("POD_UID", "metadata.uid"),
+        ("POD_IP", "status.podIP"),
+        // The address at which other nodes reach the process that has rank 0.
+        ("PET_LOCAL_ADDR", "status.podIP"),
+    ];
+    let mut variables: Vec<Value> = fields.map(|(name, path)| from_field(name, path)).into();
+    variables.extend(master(context).map(|address| variable(env::MASTER.name, address)));
+    variables.extend(context.token_file.map(|file| variable(env::TOKEN_FILE.name, file)));
+    variables
+}
+
+/// The master's gRPC address, in jobs that have a master.
+pub(super) fn master(context: &RenderContext<'_>) -> Option<String> {
+    let role = context.job.roles.iter().find(|role| role.program == Program::FlexorMaster)?;
+    context.addresses.of_role(role, &GRPC_PORT.parse().ok()?)
+}
+
+/// The variables that the dialect gives to the main containers of a role.
+pub(super) fn of_role(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Vec<Value> {
+    let identity = PodIdentity {
+        job: &context.job.name,
+        namespace: context.namespace,
+        uid: context.uid,
+        role: &role.name,
+        id: desired.id,
+        rank: desired.rank,
+        relaunches: desired.relaunches,
+        replicas: &desired.replicas,
+    };
+    let rendered = role.env.iter().filter_map(|rule| {
+        let name = rule.name.as_str();
+        Some(match &rule.value {
+            EnvValue::Literal(text) => variable(name, text.as_str()),
+            EnvValue::Text(pattern) => variable(name, pattern.fill(&identity)),
+            EnvValue::Address { role: target, port } => variable(name, address(context, role, target, port)?),
+            EnvValue::PodField(path) => from_field(name, path),
+            EnvValue::TfConfig => variable(name, tf_config::render(context, role, desired)?),
+        })
+    });
+    rendered.collect()
+}
+
+/// Where a pod of `role` reaches a port of `target`.
+fn address(context: &RenderContext<'_>, role: &Role, target: &RoleName, port: &PortName) -> Option<String> {
+    let target = context.job.roles.iter().find(|known| known.name == *target)?;
+    if port.as_str() != STORE_PORT {
+        return context.addresses.of_role(target, port);
+    }
+    if role.has_sidecar() {
+        return context.addresses.of_sidecar();
+    }
+    // Flexor's own launcher joins the rendezvous through the master's API, not through its store.
+    context.addresses.of_role(target, &GRPC_PORT.parse().ok()?)
+}
+
+/// Puts variables in front of a container's own. Of two with one name the later wins, and the container's own wins
+/// over both.
+pub(super) fn add(container: &mut Value, variables: Vec<Value>) {
+    let own = container["env"].as_array().cloned().unwrap_or_default();
+    let mut all: Vec<Value> = Vec::with_capacity(variables.len() + own.len());
+    for variable in variables {
+        match all.iter_mut().find(|known| known["name"] == variable["name"]) {
+            Some(known) => *known = variable,
+            None => all.push(variable),
+        }
+    }
+    all.retain(|known| own.iter().all(|variable| variable["name"] != known["name"]));
+    all.extend(own);
+    container["env"] = all.into();
+}
+
+fn variable(name: &str, value: impl Into<String>) -> Value {
+    json!({ "name": name, "value": literal(value.into()) })
+}
+
+/// A text that a kubelet leaves as it is: `$(NAME)` in values and commands would be expanded.
+pub(super) fn literal(text: String) -> String {
+    if text.contains("$(") || text.contains("$$") { text.replace('$', "$$") } else { text }
+}
+
+fn from_field(name: &str, path: &str) -> Value {
+    json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } })
+}
