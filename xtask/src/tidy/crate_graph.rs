@@ -21,7 +21,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-model", uses: &[], in_tests: &[] },
     Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
-    Layer { name: "flexor-dialects", uses: &["flexor-model"], in_tests: &["flexor-engine"] },
+    Layer { name: "flexor-dialects", uses: &["flexor-model", "flexor-engine"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
     Layer { name: "flexor-client", uses: &["flexor-wire"], in_tests: &[] },
     Layer { name: "flexor-data", uses: &[], in_tests: &[] },
@@ -55,6 +55,7 @@ const LAYERS: &[Layer] = &[
         uses: &[
             "flexor-model",
             "flexor-engine",
+            "flexor-dialects",
             "flexor-wire",
             "flexor-client",
             "flexor-store",

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use flexor_control::Executor;
-use flexor_engine::controller::{Action, DesiredPod, Event, ObservedJob, ObservedPlan, ObservedPod};
+use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPlan, ObservedPod};
 use flexor_model::UnixTime;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -48,6 +48,8 @@ impl Executor for Cluster {
             plans: &plans,
             released: &record.released,
             closed: record.closed.as_ref(),
+            // A pod that this cluster creates is visible at once.
+            executor: &ExecutorState::default(),
         }))
     }
 
@@ -57,7 +59,7 @@ impl Executor for Cluster {
         let mut state = self.lock();
         match action {
             Action::CreatePod(desired) => self.create_pod(&mut state, key, *desired)?,
-            Action::DeletePod { name, uid, cause } => {
+            Action::DeletePod { name, uid, cause, .. } => {
                 state.record_event(key, Some(name), cause);
                 self.delete_pod(&mut state, &uid)?;
             }

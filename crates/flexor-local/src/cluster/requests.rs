@@ -92,6 +92,7 @@ impl Cluster {
                     status: JobStatus::default(),
                     services: BTreeSet::new(),
                     plans: Vec::new(),
+                    conditions: Vec::new(),
                     places: BTreeMap::new(),
                     timeline: Timeline::default(),
                     closed: None,

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use flexor_model::{CleanPods, IdRule, Reason};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 #[test]
 fn a_job_gets_its_pods_and_keeps_them() {

@@ -1,8 +1,8 @@
-//! From a pod to its successor: another is made beside it, with the next number, and takes its place once it runs.
+//! The steps of a migration: a successor is created beside a pod, with the next id, and takes its slot once it runs.
 //!
-//! A parameter server is asked to leave first: its master has it give away what it keeps, and says when nothing is left.
-//! Until the successor has the place every failure leaves the pod in it. What was decided is in the place's record
-//! ([`super::migration`]), so a turn may end anywhere.
+//! A parameter server leaves first: its master moves its partitions away and reports when none is left. Until the
+//! successor has the slot, every failure leaves the pod in it. Each step is recorded in the slot
+//! ([`super::migration`]), so a pass may end anywhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use super::{ObservedPod, PodPhase, Reconciler};
 use crate::Cause;
 use crate::nodes::{self, Cost};
 
-/// How long a successor has to begin to run: machines have to be found for it, and images fetched.
+/// How long a successor has to start: it may need a new machine and its image.
 const TO_START: Duration = Duration::from_secs(600);
-/// So many successors that are lost through no fault of the program are made again.
+/// How many successors that were lost to infrastructure are replaced.
 const MOST_LOST: u32 = 3;
 
 /// How far the migrations of a plan are.
-pub(super) enum Migrated {
-    /// Every pod has its successor, and is gone.
-    All,
-    /// Some have not, and what is waited for.
-    NotYet(Cause),
-    /// One will not have any.
+pub(super) enum MigrationProgress {
+    /// Every pod has its successor and is gone.
+    Done,
+    /// What is waited for.
+    Waiting(Cause),
+    /// One pod gets no successor.
     Never(Cause),
 }
 
 impl<'a> Reconciler<'a> {
-    /// Whether the migrations of a plan can begin: not before the pods are there. Why they can never.
+    /// Whether the migrations of a plan can begin: not before its pods exist. An error says why they never can.
     pub(super) fn check_migrations(&self, plan: &Plan) -> Result<bool, String> {
         let mut named = BTreeSet::new();
         for wanted in &plan.migrate {
@@ -40,30 +40,30 @@ impl<'a> Reconciler<'a> {
             if !named.insert(pod) {
                 return Err(format!("{pod} is to migrate twice"));
             }
-            let Some((role, rank)) = self.place_of(pod.as_str()) else {
-                if self.has_empty_places() {
+            let Some((role, rank)) = self.slot_of(pod.as_str()) else {
+                if self.has_missing_slots() {
                     return Ok(false);
                 }
-                return Err(format!("{} has no pod {pod}; `flexor get pods` lists those it has", plan.job));
+                return Err(format!("{} has no pod {pod}", plan.job));
             };
             if let Some(why) = cannot_migrate(role) {
                 return Err(format!("{pod} cannot migrate: {why}"));
             }
             let slot = self.status.roles.get(&role.name).and_then(|slots| slots.slots.get(&rank));
             if slot.is_some_and(|slot| slot.end.is_some()) {
-                return Err(format!("{pod} cannot migrate: it has ended, and nobody takes its place"));
+                return Err(format!("{pod} cannot migrate: it has ended and is not replaced"));
             }
         }
         Ok(true)
     }
 
-    /// Writes down that pods are to have successors, with numbers that nobody has had.
+    /// Records in the slots that their pods get successors, with ids that no pod has had.
     pub(super) fn begin_migrations(&mut self, plan: &Plan) {
         for wanted in &plan.migrate {
-            let Some((role, rank)) = self.place_of(wanted.pod.as_str()) else { continue };
-            let Some(slot) = self.seat_record(&role.name, rank).cloned() else { continue };
+            let Some((role, rank)) = self.slot_of(wanted.pod.as_str()) else { continue };
+            let Some(slot) = self.slot_mut(&role.name, rank).cloned() else { continue };
             let resources = slot.resources.overlaid_by(&wanted.resources);
-            // Written down before this process came, for this plan and no other of its name.
+            // An earlier pass recorded it for this plan, and not for an earlier plan of the same name.
             if slot.migration.is_some_and(|known| known.plan == plan.name.as_str() && known.resources == resources) {
                 continue;
             }
@@ -78,14 +78,14 @@ impl<'a> Reconciler<'a> {
                 since: self.now,
                 stage: MigrationStage::Coming,
             };
-            if let Some(slot) = self.seat_record(&role.name, rank) {
+            if let Some(slot) = self.slot_mut(&role.name, rank) {
                 slot.migration = Some(migration);
             }
         }
     }
 
-    /// Calls off what no plan wants any more, and forgets what is over.
-    pub(super) fn forget_migrations(&mut self) {
+    /// Drops the migrations of plans that are over or gone.
+    pub(super) fn drop_migrations(&mut self) {
         let plans = self.observed.plans.iter().filter(|plan| !plan.status.phase.is_over());
         let open: BTreeSet<&str> = plans.map(|plan| plan.plan.name.as_str()).collect();
         for slot in self.status.roles.values_mut().flat_map(|role| role.slots.values_mut()) {
@@ -94,20 +94,20 @@ impl<'a> Reconciler<'a> {
     }
 
     /// How far the migrations of a plan that has begun are.
-    pub(super) fn migrated(&self, plan: &Plan) -> Migrated {
+    pub(super) fn migration_progress(&self, plan: &Plan) -> MigrationProgress {
         let mut waits = None;
         for wanted in &plan.migrate {
             let pod = wanted.pod.as_str();
             let Some((role, rank, migration)) = self.migration_of(plan, pod) else {
-                let detail = format!("{}: nobody needs the place of {pod} any more", plan.name);
-                return Migrated::Never(Cause::new(Reason::PlanSuperseded, detail));
+                let message = format!("{}: the slot of {pod} is not needed any more", plan.name);
+                return MigrationProgress::Never(Cause::new(Reason::PlanSuperseded, message));
             };
             let successor = self.pod_name(role, migration.to, rank, 0);
             let waits_for = match &migration.stage {
-                MigrationStage::Failed(cause) => return Migrated::Never(cause.clone()),
+                MigrationStage::Failed(cause) => return MigrationProgress::Never(cause.clone()),
                 MigrationStage::Coming => {
-                    let here = self.places.at(&role.name, rank).iter().find(|pod| pod.id == migration.to);
-                    let to_run = format!("{successor} is to run and take the place of {pod}");
+                    let here = self.pods.at(&role.name, rank).iter().find(|pod| pod.id == migration.to);
+                    let to_run = format!("{successor} is to run and take the slot of {pod}");
                     match here.and_then(|here| here.pending.as_ref()) {
                         Some(pending) => Cause::new(pending.reason, format!("{to_run}: {}", pending.message)),
                         None => Cause::new(Reason::PlanBegun, to_run),
@@ -116,20 +116,20 @@ impl<'a> Reconciler<'a> {
                 MigrationStage::TakingOver => {
                     Cause::new(Reason::PodMigrates, format!("{successor} takes over what {pod} keeps"))
                 }
-                MigrationStage::Done if self.places.of_role(&role.name).any(|here| here.name == pod) => {
-                    Cause::new(Reason::PodReplaced, format!("{successor} has taken the place of {pod}, which ends"))
+                MigrationStage::Done if self.pods.of_role(&role.name).any(|here| here.name == pod) => {
+                    Cause::new(Reason::PodReplaced, format!("{successor} has taken the slot of {pod}, which ends"))
                 }
                 MigrationStage::Done => continue,
             };
             waits = waits.or(Some(waits_for));
         }
-        waits.map_or(Migrated::All, Migrated::NotYet)
+        waits.map_or(MigrationProgress::Done, MigrationProgress::Waiting)
     }
 
-    /// Takes the next step of a migration, if there is one.
+    /// Takes the next step of a slot's migration, if there is one.
     pub(super) fn migrate(&mut self, role: &Role, rank: Rank, slot: &mut Slot) {
         let Some(mut migration) = slot.migration.take() else { return };
-        let pods = self.places.at(&role.name, rank).iter().copied();
+        let pods = self.pods.at(&role.name, rank).iter().copied();
         let successor = migration.successor().map(|to| pods.clone().find(|pod| pod.id == to));
         let old = pods.clone().find(|pod| pod.id == slot.id && !pod.has_ended());
         match successor {
@@ -140,7 +140,13 @@ impl<'a> Reconciler<'a> {
             }
             Some(None) if migration.seen => self.lose(role, rank, &mut migration, None),
             Some(None) => {
-                let why = format!("it is to take the place of {}, as the plan {} says", migration.pod, migration.plan);
+                let name = self.pod_name(role, migration.to, rank, slot.relaunches);
+                if let Some(at) = self.retry_at(&name).filter(|at| *at > self.now) {
+                    self.requeue(at);
+                    slot.migration = Some(migration);
+                    return;
+                }
+                let why = format!("it is to take the slot of {}, as the plan {} says", migration.pod, migration.plan);
                 let cause = Cause::new(Reason::PodWanted, why);
                 self.create(role, rank, slot, (migration.to, &migration.resources), cause);
             }
@@ -171,30 +177,30 @@ impl<'a> Reconciler<'a> {
         old: Option<&ObservedPod>,
     ) {
         if migration.stage == MigrationStage::Coming && !self.has_taken_over(role, migration, old) {
-            let detail = format!("it takes over what {} keeps, and then its place", migration.pod);
-            self.tell_of(&successor.name, Cause::new(Reason::PodMigrates, detail));
+            let message = format!("it takes over what {} keeps, and then its slot", migration.pod);
+            self.record_of(&successor.name, Cause::new(Reason::PodMigrates, message));
         }
         migration.stage = MigrationStage::TakingOver;
     }
 
-    /// Whether nothing is lost with the pod once its successor runs.
+    /// Whether the pod can go without losing parameters.
     fn has_taken_over(&self, role: &Role, migration: &Migration, old: Option<&ObservedPod>) -> bool {
         !role.keeps_parameters() || old.is_none() || self.observed.released.contains(&migration.pod)
     }
 
-    /// The successor does not run yet, which is not waited for for ever.
+    /// The successor does not run yet. The wait for it has a limit.
     fn await_start(&mut self, migration: &mut Migration, successor: &ObservedPod) {
         migration.stage = MigrationStage::Coming;
         let until = migration.since + TO_START;
         if self.now < until {
-            return self.wake(until);
+            return self.requeue(until);
         }
         let pending = successor.pending.as_ref().map(|pending| format!(": {pending}")).unwrap_or_default();
         let why = format!("did not run within {} min{pending}", TO_START.as_secs() / 60);
         fail(migration, &successor.name, &why);
     }
 
-    /// The successor is gone before it had the place: another is made, unless it is to blame for that itself.
+    /// The successor is gone before it had the slot: another is created, unless its program failed.
     fn lose(&mut self, role: &Role, rank: Rank, migration: &mut Migration, successor: Option<&ObservedPod>) {
         let (name, cost, reason, why) = match successor {
             Some(pod) => {
@@ -203,20 +209,20 @@ impl<'a> Reconciler<'a> {
             }
             None => {
                 let name = self.pod_name(role, migration.to, rank, 0);
-                (name, Cost::Free, Reason::PodDeleted, "is gone without a word".to_owned())
+                (name, Cost::Free, Reason::PodDeleted, "is gone without a trace".to_owned())
             }
         };
         if cost != Cost::Free || migration.lost >= MOST_LOST {
             return fail(migration, &name, &format!("has ended: {reason}: {why}"));
         }
-        let again = format!("{why}; another is made to take the place of {}", migration.pod);
-        self.tell_of(&name, Cause::new(reason, again));
+        let again = format!("{why}; another is created to take the slot of {}", migration.pod);
+        self.record_of(&name, Cause::new(reason, again));
         (migration.to, migration.seen, migration.lost) = (self.next_id(role), false, migration.lost + 1);
         (migration.stage, migration.since) = (MigrationStage::Coming, self.now);
     }
 
-    /// The place whose pod has this name.
-    fn place_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
+    /// The slot whose pod has this name.
+    fn slot_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
         self.observed.job.roles.iter().find_map(|role| {
             let mut slots = self.status.roles.get(&role.name)?.slots.iter();
             let is_it = |(rank, slot): &(&Rank, &Slot)| self.pod_name(role, slot.id, **rank, slot.relaunches) == pod;
@@ -224,8 +230,8 @@ impl<'a> Reconciler<'a> {
         })
     }
 
-    /// Whether the job has not made all its pods yet.
-    fn has_empty_places(&self) -> bool {
+    /// Whether some role has fewer slots than target replicas.
+    fn has_missing_slots(&self) -> bool {
         self.observed.job.roles.iter().any(|role| {
             let slots = self.status.roles.get(&role.name).map_or(0, |slots| slots.slots.len());
             slots < self.replicas(role) as usize
@@ -242,19 +248,19 @@ impl<'a> Reconciler<'a> {
         })
     }
 
-    fn seat_record(&mut self, role: &RoleName, rank: Rank) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, role: &RoleName, rank: Rank) -> Option<&mut Slot> {
         self.status.roles.get_mut(role)?.slots.get_mut(&rank)
     }
 }
 
-/// The successor does not come to its place.
+/// The successor never gets the slot.
 fn fail(migration: &mut Migration, successor: &str, why: &str) {
     let pod = &migration.pod;
-    let detail = format!("{successor}, which was to take the place of {pod}, {why}; {pod} stays");
-    migration.stage = MigrationStage::Failed(Cause::new(Reason::MigrationFailed, detail));
+    let message = format!("{successor}, which was to take the slot of {pod}, {why}; {pod} stays");
+    migration.stage = MigrationStage::Failed(Cause::new(Reason::MigrationFailed, message));
 }
 
-/// Why no pod of a role can have a successor beside it.
+/// Why no pod of a role can have a successor.
 fn cannot_migrate(role: &Role) -> Option<&'static str> {
     match (role.kind, role.naming.ids) {
         (RoleKind::Worker | RoleKind::ParameterServer, IdRule::Increasing) => None,

@@ -1,6 +1,6 @@
-//! The pods of a job by the place they are in.
+//! The pods of a job by role and rank.
 //!
-//! Sorted once a turn, because a job may have thousands of pods and every place asks for its own.
+//! Built once a pass: a job may have thousands of pods, and every slot asks for its own.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use flexor_model::{Rank, RoleName};
 use super::ObservedPod;
 
 /// All pods of a job, by role and rank.
-pub(super) struct Places<'a>(BTreeMap<&'a RoleName, OfRole<'a>>);
+pub(super) struct PodIndex<'a>(BTreeMap<&'a RoleName, RolePods<'a>>);
 
 #[derive(Default)]
-struct OfRole<'a> {
+struct RolePods<'a> {
     ranks: BTreeMap<Rank, Vec<&'a ObservedPod>>,
-    /// The lowest number that none of them has, nor any below it.
+    /// One more than the greatest id.
     next_id: u32,
 }
 
-impl<'a> Places<'a> {
+impl<'a> PodIndex<'a> {
     pub(super) fn of(pods: &'a [ObservedPod]) -> Self {
-        let mut places: BTreeMap<&RoleName, OfRole<'_>> = BTreeMap::new();
+        let mut roles: BTreeMap<&RoleName, RolePods<'_>> = BTreeMap::new();
         for pod in pods {
-            let role = places.entry(&pod.role).or_default();
+            let role = roles.entry(&pod.role).or_default();
             role.ranks.entry(pod.rank).or_default().push(pod);
             role.next_id = role.next_id.max(pod.id.0 + 1);
         }
-        Self(places)
+        Self(roles)
     }
 
-    /// The pods in one place: the one that fills it, and those that it has replaced.
+    /// The pods of one slot: the one that fills it, those that it replaced, and its successor.
     pub(super) fn at(&self, role: &RoleName, rank: Rank) -> &[&'a ObservedPod] {
         self.0.get(role).and_then(|role| role.ranks.get(&rank)).map_or(&[], Vec::as_slice)
     }
@@ -50,7 +50,7 @@ impl<'a> Places<'a> {
         self.0.keys().copied()
     }
 
-    /// The lowest number above those of all pods of a role.
+    /// One more than the greatest id of a role's pods.
     pub(super) fn next_id(&self, role: &RoleName) -> u32 {
         self.0.get(role).map_or(0, |role| role.next_id)
     }
