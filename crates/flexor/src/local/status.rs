@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flexor_local::api::{Client, ClientError, Holder, Resource};
+use flexor_local::api::{Client, ClientError, ClusterProcess, Resource};
 use flexor_local::state_dir::StateDir;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,13 +30,13 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
             let left = state_dir.job_names();
             match args.output {
                 Format::Text => output::text(&down(&state_dir, &left))?,
-                Format::Json => output::json(&json!({ "up": false, "home": state_dir.path(), "left": left }))?,
+                Format::Json => output::json(&json!({ "up": false, "stateDir": state_dir.path(), "left": left }))?,
             }
             Ok(Exit::Infrastructure)
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
-            let pid = Holder::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
+            let pid = ClusterProcess::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
             match args.output {
                 Format::Text => output::text(&format!(
                     "the laptop cluster in {} does not answer (process {}); `flexor local down --now` ends it\n",
@@ -44,7 +44,9 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
                     pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
                 ))?,
                 Format::Json => {
-                    output::json(&json!({ "up": true, "answers": false, "home": state_dir.path(), "process": pid }))?;
+                    output::json(
+                        &json!({ "up": true, "answers": false, "stateDir": state_dir.path(), "process": pid }),
+                    )?;
                 }
             }
             Ok(Exit::Infrastructure)
@@ -75,7 +77,7 @@ fn text(cluster: &Value) -> String {
         ("Since", format!("{} ({} ago)", cells::text(began), since(began, Timestamp::now()))),
         ("Process", format!("{}, {ground}", status["process"])),
         ("Version", cells::text(&status["version"])),
-        ("Home", cells::text(&status["home"])),
+        ("State Directory", cells::text(&status["stateDir"])),
         ("Programs Run In", cells::text(&status["folder"])),
         ("Log", if status["log"].is_null() { "<none>".to_owned() } else { cells::text(&status["log"]) }),
         ("CPUs", cpus(status)),
