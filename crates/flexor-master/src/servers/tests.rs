@@ -42,7 +42,7 @@ async fn synchronous_servers(refused: &watch::Sender<Option<JournalError>>) -> S
 }
 
 /// Servers of a master whose disk may be full.
-struct ServersServersOnDisk {
+struct ServersOnDisk {
     servers: Servers,
     faults: Faults,
     _folder: tempfile::TempDir,

@@ -103,7 +103,7 @@ mod tests {
             primary: None,
             backup: None,
             generation: PartitionGeneration { number: *number, source: Source::Initial },
-            since: MapEpoch(0),
+            primary_since: MapEpoch(0),
         };
         let changed = (0..).map(Partition).zip(generations.iter().map(replicas)).collect();
         let because = Because::new(Reason::PsMembershipFormed, "all servers are connected");
