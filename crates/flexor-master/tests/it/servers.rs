@@ -147,7 +147,7 @@ async fn a_server_gives_away_what_it_keeps_and_is_released() {
 
     feed.send(observed(&[("ps-0", false), ("ps-1", true)], 1)).await.unwrap();
     let map = one.sync_until(|map| primaries_of(map, "ps-0") == 256).await;
-    assert!(map.partitions.iter().all(|replicas| replicas.generation == 1), "nothing began again");
+    assert!(map.partitions.iter().all(|replicas| replicas.generation == 1), "no partition has a new generation");
     let released = async {
         loop {
             if let Some(Kind::Released(released)) = proposals.message().await.unwrap().unwrap().kind {
