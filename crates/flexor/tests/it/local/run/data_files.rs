@@ -32,7 +32,7 @@ fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
     assert!(verdict.contains(failed) && verdict.contains("was the file truncated?"), "{verdict}");
     let places = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
     let again = |place: &str| {
-        let is_it = |line: &&str| line.contains(place) && line.contains("PodWanted: its place is filled again");
+        let is_it = |line: &&str| line.contains(place) && line.contains("PodWanted: its slot is filled again");
         ended.stdout.lines().filter(is_it).count()
     };
     assert_eq!(places.map(again).into_iter().max(), Some(RETRIES), "{}", ended.stdout);
