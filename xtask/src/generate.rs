@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gen_writes_passes_the_check() {
+    fn files_written_by_gen_pass_the_check() {
         let folder = MadeUp::with(&[("out/sub/old.yaml", "left over"), ("out/README.md", "by hand")]);
         assert_eq!(write(&folder.tree(), &PAGE).unwrap(), ["wrote out/a.yaml", "removed out/sub/old.yaml"]);
         assert_eq!(complaints(&folder), "");

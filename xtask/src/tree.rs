@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_word_from_cargo_the_root_is_that_of_the_folder_one_stands_in() {
+    fn without_cargo_variables_the_root_is_found_from_the_working_directory() {
         assert_eq!(located_root().unwrap(), project_root().unwrap());
     }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn git_decides_what_belongs_where_there_is_a_repository() {
+    fn in_a_repository_git_decides_which_files_belong() {
         let folder = MadeUp::with(&[(".gitignore", "/out\n"), ("out/x.rs", ""), ("kept.rs", ""), ("gone.rs", "")]);
         let root = folder.tree().root().to_owned();
         let git = |arguments: &[&str]| {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_counts_only_when_it_is_whole() {
+    fn a_list_counts_only_when_it_is_complete() {
         let mut seen = Seen::default();
         seen.take(Ok(Event::Init));
         seen.take(Ok(Event::InitApply(pod("a", "Running"))));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_shows_what_was_seen() {
+    fn the_error_shows_the_last_observed_objects() {
         let mut seen = Seen::default();
         assert_eq!(seen.describe(), "last saw no such object");
         seen.take(Ok(Event::Apply(pod("worker-0", "Pending"))));

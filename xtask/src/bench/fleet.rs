@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_done_when_those_who_stay_share_all() {
+    fn a_change_is_done_when_the_remaining_servers_share_all_partitions() {
         assert!(are_spread(&map(&[0, 1, 0]), &["a", "b"]));
         assert!(!are_spread(&map(&[0, 2, 1]), &["a", "b"]), "one that leaves has something");
         assert!(!are_spread(&map(&[0, 0, 0, 1]), &["a", "b"]), "one has two more than the other");

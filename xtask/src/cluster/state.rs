@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_tells_how_long_from_where_and_by_whom() {
+    fn the_origin_names_age_checkout_and_holder() {
         let origin = state(None).origin();
         assert!(origin.starts_with("for "), "{origin}");
         assert!(origin.ends_with(" hours, started from /src/flexor and held by process 4711"), "{origin}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_understands_the_lines() {
+    fn the_printed_lines_are_valid_shell() {
         let script = format!("{}printf %s \"$KUBECONFIG\"", state(None).shell_lines());
         let answer = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8(answer.stdout).unwrap(), "/tmp/it's/kubeconfig");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_state_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let files = files_in(folder.path(), "a");
         files.write(&state(Some(7))).unwrap();

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_manifest_is_listed_with_what_is_said_about_it() {
+    fn a_bad_manifest_is_listed_with_its_messages() {
         let page = rendered("# local only: a key stands twice\nkind: A\nkind: B\n").unwrap();
         let row = page.lines().last().unwrap();
         let start = "| [edl/case](../../testdata/bad/edl/case.yaml) | `flexor validate` | a key stands twice | ";

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_parameter_servers_is_held_to_its_books_and_its_model() {
+    fn a_job_with_parameter_servers_must_match_its_ledger_and_its_model() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         fs::create_dir(path.join("report")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_can_be_made_to_last() {
+    fn the_examples_can_be_made_longer() {
         let examples = crate::tree::project_root().unwrap().join("examples");
         for program in Program::ALL {
             program.manifest(&examples).unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_fails_stops_the_tier() {
+    fn only_a_failed_preparation_stops_the_tier() {
         assert!(Preparation { what: "it", make: || Made::Ready }.run().is_ok());
         assert!(Preparation { what: "it", make: || Made::Impossible("needs Python".into()) }.run().is_ok());
         let failed = Preparation { what: "it", make: || Made::Failed(anyhow!("disk full")) }.run().unwrap_err();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_thought_about_is_told_where_to_register() {
+    fn an_unregistered_crate_fails_and_the_message_names_the_layers() {
         let messages = messages(&workspace(&[("flexor-surprise", "")]));
         assert_eq!(messages.len(), 1);
         assert!(messages[0].contains("unknown crate") && messages[0].contains(TABLE), "{messages:?}");

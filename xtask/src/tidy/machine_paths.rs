@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_home_folder_fails_wherever_it_stands() {
+    fn a_path_of_a_home_folder_fails_anywhere_in_a_file() {
         for folder in PRIVATE {
             let text = format!("fine\ncd \"{folder}me/flexor\"\n");
             let findings = check(&MadeUp::with(&[("b.sh", &text)]).tree()).unwrap();

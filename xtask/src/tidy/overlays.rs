@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_fails_and_is_shown() {
+    fn any_other_difference_fails_and_is_shown() {
         let found = findings(&controller("dlrover-controller-manager", "dlrover", "32Mi"));
         let message = "deploy/b/controller.yaml: its Deployment says 'memory: 32Mi' where deploy/a/controller.yaml says \
                        'memory: 64Mi'; they may differ in names only";

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_only_thinks_is_pure() {
+    fn a_crate_that_only_computes_is_pure() {
         let lib = "//! Not tokio::spawn.\nuse std::time::Duration;\nuse std::{fmt, collections::BTreeMap};\n\
                    fn f() -> &'static str { \"std::fs\" }\n#[cfg(test)]\nmod tests { use std::fs; }\n";
         let folder = pure_crate("[dev-dependencies]\ntokio = \"1\"\n", lib);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bans_must_also_stand_in_clippy_toml() {
+    fn the_bans_must_also_be_in_clippy_toml() {
         let folder = pure_crate("", "");
         folder.write("crates/m/clippy.toml", "disallowed-methods = []\n");
         assert!(messages(&folder)[0].contains("has no disallowed-types"));

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_code_fails_and_words_about_it_do_not() {
+    fn unfinished_code_fails_and_prose_about_it_does_not() {
         let good = MadeUp::with(&[("a.rs", "// todo!() is banned\nconst MARK: &str = \"#[ignore]\";\n")]);
         assert_eq!(unfinished(&good.tree()).unwrap(), []);
         let bad = MadeUp::with(&[("a.rs", "fn f() { todo!() }\n#[test]\n#[ignore = \"slow\"]\nfn g() {}\n")]);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sweep_takes_the_folders_of_the_dead_and_no_other() {
+    fn the_sweep_removes_only_folders_of_ended_processes() {
         let parent = tempfile::tempdir().unwrap();
         let mine = create(parent.path()).unwrap();
         let namespace = process_table::pid_namespace().unwrap();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_without_venv_tells_what_it_lacks() {
+    fn a_python_without_venv_is_refused_with_the_missing_module() {
         let error = made_up("echo \"No module named 'ensurepip'\" >&2; exit 1").unwrap_err().to_string();
         assert!(error.contains("No module named 'ensurepip'"), "{error}");
         assert!(error.contains("python3-venv"), "{error}");

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_name_the_new_place_and_programs_are_left_alone() {
+    fn scripts_name_the_new_folder_and_binaries_are_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();

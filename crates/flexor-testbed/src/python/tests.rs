@@ -36,7 +36,7 @@ fn without_python_the_error_says_what_to_install() {
 }
 
 #[test]
-fn an_environment_works_where_it_stands_in_the_end() {
+fn an_environment_works_in_its_final_folder() {
     let Some(path) = search_path() else { return };
     let cache = tempfile::tempdir().unwrap();
     let env = ensure(cache.path(), &path, &EMPTY).unwrap();
@@ -64,7 +64,7 @@ fn an_environment_that_fails_its_check_is_not_kept() {
 }
 
 #[test]
-fn the_key_follows_everything_that_goes_in() {
+fn the_key_changes_with_every_input() {
     let changed = [
         Recipe { requirements: "a==1\n", ..EMPTY },
         Recipe { check: "", ..EMPTY },

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn two_builds_at_once_build_once_and_both_get_whole_tools() {
+    fn two_concurrent_callers_build_once_and_both_get_complete_tools() {
         let cache = tempfile::tempdir().unwrap();
         let (built, start) = (AtomicUsize::new(0), Barrier::new(2));
         let ensure_one = || {

@@ -106,7 +106,7 @@ mod tests {
     };
 
     #[test]
-    fn the_key_follows_the_files_and_the_recipe() {
+    fn the_key_changes_with_the_files_and_the_recipe() {
         let same = MODULE.clone();
         let other_file = GoModule { files: &[("go.mod", "module m\n"), ("go.sum", "x")], ..MODULE };
         let moved_text = GoModule { files: &[("go.mod", "module m"), ("go.sum", "\n")], ..MODULE };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_told_to_the_linker_is_the_pinned_one() {
+    fn the_version_passed_to_the_linker_is_the_pinned_one() {
         let (_, go_mod) = KUBERNETES.files[0];
         let version = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word == "require").collect();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_line_of_the_right_world_counts() {
+    fn only_a_complete_line_of_the_right_world_counts() {
         assert_eq!(start("8 1500000000\n"), Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)));
         assert_eq!(start("8 15"), None);
         assert_eq!(start("4 1500000000\n"), None);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_chosen_is_played() {
+    fn only_chosen_scenarios_are_run() {
         let (ours, peers) = (Side::FlexorLaunch { program: "flexor".into() }, [Side::StockAtItsBest]);
         let contest = Contest::of_launchers(&ours, &peers).choose(&[&ALL[0]], None);
         assert!(contest.needs(&ALL[0], &ours) && contest.needs(&ALL[0], &Side::StockAtItsBest));

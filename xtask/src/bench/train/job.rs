@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_training_is_what_the_reports_add_up_to() {
+    fn training_time_is_the_sum_of_the_reports() {
         let mut told = Told { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
         for line in [
             "step 200, 100000 records, 50000 records/s, loss 0.5000, AUC 0.7878, accuracy 0.7956",

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_of_a_test_writes_is_passed_on_and_hides_nothing() {
+    fn output_of_a_child_process_is_passed_on_and_hides_no_result() {
         let line = r#"half a line{ "type": "test", "event": "started", "name": "a" }"#;
         let expected = [Event::Noise("half a line".to_owned()), Event::Started { name: "a".to_owned() }];
         assert_eq!(Event::from_line(line), expected);

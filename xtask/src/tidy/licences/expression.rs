@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_told() {
+    fn an_invalid_expression_is_reported() {
         for bad in ["", "MIT OR", "OR MIT", "(MIT", "MIT)", "MIT Apache-2.0", "MIT WITH"] {
             assert!(Expression::parse(bad).is_err(), "{bad:?}");
         }

@@ -68,7 +68,7 @@ impl Row {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_marked_as_true_today_is() {
+async fn rows_marked_as_true_today_are_true() {
     let mut sections = todays();
     let installing = sections.remove(0);
     assert_eq!(installing.title, "Installing");

@@ -42,7 +42,7 @@ fn refusal(namespace: &TestNamespace<'_>, path: &Path) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_refuses_every_bad_manifest_that_we_say_it_does() {
+async fn the_api_server_refuses_every_bad_manifest_marked_both() {
     let cluster = with_all_kinds(cluster_or_skip!()).await;
     let namespace = cluster.namespace("bad").await.unwrap();
     let mut manifests = manifests_below("testdata/bad");

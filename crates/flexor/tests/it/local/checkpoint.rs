@@ -60,7 +60,7 @@ fn write_checkpoint(folder: &Path, number: u64) {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_ends_with_1_and_wrong_words_with_2() {
+fn an_unreadable_input_exits_with_1_and_a_wrong_argument_with_2() {
     let state_dir = StateDir::new();
     fs::create_dir(state_dir.path("empty")).unwrap();
     fs::write(state_dir.path("file"), "no folder").unwrap();
@@ -92,7 +92,7 @@ fn an_input_that_cannot_be_read_ends_with_1_and_wrong_words_with_2() {
 }
 
 #[test]
-fn a_folder_without_checkpoints_is_told_from_one_that_is_not_there() {
+fn a_folder_without_checkpoints_and_a_missing_folder_get_different_messages() {
     let state_dir = StateDir::new();
     fs::create_dir(state_dir.path("empty")).unwrap();
     fs::create_dir_all(state_dir.path("begun/checkpoint-000000000001")).unwrap();
@@ -112,7 +112,7 @@ fn a_folder_without_checkpoints_is_told_from_one_that_is_not_there() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_passed_over_and_that_is_told() {
+fn a_damaged_checkpoint_is_skipped_with_a_message() {
     let state_dir = StateDir::new();
     for number in [3, 4, 5] {
         write_checkpoint(&state_dir.path("kept"), number);
@@ -164,7 +164,7 @@ fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wron
 }
 
 #[test]
-fn what_is_written_takes_no_name_that_somebody_may_use() {
+fn temporary_files_never_take_the_name_of_a_user_file() {
     let state_dir = StateDir::new();
     write_checkpoint(&state_dir.path("kept"), 3);
     fs::write(state_dir.path("model.half"), "somebody's").unwrap();
@@ -179,7 +179,7 @@ fn what_is_written_takes_no_name_that_somebody_may_use() {
 }
 
 #[test]
-fn predictions_that_come_to_nothing_leave_nothing_behind() {
+fn failed_predictions_leave_no_file_behind() {
     let state_dir = StateDir::new();
     write_checkpoint(&state_dir.path("kept"), 3);
     fs::write(state_dir.path("out.half"), "somebody's").unwrap();

@@ -17,7 +17,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn damaged_records_are_left_out_by_choice_and_every_record_is_accounted_for() {
+fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     let place = Place::new();
     let folder = place.folder.path();
     let data =
@@ -58,7 +58,7 @@ fn damaged_records_are_left_out_by_choice_and_every_record_is_accounted_for() {
 }
 
 #[test]
-fn records_that_mean_nothing_are_left_out_by_choice_and_named_without_it() {
+fn invalid_records_are_skipped_by_option_and_named_without_it() {
     let place = Place::new();
     let folder = place.folder.path();
     let words = ["data", "gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"];

@@ -104,7 +104,7 @@ async fn await_file(path: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_it_serves() {
+fn a_wrong_configuration_is_refused_before_serving() {
     let refused = |args: &[&str]| {
         let ran = run(&[&["ps", "--listen", "127.0.0.1:0"], args].concat());
         assert_ne!(ran.code, 0, "{args:?}");

@@ -53,7 +53,7 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn workers_that_opted_in_are_told_every_world_in_the_processes_they_are() {
+fn workers_that_opted_in_receive_every_world_without_a_restart() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![job.node(2, &worker("")), job.node(1, &worker(""))];
@@ -98,7 +98,7 @@ fn every_world_has_a_store_of_its_own() {
 }
 
 #[test]
-fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not() {
+fn a_worker_that_ignores_the_socket_is_restarted_and_the_others_are_not() {
     python_or_skip!();
     let job = job(2);
     let stranger = format!("echo $$ $RANK >> strangers; {WAIT}");
@@ -119,7 +119,7 @@ fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not()
 }
 
 #[test]
-fn odd_talk_on_the_socket_is_refused_and_harms_nobody() {
+fn invalid_messages_on_the_socket_are_refused_and_affect_no_other_client() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("odd"))];
@@ -135,7 +135,7 @@ fn odd_talk_on_the_socket_is_refused_and_harms_nobody() {
 }
 
 #[test]
-fn a_worker_that_hangs_up_is_restarted_as_if_it_had_never_called() {
+fn a_worker_that_closes_the_socket_is_restarted_as_if_it_had_not_opted_in() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("hangs-up"))];
@@ -148,7 +148,7 @@ fn a_worker_that_hangs_up_is_restarted_as_if_it_had_never_called() {
 }
 
 #[test]
-fn nobody_waits_for_the_start_of_a_worker_that_died_while_it_was_asked_to_meet() {
+fn the_world_forms_without_a_worker_that_died_while_it_was_asked_to_meet() {
     python_or_skip!();
     let job = job(3);
     // A second process of it takes its time.
@@ -184,7 +184,7 @@ fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
 }
 
 #[test]
-fn a_worker_that_does_not_come_into_the_world_it_was_told_is_restarted() {
+fn a_worker_that_does_not_enter_its_assigned_world_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("never-joins"))];

@@ -9,7 +9,7 @@ use flexor_testbed::{
 use super::job::{DEADLINE, master, training};
 
 #[test]
-fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mended() {
+fn a_partitioned_node_is_dropped_and_rejoins_after_the_partition() {
     let torch = torch_or_skip!();
     if !nix::unistd::geteuid().is_root() {
         skip!("needs root to make network namespaces");

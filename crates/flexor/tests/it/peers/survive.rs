@@ -70,7 +70,7 @@ fn the_others_go_on_in_their_processes_when_the_node_of_rank_0_is_killed() {
 }
 
 #[test]
-fn a_newcomer_takes_the_model_over_and_nobody_is_started_again() {
+fn a_newcomer_receives_the_model_and_no_other_worker_restarts() {
     let mut training = Training::start(torch_or_skip!(), 2);
     training.await_step(A_WHILE);
     training.add();

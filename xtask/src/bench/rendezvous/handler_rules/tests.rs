@@ -55,7 +55,7 @@ fn a_heartbeat_is_written_every_five_seconds_and_the_silent_are_taken_out() {
 }
 
 #[test]
-fn a_node_too_many_becomes_a_spare_and_takes_the_place_of_one_who_left() {
+fn a_surplus_node_becomes_a_spare_and_replaces_a_node_that_left() {
     let [first, second] = handlers();
     let third = Handler { node: NodeDesc { addr: "c".into(), pid: 1, local_id: 0 }, nodes: 2 };
     let mut state = RendezvousState::default();

@@ -13,7 +13,7 @@ use super::cluster::Background;
 use crate::program::Ran;
 
 #[test]
-fn jobs_come_and_go_while_the_cluster_stays() {
+fn jobs_are_added_and_deleted_while_the_cluster_stays() {
     let cluster = Background::new();
     assert_eq!(cluster.says(&["local", "up"]), "a laptop cluster is up in DIR/home (process PID)\n");
     let pid = cluster.process();
@@ -33,7 +33,7 @@ fn jobs_come_and_go_while_the_cluster_stays() {
 }
 
 #[test]
-fn it_is_told_of_to_people_and_programs() {
+fn the_status_is_printed_for_people_and_programs() {
     let cluster = Background::new();
     let none = cluster.flexor(&["local", "status"]);
     let told = "no laptop cluster is up in DIR/home; `flexor local up` starts one\n";
@@ -83,7 +83,7 @@ fn a_second_up_finds_the_first() {
 }
 
 #[test]
-fn of_many_at_once_one_wins_and_all_succeed() {
+fn of_many_concurrent_ups_one_starts_the_cluster_and_all_succeed() {
     let cluster = Background::new();
     let all: Vec<Launcher> = (0..6).map(|_| Launcher::start(&mut cluster.command(&["local", "up"]))).collect();
     let told: Vec<String> = all.into_iter().map(|up| up.wait_for(0).stdout).collect();
@@ -94,7 +94,7 @@ fn of_many_at_once_one_wins_and_all_succeed() {
 }
 
 #[test]
-fn it_has_a_session_and_a_log_of_its_own() {
+fn the_background_process_has_its_own_session_and_log() {
     let cluster = Background::new();
     cluster.says(&["local", "up"]);
     let pid = cluster.process().as_raw();
@@ -122,7 +122,7 @@ fn a_log_that_is_full_is_put_aside() {
 }
 
 #[test]
-fn nothing_is_started_for_what_is_refused() {
+fn a_refused_manifest_starts_no_pod() {
     let cluster = Background::new();
     std::fs::write(cluster.place.folder.path().join("bad.yaml"), "kind: ElasticJob\n").unwrap();
     let ran = cluster.flexor(&["local", "up", "bad.yaml"]);

@@ -4,7 +4,7 @@ use super::super::run::cluster::job_of;
 use super::cluster::Background;
 
 #[test]
-fn a_home_may_be_as_deep_as_any_folder() {
+fn a_state_directory_may_have_any_path_length() {
     let deep = format!("{}/{}/ho me", "deep".repeat(20), "deeper".repeat(20));
     let cluster = Background::in_folder(&deep);
     cluster.says(&["local", "up"]);

@@ -32,7 +32,7 @@ fn down_lets_programs_end_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_signal_is_as_good_as_down() {
+fn a_signal_ends_the_cluster_like_down() {
     let cluster = Background::new();
     let pods = begun(&cluster, POLITE);
     let pid = cluster.process();
@@ -44,7 +44,7 @@ fn a_signal_is_as_good_as_down() {
 }
 
 #[test]
-fn now_does_not_wait_for_those_that_do_not_listen() {
+fn now_does_not_wait_for_programs_that_ignore_sigterm() {
     let cluster = Background::new();
     let pods = begun(&cluster, STUBBORN);
     let begin = Instant::now();
@@ -54,7 +54,7 @@ fn now_does_not_wait_for_those_that_do_not_listen() {
 }
 
 #[test]
-fn those_that_do_not_listen_have_their_grace() {
+fn programs_that_ignore_sigterm_get_their_grace_period() {
     let cluster = Background::new();
     let container = json!({ "name": "elasticjob-worker", "image": "any", "command": ["sh", "-c", STUBBORN] });
     let mut job = job_with("job", 1, &container);
@@ -68,7 +68,7 @@ fn those_that_do_not_listen_have_their_grace() {
 }
 
 #[test]
-fn one_that_is_stopped_is_told_of_and_ended() {
+fn a_stopped_cluster_process_is_reported_and_ended() {
     let cluster = Background::new();
     let pods = begun(&cluster, POLITE);
     let pid = cluster.process();

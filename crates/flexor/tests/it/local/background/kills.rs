@@ -5,7 +5,7 @@ use super::super::run::cluster::job_of;
 use super::cluster::Background;
 
 #[test]
-fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
+fn the_next_up_adopts_the_pods_and_keeps_their_history() {
     let cluster = Background::new();
     let job = cluster.place.manifest(&job_of("survivor", 2, WAIT));
     cluster.says(&["local", "up", &job]);
@@ -40,7 +40,7 @@ fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
 }
 
 #[test]
-fn down_ends_what_one_that_was_killed_has_left() {
+fn down_ends_pods_left_by_a_killed_cluster() {
     let cluster = Background::new();
     let job = cluster.place.manifest(&job_of("orphan", 2, WAIT));
     cluster.says(&["local", "up", &job]);
@@ -52,7 +52,7 @@ fn down_ends_what_one_that_was_killed_has_left() {
 }
 
 #[test]
-fn a_run_goes_on_with_what_was_in_the_background_and_the_other_way_round() {
+fn a_run_adopts_a_background_cluster_and_the_reverse() {
     let cluster = Background::new();
     let job = cluster.place.manifest(&job_of("wanderer", 1, WAIT));
     cluster.says(&["local", "up", &job]);

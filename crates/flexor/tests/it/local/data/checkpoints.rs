@@ -10,7 +10,7 @@ use super::worker::Worker;
 use crate::program::root;
 
 #[test]
-fn a_program_killed_between_checkpoint_and_acknowledgement_has_learnt_everything_once() {
+fn a_program_killed_between_checkpoint_and_acknowledgement_trains_every_record_once() {
     if let Some(needs) = Worker::Python.lacks() {
         skip!("there is no {needs}");
     }

@@ -40,7 +40,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_program_says_so() {
 }
 
 #[test]
-fn what_a_program_leaves_open_when_it_ends_well_goes_to_others() {
+fn leases_of_a_program_that_exits_with_0_go_to_other_workers() {
     if let Some(needs) = Worker::Shell.lacks() {
         skip!("there is no {needs}");
     }

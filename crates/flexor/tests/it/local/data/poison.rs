@@ -11,7 +11,7 @@ const BATCH: u64 = 10;
 const BAD: u64 = 57;
 
 #[test]
-fn a_poison_record_in_one_rank_costs_its_batch_and_nothing_else() {
+fn a_poison_record_in_one_rank_costs_only_its_batch() {
     if let Some(needs) = Worker::Python.lacks() {
         skip!("there is no {needs}");
     }

@@ -54,7 +54,7 @@ fn a_table_goes_there_and_back() {
 }
 
 #[test]
-fn damaged_records_stop_it_or_are_left_out_and_counted() {
+fn damaged_records_stop_the_conversion_or_are_skipped_and_counted() {
     let folder = Folder::new();
     let lines: String = (0..100).map(|number| format!("line {number}\n")).collect();
     std::fs::write(folder.path("a.txt"), lines).unwrap();
@@ -74,7 +74,7 @@ fn damaged_records_stop_it_or_are_left_out_and_counted() {
 }
 
 #[test]
-fn what_makes_no_sense_says_what_does() {
+fn nonsensical_options_are_refused_with_a_valid_form() {
     let folder = Folder::new();
     std::fs::write(folder.path("a.csv"), "x\n1\n").unwrap();
     let ran = folder.data(&["convert", "a.csv", "b.txt"]);

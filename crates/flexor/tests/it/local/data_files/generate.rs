@@ -6,7 +6,7 @@ use super::super::launch::launcher::Launcher;
 use super::*;
 
 #[test]
-fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
+fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_printed() {
     let folder = Folder::new();
     let shown = folder.done(&["gen", "clicks", "--out", "clicks.csv", "--records", "20000", "--test-records", "5000"]);
     insta::assert_snapshot!(shown);
@@ -31,7 +31,7 @@ fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_that_is_wanted() {
+fn no_file_is_overwritten_without_the_option() {
     let folder = Folder::new();
     let gen_census = |more: &[&str]| {
         folder.data(
@@ -64,7 +64,7 @@ fn a_disk_that_refuses_is_not_the_users_mistake() {
 }
 
 #[test]
-fn digits_are_images_for_those_who_read_mnist() {
+fn digits_are_images_for_readers_of_mnist() {
     let folder = Folder::new();
     let shown = folder.done(&["gen", "digits", "--out", "d", "--records", "300", "--test-records", "20"]);
     assert!(shown.contains("d-images-idx3-ubyte: 300 records") && shown.contains("best accuracy 1.00"), "{shown}");
@@ -86,7 +86,7 @@ fn halves(folder: &Folder) -> Vec<PathBuf> {
 }
 
 #[test]
-fn whoever_interrupts_it_finds_nothing_half_made() {
+fn an_interrupt_leaves_no_partial_file() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 1)] {
         let folder = Folder::new();
         let mut command = flexor(&["data", "gen", "clicks", "--out", "clicks.csv", "--records", "1000000000"]);
@@ -101,7 +101,7 @@ fn whoever_interrupts_it_finds_nothing_half_made() {
 }
 
 #[test]
-fn whoever_waits_for_another_is_told_for_what() {
+fn a_second_generator_waits_for_the_first_and_names_the_file() {
     let folder = Folder::new();
     let words = ["data", "gen", "clicks", "--out", "clicks.csv", "--records", "100"];
     folder.done(&words[1..]);
@@ -118,7 +118,7 @@ fn whoever_waits_for_another_is_told_for_what() {
 }
 
 #[test]
-fn data_that_was_made_otherwise_is_refused() {
+fn data_made_with_other_options_is_refused() {
     let folder = Folder::new();
     let made = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--test-records", "10"];
     folder.done(&made);
@@ -136,7 +136,7 @@ fn data_that_was_made_otherwise_is_refused() {
 }
 
 #[test]
-fn data_that_nobody_tells_of_is_taken_as_it_is() {
+fn existing_data_without_a_description_is_used_with_a_warning() {
     let folder = Folder::new();
     let words = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--if-missing"];
     std::fs::write(folder.path("clicks.csv"), "mine\n").unwrap();
@@ -151,7 +151,7 @@ fn data_that_nobody_tells_of_is_taken_as_it_is() {
 }
 
 #[test]
-fn images_are_made_once_too() {
+fn images_are_also_made_once() {
     let folder = Folder::new();
     let words = ["gen", "digits", "--out", "d", "--records", "30", "--if-missing"];
     folder.done(&words);

@@ -31,7 +31,7 @@ fn damaged() -> Folder {
 }
 
 #[test]
-fn files_chunks_and_damage_are_told_to_people() {
+fn files_chunks_and_damage_are_printed_for_people() {
     let folder = damaged();
     let ran = folder.data(&["inspect", "shards", "--head", "2"]);
     assert_eq!(ran.code, 1, "damage is a failure");
@@ -39,7 +39,7 @@ fn files_chunks_and_damage_are_told_to_people() {
 }
 
 #[test]
-fn files_chunks_and_damage_are_told_to_programs() {
+fn files_chunks_and_damage_are_printed_for_programs() {
     let folder = damaged();
     let told = folder.json(&["inspect", "-o", "json", "shards"]);
     insta::assert_snapshot!(serde_json::to_string_pretty(&told).unwrap());
@@ -48,7 +48,7 @@ fn files_chunks_and_damage_are_told_to_programs() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_told_too() {
+fn an_unknown_number_of_lost_records_is_reported() {
     let folder = damaged();
     let mut bytes = std::fs::read(folder.path("shards/data-00000")).unwrap();
     bytes[20 + 11 * 22] = 0;

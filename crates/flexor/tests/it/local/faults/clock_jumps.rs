@@ -18,7 +18,7 @@ const HOUR_MS: i64 = 3_600_000;
 const EXPIRED: Duration = Duration::from_secs(15);
 
 #[test]
-fn a_master_whose_clock_jumps_drops_nobody_and_keeps_heartbeats_fresh() {
+fn a_master_whose_clock_jumps_drops_no_node_and_keeps_heartbeats_fresh() {
     let folder = tempfile::tempdir().unwrap();
     let faults = folder.path().join("faults.json");
     let mut command = master("2:3", Ports::free());

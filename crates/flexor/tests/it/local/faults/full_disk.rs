@@ -82,7 +82,7 @@ fn a_disk_that_refuses_pauses_the_job_until_it_takes_again() {
 }
 
 #[test]
-fn a_master_killed_on_a_full_disk_has_promised_nothing_that_is_lost() {
+fn a_master_killed_on_a_full_disk_has_acknowledged_nothing_that_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (state, faults) = (folder.path().join("state"), folder.path().join("faults.json"));
     let mut command = master(WORLD, Ports::free());

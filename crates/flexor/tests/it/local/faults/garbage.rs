@@ -70,7 +70,7 @@ fn ends(mut socket: TcpStream) -> bool {
 }
 
 #[test]
-fn garbage_on_any_port_harms_nobody() {
+fn garbage_on_any_port_affects_no_other_client() {
     let targets = Targets::start();
     let mut chance = Chance::new();
     let mut open = Vec::new();
@@ -131,7 +131,7 @@ fn lengths_beyond_reason_are_not_believed() {
 }
 
 #[test]
-fn frames_that_are_cut_off_anywhere_do_nothing() {
+fn truncated_frames_have_no_effect() {
     let targets = Targets::start();
     let add = Request::Add { key: "/cut".into(), delta: 1 };
     let whole = [Request::Validate.to_bytes(), add.to_bytes()].concat();

@@ -47,7 +47,7 @@ struct Person<'a> {
 }
 
 #[test]
-fn a_master_killed_at_any_moment_costs_a_pause_and_nothing_else() {
+fn a_master_killed_at_any_moment_costs_only_a_pause() {
     let chance = Chance::new();
     let folder = tempfile::tempdir().unwrap();
     let mut master = Master::on(folder.path(), WORLD);

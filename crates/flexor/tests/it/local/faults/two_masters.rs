@@ -78,7 +78,7 @@ fn a_sidecar_that_has_seen_a_later_master_leaves_an_earlier_one_alone() {
 }
 
 #[test]
-fn a_master_that_cannot_have_its_ports_does_not_end_the_one_that_has() {
+fn a_master_that_cannot_bind_its_ports_does_not_end_the_running_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut master = Master::on(folder.path(), WORLD);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -48,7 +48,7 @@ fn a_flood_of_output_costs_no_memory_and_loses_nothing() {
 }
 
 #[test]
-fn a_console_that_nobody_reads_any_more_does_not_end_the_program() {
+fn a_closed_console_does_not_end_the_program() {
     let folder = Folder::new();
     let script = "echo ready > ready.$RANK; until [ -e go ]; do sleep 0.05; done; \
                   i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done; echo done > done.$RANK";
@@ -72,7 +72,7 @@ impl Drop for Unread {
 }
 
 #[test]
-fn a_launcher_whose_log_nobody_reads_ends_its_processes_when_it_is_told_to() {
+fn a_terminated_launcher_with_an_unread_log_ends_its_processes() {
     let folder = Folder::new();
     // The pipe that both share holds no more than 64 KiB, so that the process waits in the middle of its last words.
     let script = "head -c 60000 /dev/zero >&2; echo $$ > full; head -c 200000 /dev/zero >&2";

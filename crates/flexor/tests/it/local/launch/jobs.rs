@@ -47,7 +47,7 @@ fn any_text_names_the_job_of_a_node_that_serves() {
 }
 
 #[test]
-fn workers_go_on_when_another_job_has_taken_their_masters_place() {
+fn workers_continue_when_a_master_of_another_job_takes_the_address() {
     let mut job = Job::start("1", "0");
     let script = format!("echo started; {WAIT}");
     let mut command = job.command_for(&[]);

@@ -68,7 +68,7 @@ fn the_others_go_on_when_the_launcher_of_rank_0_is_killed() {
 }
 
 #[test]
-fn a_killed_process_is_a_failure_of_the_program_and_restarts_everybody() {
+fn a_killed_process_is_a_failure_of_the_program_and_restarts_all_workers() {
     let job = Job::start("2", "1");
     let nodes = [job.node(1, &telling()), job.node(1, &telling())];
     let first = told(&job, 2);
@@ -82,7 +82,7 @@ fn a_killed_process_is_a_failure_of_the_program_and_restarts_everybody() {
 }
 
 #[test]
-fn a_new_node_takes_the_place_of_a_killed_one() {
+fn a_new_node_replaces_a_killed_one() {
     let job = Job::start("2", "0");
     let [lost, other] = [job.node(1, &telling()), job.node(1, &telling())];
     told(&job, 2);

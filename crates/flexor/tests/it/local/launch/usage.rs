@@ -12,7 +12,7 @@ fn run(args: &str) -> Ended {
 }
 
 #[test]
-fn help_tells_every_option_what_it_does() {
+fn help_describes_every_option() {
     let ended = run("--help");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let asked = server(&["help", "launch"]).output().unwrap();
@@ -21,7 +21,7 @@ fn help_tells_every_option_what_it_does() {
 }
 
 #[test]
-fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
+fn a_wrong_command_line_exits_with_2_and_a_remedy() {
     let lines = [
         "",
         "--standalone",
@@ -56,7 +56,7 @@ fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
 }
 
 #[test]
-fn an_option_without_effect_is_told_and_the_program_runs() {
+fn an_option_without_effect_is_reported_and_the_program_runs() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--monitor-interval=1", "--start-method=fork"], "echo ran");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{}", ended.stderr);
@@ -101,7 +101,7 @@ fn a_log_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn where_files_are_is_told_at_the_start() {
+fn the_paths_of_log_files_are_printed_at_the_start() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--redirects=3"], "echo hidden");
     let told = ended.stderr.lines().find_map(|line| line.split_once("to files in ")).unwrap_or_default().1;
@@ -112,7 +112,7 @@ fn where_files_are_is_told_at_the_start() {
 }
 
 #[test]
-fn a_node_that_cannot_serve_says_what_else_to_do() {
+fn a_node_that_cannot_serve_names_the_alternative() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let ended = run(&format!("--nnodes=2 --node-rank=0 --master-port={port} true"));
@@ -123,7 +123,7 @@ fn a_node_that_cannot_serve_says_what_else_to_do() {
 }
 
 #[test]
-fn a_wish_for_logs_that_cannot_be_read_is_told_and_the_usual_is_logged() {
+fn an_invalid_log_filter_is_reported_and_the_default_applies() {
     let folder = Folder::new();
     let mut command = launch(&folder, ["--standalone", "true"]);
     let ended = Launcher::start(command.env("FLEXOR_LOG", "loud")).wait_for(0);

@@ -77,7 +77,7 @@ fn the_node_of_rank_0_serves_a_static_rendezvous() {
 }
 
 #[test]
-fn a_node_that_is_told_to_serves_an_elastic_rendezvous() {
+fn a_node_serves_an_elastic_rendezvous_on_request() {
     let endpoint = format!("127.0.0.1:{}", free_port());
     let common = ["--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
     let folder = without_a_master(&common, [&["--rdzv-conf=is_host=true"], &["--rdzv-conf=is_host=false"]]);
@@ -112,7 +112,7 @@ fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_on
 }
 
 #[test]
-fn a_newcomer_restarts_the_others_and_costs_nothing() {
+fn a_newcomer_restarts_the_others_without_a_charge() {
     let job = Job::start("1:2", "0");
     let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
     // Otherwise it would wait a while for a second one.
@@ -128,7 +128,7 @@ fn a_newcomer_restarts_the_others_and_costs_nothing() {
 }
 
 #[test]
-fn limits_that_the_master_has_another_mind_about_are_told() {
+fn limits_that_differ_from_those_of_the_master_are_reported() {
     let job = Job::start("1", "2");
     let other = ["--nnodes=1:7", "--max-restarts=5"];
     let script = "echo $TORCHELASTIC_MAX_RESTARTS > restarts";
@@ -141,7 +141,7 @@ fn limits_that_the_master_has_another_mind_about_are_told() {
 }
 
 #[test]
-fn limits_that_are_set_for_torchrun_in_every_pod_are_not_complained_about() {
+fn limits_set_by_the_torchrun_environment_are_not_reported() {
     let job = Job::start("1", "2");
     let mut command = launch(&job.folder, ["--nproc-per-node=1"]);
     let endpoint = job.master.ports.grpc.to_string();

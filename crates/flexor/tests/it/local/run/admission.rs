@@ -37,7 +37,7 @@ fn await_these_run(place: &Place, names: &[&str]) {
 }
 
 #[test]
-fn who_finds_no_room_waits_until_there_is_some() {
+fn an_unschedulable_pod_waits_for_room() {
     let place = Place::new();
     let manifest = place.manifest(&workers("narrow", 3, "750m", None));
     let run = place.run(&[&manifest, "--cpus", "2"]);
@@ -55,7 +55,7 @@ fn who_finds_no_room_waits_until_there_is_some() {
 }
 
 #[test]
-fn the_more_important_take_only_the_room_that_they_need_and_it_is_taken_back() {
+fn preemption_takes_only_the_needed_room_and_the_preempted_job_regains_it() {
     let place = Place::new();
     let class = json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
         "metadata": { "name": "urgent" }, "value": 1000 });
@@ -80,7 +80,7 @@ fn the_more_important_take_only_the_room_that_they_need_and_it_is_taken_back() {
 }
 
 #[test]
-fn who_waits_still_waits_when_another_takes_over() {
+fn a_pending_pod_stays_pending_across_a_takeover() {
     let place = Place::new();
     let manifest = place.manifest(&workers("narrow", 2, "1", None));
     let run = place.run_for_good(&[&manifest, "--cpus", "1"]);

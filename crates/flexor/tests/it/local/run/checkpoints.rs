@@ -176,7 +176,7 @@ fn until_one_writes(folder: &Path) -> String {
 
 /// A checkpoint that was made of another job's has its parameters, and says nothing of the data.
 #[test]
-fn a_job_that_begins_with_what_another_has_learnt_goes_through_all_of_its_data() {
+fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
     let place = Place::new();
     let alone = trained(&place, 2, 1);
     let first = fs::read_dir(place.folder.path().join("kept")).unwrap().count();

@@ -12,7 +12,7 @@ use crate::program::Ran;
 const RETRIES: usize = 3;
 
 #[test]
-fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
+fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
     let place = Place::new();
     let quickstart = Quickstart::default();
     let training = quickstart.start(&place, &[]);
@@ -69,7 +69,7 @@ fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
 }
 
 #[test]
-fn what_no_file_can_mend_is_not_tried_again() {
+fn a_wrong_command_line_is_not_retried() {
     let wrong = [
         ("--model=deepfm", "--model=deepfm, --schema=clicks:numbers=4,fields=9"),
         ("--model=deepfm", "--modle=deepfm"),

@@ -86,7 +86,7 @@ fn a_program_that_always_fails_under_a_launcher_says_why_and_its_logs_are_kept()
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_told_in_a_line() {
+fn a_command_that_does_not_exist_is_reported_in_one_line() {
     let place = Place::new();
     let container = json!({ "name": "elasticjob-worker", "command": ["no-such-program"] });
     let job = place.manifest(&job_with("missing", 1, &container));
@@ -97,7 +97,7 @@ fn a_command_that_does_not_exist_is_told_in_a_line() {
 }
 
 #[test]
-fn two_jobs_run_at_once_and_each_has_its_say_in_the_exit_code() {
+fn two_jobs_run_at_once_and_both_decide_the_exit_code() {
     let place = Place::new();
     let meet = |own: &str, other: &str, code: u32| {
         format!(
@@ -118,7 +118,7 @@ fn two_jobs_run_at_once_and_each_has_its_say_in_the_exit_code() {
 }
 
 #[test]
-fn what_is_wrong_with_a_manifest_is_told_before_anything_runs() {
+fn an_invalid_manifest_is_refused_before_anything_runs() {
     let place = Place::new();
     let good = place.manifest(&job_of("good", 1, "touch never"));
     let mut bad = job_of("bad", 1, "true");

@@ -58,7 +58,7 @@ fn a_model_is_measured_while_it_is_trained() {
 
 /// Whether a checkpoint is there in time is the machine's affair; what is done is told either way.
 #[test]
-fn without_room_for_what_training_changes_a_checkpoint_is_measured_or_nothing() {
+fn without_evaluation_memory_a_checkpoint_is_evaluated_or_the_evaluation_is_skipped() {
     let place = Place::new();
     let checkpoints = Some("{folder: checkpoints, everySeconds: 1}");
     let quickstart = Quickstart { checkpoints, words: ", --evaluate-every=20000, --evaluation-memory=1", ..OFTEN };
@@ -74,7 +74,7 @@ fn without_room_for_what_training_changes_a_checkpoint_is_measured_or_nothing() 
 }
 
 #[test]
-fn what_is_predicted_from_the_last_checkpoint_is_what_the_model_said() {
+fn predictions_from_the_last_checkpoint_equal_those_of_the_model() {
     let place = Place::new();
     let checkpoints = Some("{folder: checkpoints, everySeconds: 60}");
     let quickstart = Quickstart { records: 60_000, checkpoints, words: "", ..OFTEN };

@@ -20,7 +20,7 @@ fn a_workers_program_is_killed() {
 }
 
 #[test]
-fn a_workers_parent_is_killed() {
+fn the_supervisor_of_a_worker_is_killed() {
     nothing_is_lost_without(WORKER, SeenPod::parent);
 }
 
@@ -30,12 +30,12 @@ fn the_master_is_killed() {
 }
 
 #[test]
-fn the_masters_parent_is_killed() {
+fn the_supervisor_of_the_master_is_killed() {
     nothing_is_lost_without(MASTER, SeenPod::parent);
 }
 
 #[test]
-fn a_pods_parent_is_killed_as_soon_as_it_is_there() {
+fn the_supervisor_of_a_pod_is_killed_right_after_its_start() {
     let place = Place::new();
     let run = place.run(&[ANY_PROGRAM]);
     let first = place.await_running(MASTER);
@@ -45,7 +45,7 @@ fn a_pods_parent_is_killed_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn all_of_them_are_killed_one_after_the_other() {
+fn workers_and_the_master_are_killed_one_after_the_other() {
     let place = Place::new();
     let run = place.run(&[ANY_PROGRAM]);
     for (records, pod) in [(100, WORKER), (250, MASTER), (400, "any-program-worker-1"), (550, MASTER)] {
@@ -60,7 +60,7 @@ fn all_of_them_are_killed_one_after_the_other() {
 }
 
 #[test]
-fn a_pod_that_was_started_again_is_told_of_although_its_place_was_given_up_meanwhile() {
+fn a_restarted_pod_is_reported_although_its_slot_was_scaled_away_meanwhile() {
     let place = Place::new();
     let run = place.run(&[&place.manifest(&job_of("job", 2, WAIT))]);
     let victim = place.await_running("job-worker-1");

@@ -12,7 +12,7 @@ use super::super::launch::launcher::Launcher;
 use super::cluster::{Place, job_of};
 
 #[test]
-fn a_job_that_fills_the_disk_of_its_logs_goes_on_and_says_so() {
+fn a_job_that_fills_the_log_disk_continues_and_reports_it() {
     if !nix::unistd::geteuid().is_root() {
         skip!("mounting a small disk needs root");
     }

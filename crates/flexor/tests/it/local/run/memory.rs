@@ -51,7 +51,7 @@ fn says(place: &Place, words: &[&str]) -> String {
 }
 
 #[test]
-fn a_worker_that_wants_more_memory_gets_twice_as_much_in_its_next_life() {
+fn an_oom_killed_worker_gets_twice_the_memory_in_its_next_incarnation() {
     // 90 MB: too much for the first life and not for the second.
     let script = format!("echo life >> lives; head -c 90000000 /dev/zero | tail -c 90000000 | (sleep 0.3; {WAIT})");
     for means in MEANS {
@@ -74,7 +74,7 @@ fn a_worker_that_wants_more_memory_gets_twice_as_much_in_its_next_life() {
 }
 
 #[test]
-fn groups_of_a_cluster_that_was_killed_with_its_parents_are_removed_by_the_next() {
+fn cgroups_of_a_cluster_killed_with_its_supervisors_are_removed_by_the_next_cluster() {
     let place = Place::new();
     let manifest = place.manifest(&hungry(WAIT));
     let run = place.run_for_good(&[&manifest]);
@@ -115,7 +115,7 @@ fn a_worker_and_its_group_outlive_a_run_that_is_killed() {
 }
 
 #[test]
-fn what_pods_use_is_the_same_by_groups_and_by_processes() {
+fn pod_usage_is_the_same_by_cgroups_and_by_processes() {
     // A busy one, beside one that has 40 MB.
     let script = format!("head -c 40000000 /dev/zero | tail -c 40000000 | ({WAIT}) & while [ ! -e go ]; do :; done");
     for means in MEANS {

@@ -40,7 +40,7 @@ fn with_variable(config: &str) -> String {
 }
 
 #[test]
-fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
+fn objects_are_shown_as_by_kubectl_and_secret_values_only_on_request() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     fs::write(laptop.folder.path().join("objects.yaml"), OBJECTS).unwrap();
     let mut told = String::new();
@@ -77,7 +77,7 @@ fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_changes() {
+fn an_invalid_object_is_refused_and_nothing_changes() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let mut told = String::new();
     let mut apply = |name: &str, text: &str| {
@@ -102,7 +102,7 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn a_pod_waits_for_what_it_refers_to_and_starts_when_it_comes() {
+fn a_pod_waits_for_a_referenced_object_and_starts_when_it_exists() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     fs::write(laptop.folder.path().join("waits.yaml"), with_variable("later")).unwrap();
     laptop.says(&["apply", "-f", "waits.yaml"]);

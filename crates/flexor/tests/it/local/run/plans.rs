@@ -83,7 +83,7 @@ fn a_server_and_a_worker_migrate_while_the_others_train_on() {
 }
 
 #[test]
-fn a_run_that_is_killed_while_a_server_migrates_is_gone_on_with() {
+fn a_run_killed_during_a_server_migration_can_be_resumed() {
     let place = Place::new();
     let run = place.run_for_good(&["examples/deepctr/manual-scaling.yaml"]);
     place.await_running(&format!("{JOB}-edljob-chief-0"));
@@ -102,7 +102,7 @@ fn a_run_that_is_killed_while_a_server_migrates_is_gone_on_with() {
 }
 
 #[test]
-fn a_successor_without_room_is_told_of_and_the_server_stays() {
+fn an_unschedulable_successor_is_reported_and_the_server_stays() {
     let place = Place::new();
     let _run = training(&place, &["--cpus", "1"]);
     let before = processes(&place);
@@ -125,7 +125,7 @@ fn a_successor_without_room_is_told_of_and_the_server_stays() {
 }
 
 #[test]
-fn what_cannot_migrate_is_told_before_a_plan_is_made() {
+fn an_impossible_migration_is_refused_before_a_plan_is_made() {
     let place = Place::new();
     let _run = training(&place, &[]);
     let chief = format!("{JOB}-edljob-chief-0");

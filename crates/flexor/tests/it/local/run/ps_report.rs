@@ -66,7 +66,7 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
 
 /// What a checkpoint has brought was not done by the run that goes on from it.
 #[test]
-fn a_run_that_finds_everything_done_has_no_pace() {
+fn a_run_without_remaining_work_reports_no_pace() {
     let place = Place::new();
     let job = steps::job(1, 1);
     assert!(job.start(&place, &[]).ends_with(0).stdout.contains("\n  pace            "));

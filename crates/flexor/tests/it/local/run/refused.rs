@@ -20,7 +20,7 @@ fn refusal(manifest: &Value) -> String {
 }
 
 #[test]
-fn a_container_without_a_command() {
+fn a_container_without_a_command_is_refused() {
     let mut job = job_with("silent", 1, &json!({ "name": "elasticjob-worker", "image": "some:image", "args": ["x"] }));
     let told = refusal(&job);
     assert_eq!(
@@ -35,7 +35,7 @@ fn a_container_without_a_command() {
 }
 
 #[test]
-fn volumes_that_cannot_be_had() {
+fn impossible_volumes_are_refused() {
     let mut job = job_of("network", 1, "true");
     let spec = &mut job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
     spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
@@ -47,7 +47,7 @@ fn volumes_that_cannot_be_had() {
 }
 
 #[test]
-fn objects_that_are_wrong() {
+fn invalid_objects_are_refused() {
     let config =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "config" }, "data": { "epochs": 5 } });
     let told = refusal(&config);
@@ -58,7 +58,7 @@ fn objects_that_are_wrong() {
 }
 
 #[test]
-fn kinds_that_are_not_served_yet() {
+fn unsupported_kinds_are_refused() {
     for (file, told) in [
         ("examples/edl/mnist1.yaml", "a TrainingJob of PaddlePaddle EDL cannot be run yet"),
         ("examples/elasticdl/my-pod.yaml", "Pod"),
@@ -73,7 +73,7 @@ fn kinds_that_are_not_served_yet() {
 }
 
 #[test]
-fn a_script_without_its_run_bit_is_told_with_the_way_out() {
+fn a_script_without_its_executable_bit_is_refused_with_the_remedy() {
     let place = Place::new();
     let script = place.folder.path().join("train.sh");
     fs::write(&script, "#!/bin/sh\n").unwrap();

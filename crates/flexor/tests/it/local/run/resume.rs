@@ -19,7 +19,7 @@ fn killed(run: super::super::launch::launcher::Launcher) {
 }
 
 #[test]
-fn pods_outlive_the_run_and_another_takes_them_over() {
+fn pods_outlive_the_run_and_the_next_run_adopts_them() {
     let place = Place::new();
     let run = place.run_for_good(&[ANY_PROGRAM]);
     place.await_records(100);
@@ -51,7 +51,7 @@ fn a_run_may_be_killed_at_any_moment_and_as_often_as_you_like() {
 }
 
 #[test]
-fn what_is_lost_after_another_has_taken_over_is_started_again() {
+fn a_pod_lost_after_a_takeover_is_replaced() {
     let place = Place::new();
     let run = place.run_for_good(&[ANY_PROGRAM]);
     place.await_records(100);
@@ -71,7 +71,7 @@ fn what_is_lost_after_another_has_taken_over_is_started_again() {
 }
 
 #[test]
-fn what_ended_while_nobody_looked_has_ended_with_its_code() {
+fn a_pod_that_ended_between_two_runs_keeps_its_exit_code() {
     let place = Place::new();
     // The first fails in its first life.
     let script = format!(
@@ -111,7 +111,7 @@ fn with_ephemeral_everything_ends_with_the_run() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_not_gone_on_with_unless_that_is_wanted() {
+fn a_killed_run_is_resumed_only_with_resume() {
     let place = Place::new();
     let run = place.run_for_good(&[ANY_PROGRAM]);
     place.await_records(10);
@@ -131,14 +131,14 @@ fn a_run_that_was_killed_is_not_gone_on_with_unless_that_is_wanted() {
 }
 
 #[test]
-fn there_may_be_nothing_to_go_on_with() {
+fn resume_without_an_interrupted_run_is_refused() {
     let place = Place::new();
     let ended = place.run(&["--resume"]).wait_for(1);
     assert_eq!(ended.stderr, "error: there is nothing to go on with; `flexor run FILE` starts a job\n");
 }
 
 #[test]
-fn what_a_parent_left_that_died_while_nobody_looked_is_ended_before_its_place_is_filled_again() {
+fn processes_of_a_supervisor_that_died_between_two_runs_are_ended_before_the_slot_is_refilled() {
     let place = Place::new();
     let script = format!("setsid sleep 600 & echo $! >> daemons; {WAIT}");
     let run = place.run_for_good(&[&place.manifest(&job_of("orphans", 1, &script))]);

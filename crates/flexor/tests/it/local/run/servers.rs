@@ -23,7 +23,7 @@ fn the_first_command_of_the_readme_learns_and_accounts_for_every_record() {
 }
 
 #[test]
-fn servers_and_workers_come_and_go_while_it_trains() {
+fn servers_and_workers_are_added_and_removed_during_training() {
     let place = Place::new();
     let quickstart = Quickstart::default();
     let training = quickstart.start(&place, &[]);
@@ -47,7 +47,7 @@ fn runs(place: &Place, pod: &str) -> bool {
 
 /// With one copy and checkpoints a lost server costs the updates since the last of them, and the report says how many.
 #[test]
-fn with_one_copy_a_server_that_is_killed_every_ten_seconds_costs_what_it_had_learnt_since_its_checkpoint() {
+fn without_backups_a_server_killed_every_ten_seconds_loses_only_updates_since_its_checkpoint() {
     const KILLS: u32 = 2;
     let place = Place::new();
     let quickstart =
@@ -81,7 +81,7 @@ fn with_one_copy_a_server_that_is_killed_every_ten_seconds_costs_what_it_had_lea
 
 /// One that is only stopped, or out of reach, has what nobody else has: it is waited for.
 #[test]
-fn a_server_that_was_away_for_a_while_still_has_what_it_had_learnt() {
+fn a_server_that_was_unreachable_for_a_while_keeps_its_updates() {
     let place = Place::new();
     let quickstart = Quickstart::default();
     let training = quickstart.start(&place, &[]);
@@ -112,7 +112,7 @@ fn a_master_that_is_killed_again_and_again_costs_no_update() {
 }
 
 #[test]
-fn one_server_has_no_place_for_a_second_copy_which_is_told() {
+fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     let place = Place::new();
     let quickstart = Quickstart { servers: 1, copies: 2, ..Quickstart::default() };
     let training = quickstart.start(&place, &[]);

@@ -68,7 +68,7 @@ fn any_number_of_servers_and_workers_learns_the_same_to_the_last_bit() {
 }
 
 #[test]
-fn a_server_that_is_lost_after_the_last_batch_takes_everybody_back() {
+fn a_server_lost_after_the_last_batch_rolls_all_workers_back() {
     let alone = trained(&Place::new(), 2, 2);
     let place = Place::new();
     let job = job(2, 2);
@@ -87,7 +87,7 @@ fn a_server_that_is_lost_after_the_last_batch_takes_everybody_back() {
 }
 
 #[test]
-fn a_run_that_was_interrupted_goes_on_with_any_number_of_servers_as_if_it_had_not_been() {
+fn an_interrupted_run_resumes_with_any_number_of_servers_to_the_same_model() {
     let alone = trained(&Place::new(), 2, 1);
     for servers in [1, 2, 3, 5] {
         let place = Place::new();

@@ -46,7 +46,7 @@ fn the_last_picture_and_the_summary_stay() {
 }
 
 #[test]
-fn a_kill_is_seen_while_it_is_mended() {
+fn a_killed_pod_and_its_replacement_are_shown() {
     let place = Place::new();
     let on = OnTerminal::start(&mut run(&place, &[ANY_PROGRAM]), (40, 110));
     place.await_records(200);
@@ -80,7 +80,7 @@ fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
 }
 
 #[test]
-fn a_small_terminal_shows_what_has_room_without_colours_where_they_are_not_wanted() {
+fn a_small_terminal_shows_fewer_lines_and_no_color_removes_colours() {
     let place = Place::new();
     let job = place.manifest(&job_of("many", 4, "sleep 300"));
     let on = OnTerminal::start(run(&place, &[&job]).env("NO_COLOR", "1"), (8, 50));
@@ -93,7 +93,7 @@ fn a_small_terminal_shows_what_has_room_without_colours_where_they_are_not_wante
 }
 
 #[test]
-fn what_the_program_has_to_say_for_itself_stands_above_the_picture() {
+fn messages_of_the_program_are_printed_above_the_picture() {
     let place = Place::new();
     let job = place.manifest(&job_of("talks", 1, "sleep 0.5"));
     let seen = OnTerminal::start(run(&place, &[&job]).env("FLEXOR_LOG", "h2=debug"), (20, 100)).wait();

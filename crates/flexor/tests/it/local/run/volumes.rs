@@ -109,7 +109,7 @@ fn assert_all_was_found(place: &Place, claim: &str, told: &str) {
 }
 
 #[test]
-fn a_program_finds_its_volumes_at_their_paths_and_the_machine_stays_as_it_is() {
+fn a_program_finds_its_volumes_at_their_paths_and_the_host_is_unchanged() {
     let (place, files) = prepared();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let ended = place.run(&files).wait_for(0);
@@ -122,7 +122,7 @@ fn a_program_finds_its_volumes_at_their_paths_and_the_machine_stays_as_it_is() {
 }
 
 #[test]
-fn so_does_one_of_a_user_who_may_mount_nothing() {
+fn a_program_of_an_unprivileged_user_finds_its_volumes() {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can be somebody else");
         return;
@@ -148,7 +148,7 @@ fn so_does_one_of_a_user_who_may_mount_nothing() {
 }
 
 #[test]
-fn where_mounts_are_forbidden_a_line_says_so_and_paths_of_the_machine_work() {
+fn where_mounts_are_forbidden_a_message_says_so_and_host_paths_work() {
     let place = Place::new();
     let data = place.folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -181,7 +181,7 @@ fn where_mounts_are_forbidden_a_line_says_so_and_paths_of_the_machine_work() {
 }
 
 #[test]
-fn nothing_stays_mounted_when_a_parent_is_killed() {
+fn no_mount_remains_when_a_supervisor_is_killed() {
     let place = Place::new();
     let here = place.folder.path().display();
     let script = format!("cd {here}; ls -A /flexor-test-data | wc -l >> found; echo x > /flexor-test-data/x; {WAIT}");
@@ -206,7 +206,7 @@ fn nothing_stays_mounted_when_a_parent_is_killed() {
 }
 
 #[test]
-fn volumes_may_lie_in_each_other_and_hide_what_they_come_from() {
+fn volumes_may_nest_and_hide_their_source() {
     let place = Place::new();
     let (here, machine) = (place.folder.path(), place.folder.path().join("machine"));
     fs::create_dir(&machine).unwrap();

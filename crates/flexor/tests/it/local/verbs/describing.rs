@@ -45,7 +45,7 @@ fn two_programs_on_one_port_of_all_addresses_are_both_named() {
 }
 
 #[test]
-fn one_that_did_not_get_its_port_is_told_who_has_it() {
+fn a_pod_that_did_not_get_its_port_names_the_process_that_has_it() {
     let port = free_port();
     let listen = format!("command: [flexor, sidecar, --listen, '0.0.0.0:{port}', --upstream, '127.0.0.1:1'] # ");
     let job = torchelastic("collides").replace("command: [sh, ", &format!("{listen}["));
@@ -73,7 +73,7 @@ fn one_that_did_not_get_its_port_is_told_who_has_it() {
 }
 
 #[test]
-fn services_are_told_with_their_addresses_and_who_names_them() {
+fn services_are_shown_with_their_addresses_and_the_pods_that_name_them() {
     let job = dlrover("torch-mnist").replace(
         "image: none",
         "image: none\n              env: [{ name: PEER, value: 'http://torch-mnist-edljob-worker-1.default.svc:3333' }, { name: OWN, value: torch }]",

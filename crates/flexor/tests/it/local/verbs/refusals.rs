@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::laptop::{Laptop, dlrover, torchelastic};
 
 #[test]
-fn what_cannot_be_had_is_told_in_one_line() {
+fn an_impossible_request_is_refused_in_one_line() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
     for (file, plan) in [
         ("plan.yaml", PLAN_FOR_NOBODY.to_owned()),

@@ -17,7 +17,7 @@ fn a_deleted_worker_comes_back_under_its_name() {
 }
 
 #[test]
-fn a_killed_program_is_started_again_and_the_reason_told() {
+fn a_killed_program_is_started_again_and_the_reason_is_shown() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-0";
     let before = laptop.uid_of_running(name).unwrap();
@@ -123,7 +123,7 @@ fn a_dlrover_job_is_scaled_by_plans() {
 }
 
 #[test]
-fn what_was_got_can_be_applied_and_changes_nothing() {
+fn the_output_of_get_can_be_applied_and_changes_nothing() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
     laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
     for (format, words) in [("yaml", "elasticjobs,scaleplans"), ("json", "elasticjobs"), ("yaml", "scaleplans")] {
@@ -148,7 +148,7 @@ fn a_run_whose_last_job_is_deleted_has_not_succeeded() {
 }
 
 #[test]
-fn what_manifests_name_is_deleted() {
+fn delete_removes_the_objects_of_a_manifest() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: settings }\n";
     std::fs::write(laptop.folder.path().join("more.yaml"), format!("{}---\n{object}", dlrover("second"))).unwrap();
@@ -169,7 +169,7 @@ fn what_manifests_name_is_deleted() {
 }
 
 #[test]
-fn jobs_come_and_go_beside_others() {
+fn jobs_are_added_and_deleted_beside_others() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     std::fs::write(laptop.folder.path().join("more.yaml"), dlrover("second")).unwrap();
     let told = laptop.says(&["apply", "-f", "more.yaml", "-n", "other"]);

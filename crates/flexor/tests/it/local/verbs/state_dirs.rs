@@ -11,7 +11,7 @@ use super::laptop::{Laptop, dlrover};
 use crate::program::run;
 
 #[test]
-fn two_clusters_side_by_side_know_nothing_of_each_other() {
+fn two_clusters_side_by_side_are_independent() {
     let (one, two) = (Laptop::with(&[dlrover("first")]), Laptop::with(&[dlrover("second")]));
     for (laptop, name) in [(&one, "first"), (&two, "second")] {
         let names = laptop.says(&["get", "elasticjobs", "-A", "-o", "name"]);
@@ -20,7 +20,7 @@ fn two_clusters_side_by_side_know_nothing_of_each_other() {
 }
 
 #[test]
-fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
+fn only_the_owner_can_open_the_socket_and_it_is_removed_with_the_cluster() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let mode = |path: std::path::PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(laptop.state_dir()), mode(laptop.state_dir().join("socket"))), (0o700, 0o600));
@@ -33,7 +33,7 @@ fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
 }
 
 #[test]
-fn where_no_cluster_runs_the_next_step_is_told() {
+fn without_a_cluster_the_next_step_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let state_dir = folder.path().join("none");
     let hint = |state_dir: &std::path::Path| {

@@ -31,7 +31,7 @@ fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
 }
 
 #[test]
-fn nothing_of_a_pod_that_is_over_is_ready() {
+fn no_container_of_a_finished_pod_is_ready() {
     let laptop = Laptop::begin(&[dlrover("stays"), torchelastic("ends").replace(WAIT, "true")]);
     // The phase, not the word: a pod says Completed as soon as its program is done, while its sidecar still ends.
     laptop.eventually("both workers over", || {
@@ -49,7 +49,7 @@ fn nothing_of_a_pod_that_is_over_is_ready() {
 }
 
 #[test]
-fn objects_are_those_of_kubernetes_for_programs() {
+fn programs_get_objects_as_kubernetes_prints_them() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let words = ["get", "pod", "torch-mnist-edljob-worker-0"];
     let pod = laptop.json(&words);
@@ -66,7 +66,7 @@ fn objects_are_those_of_kubernetes_for_programs() {
 }
 
 #[test]
-fn top_tells_what_pods_use() {
+fn top_shows_the_usage_of_pods() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let told = laptop.says(&["top"]);
     let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -6,7 +6,7 @@ use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 
 #[test]
-fn what_is_there_when_a_watch_begins_is_one_table() {
+fn a_watch_begins_with_one_table_of_existing_objects() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     for (words, column, rows) in
         [(&["get", "pods", "-o", "wide", "-w"][..], "READY", 3), (&["events", "-w"], "MESSAGE", 4)]
@@ -25,7 +25,7 @@ fn what_is_there_when_a_watch_begins_is_one_table() {
 }
 
 #[test]
-fn a_watch_tells_that_a_pod_has_come_again() {
+fn a_watch_shows_that_a_pod_was_recreated() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-1";
     let pods = Launcher::start(&mut laptop.command(&["get", "pods", name, "-w"]));

@@ -21,7 +21,7 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn nobody_waits_for_a_newcomer_that_takes_its_time_to_start() {
+fn the_world_does_not_wait_for_a_newcomer_that_starts_slowly() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![hasty_node(&job, &worker("")), hasty_node(&job, &worker(""))];
@@ -43,7 +43,7 @@ fn nobody_waits_for_a_newcomer_that_takes_its_time_to_start() {
 }
 
 #[test]
-fn a_newcomer_that_does_not_know_the_socket_is_started_inside_when_its_time_is_up() {
+fn a_newcomer_that_ignores_the_socket_is_restarted_inside_the_world_after_its_deadline() {
     python_or_skip!();
     let job = job(1);
     let first = job.node(1, &worker(""));
@@ -60,7 +60,7 @@ fn a_newcomer_that_does_not_know_the_socket_is_started_inside_when_its_time_is_u
 }
 
 #[test]
-fn a_newcomer_that_fails_without_a_rank_is_started_inside_at_once() {
+fn a_newcomer_that_fails_without_a_rank_is_restarted_inside_the_world_at_once() {
     python_or_skip!();
     let job = job(1);
     let first = job.node(1, &worker(""));
@@ -74,7 +74,7 @@ fn a_newcomer_that_fails_without_a_rank_is_started_inside_at_once() {
 }
 
 #[test]
-fn workers_that_start_outside_have_the_environment_of_the_others_but_for_their_place() {
+fn workers_that_start_outside_have_the_same_environment_except_rank_and_world() {
     python_or_skip!();
     let job = job(1);
     let node = |script: &str| {

@@ -46,7 +46,7 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn a_node_whose_next_worker_has_nothing_left_to_do_waits_for_the_end_of_the_run() {
+fn a_node_whose_next_worker_finds_no_work_waits_for_the_end_of_the_run() {
     python_or_skip!();
     let (job, staying, mut aside) = stands_aside("exit 0");
     aside.await_stderr("nothing left to do");
@@ -57,7 +57,7 @@ fn a_node_whose_next_worker_has_nothing_left_to_do_waits_for_the_end_of_the_run(
 }
 
 #[test]
-fn a_node_that_nobody_can_do_without_joins_again_though_its_worker_has_nothing_left_to_do() {
+fn a_node_needed_for_the_minimum_rejoins_although_its_worker_finds_no_work() {
     python_or_skip!();
     let job = job(1);
     let node = job.node(1, &then("exit 0"));
@@ -67,7 +67,7 @@ fn a_node_that_nobody_can_do_without_joins_again_though_its_worker_has_nothing_l
 }
 
 #[test]
-fn a_worker_that_starts_outside_does_not_keep_its_node_from_hearing_that_the_run_is_closed() {
+fn a_node_learns_that_the_run_is_closed_while_its_worker_starts_outside() {
     python_or_skip!();
     let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
     job.folder.await_lines("starts", 2);
@@ -76,7 +76,7 @@ fn a_worker_that_starts_outside_does_not_keep_its_node_from_hearing_that_the_run
 }
 
 #[test]
-fn a_signal_ends_a_node_that_stands_aside() {
+fn a_signal_ends_a_node_outside_the_world() {
     python_or_skip!();
     let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
     job.folder.await_lines("starts", 2);
@@ -123,7 +123,7 @@ fn a_worker_that_is_killed_whenever_it_enters_a_world_is_not_started_for_ever() 
 }
 
 #[test]
-fn a_failure_is_told_with_the_rank_that_the_worker_had_in_its_last_world() {
+fn a_failure_is_reported_with_the_rank_of_the_last_world() {
     python_or_skip!();
     let job = job(1);
     let staying = job.node(1, &worker(""));
@@ -139,7 +139,7 @@ fn a_failure_is_told_with_the_rank_that_the_worker_had_in_its_last_world() {
 }
 
 #[test]
-fn nobody_waits_until_the_other_workers_of_a_node_have_ended_whose_worker_died() {
+fn the_next_world_does_not_wait_for_other_workers_of_a_failed_node_to_end() {
     python_or_skip!();
     let job = job(1);
     let staying = job.node(1, &worker(""));
@@ -159,7 +159,7 @@ fn nobody_waits_until_the_other_workers_of_a_node_have_ended_whose_worker_died()
 }
 
 #[test]
-fn a_node_that_has_nothing_left_to_do_is_there_when_the_others_become_too_few() {
+fn a_node_without_work_rejoins_when_the_others_fall_below_the_minimum() {
     python_or_skip!();
     let job = Job::start("2:3", "0");
     job.expect(3);
@@ -179,7 +179,7 @@ fn a_node_that_has_nothing_left_to_do_is_there_when_the_others_become_too_few() 
 }
 
 #[test]
-fn a_node_with_a_worker_that_is_ready_and_one_that_has_ended_well_starts_both_again() {
+fn a_node_with_one_ready_and_one_finished_worker_restarts_both() {
     python_or_skip!();
     let job = job(1);
     // Of the second life one worker has nothing to do, in the third both have.
@@ -196,7 +196,7 @@ fn a_node_with_a_worker_that_is_ready_and_one_that_has_ended_well_starts_both_ag
 }
 
 #[test]
-fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
+fn every_incarnation_of_a_worker_has_a_greater_number_than_its_predecessors() {
     python_or_skip!();
     let (job, first, second) = stands_aside(":");
     // In and out of worlds, with rounds that others complete in the meantime.
@@ -214,7 +214,7 @@ fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
 }
 
 #[test]
-fn a_node_stands_aside_for_a_master_that_was_away_when_its_worker_died() {
+fn a_node_steps_out_after_an_outage_of_the_master_in_which_its_worker_died() {
     python_or_skip!();
     let mut job = job(1);
     let staying = job.node(1, &worker("loses-peers"));
@@ -255,7 +255,7 @@ fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_waits_for_no_world_any_more_though_its_kept_worker_takes_its_time() {
+fn a_terminated_launcher_waits_for_no_world_while_its_kept_worker_ends_slowly() {
     python_or_skip!();
     let slow = worker("").replacen("exec ", "trap 'echo asked; sleep 3; kill $!; exit 0' INT; ", 1);
     let (job, mut waiting) = kept_worker(&format!("{slow} & wait"));

@@ -60,7 +60,7 @@ fn told_to_come_again(printed: &str) -> u64 {
 }
 
 #[test]
-fn on_one_machine_a_killed_worker_costs_what_was_learnt_since_the_checkpoint() {
+fn on_one_machine_a_killed_worker_costs_the_steps_since_the_checkpoint() {
     let torch = torch_or_skip!();
     let folder = Folder::new();
     let launcher = start(&mut launch(&folder, ["--standalone", "--nproc-per-node=2"]), &torch);

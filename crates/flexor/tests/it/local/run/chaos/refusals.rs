@@ -17,7 +17,7 @@ fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
 }
 
 #[test]
-fn a_seed_that_is_none() {
+fn an_invalid_seed_is_refused() {
     for (chaos, told) in [("monkey", "write SEED, SEED,RATE or @FILE"), ("1,fast", "fast is no rate")] {
         let said = refused(chaos, 2, None);
         assert!(said.contains(told), "{said}");
@@ -25,7 +25,7 @@ fn a_seed_that_is_none() {
 }
 
 #[test]
-fn a_script_that_is_none() {
+fn an_invalid_script_is_refused() {
     let other = r#"{"version":1,"seed":0,"rate":1,"faults":[{"atMs":1,"fault":{"kill":
         {"job":{"namespace":"default","name":"other"},"role":"Worker","rank":0}}}]}"#;
     for (file, told) in [

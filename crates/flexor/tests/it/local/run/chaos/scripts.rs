@@ -24,7 +24,7 @@ fn script(place: &Place, deeds: &[Value]) {
 }
 
 #[test]
-fn each_act_hits_whom_it_names_and_the_job_ends_well() {
+fn each_fault_hits_its_target_and_the_job_succeeds() {
     let place = Place::new();
     let job = place.manifest(&job_of("job", 2, &format!("echo $POD_NAME >> lives; {WAIT}")));
     let of_job = json!({ "namespace": "default", "name": "job" });
@@ -65,7 +65,7 @@ fn each_act_hits_whom_it_names_and_the_job_ends_well() {
 }
 
 #[test]
-fn what_a_seed_has_left_behind_is_done_again() {
+fn the_recorded_faults_of_a_seed_can_be_replayed() {
     let place = Place::new();
     let short = place.manifest(&job_of("job", 2, "true"));
     let told = place.run(&[&short, "--chaos", "5,2"]).wait_for(0).stdout;
@@ -97,7 +97,7 @@ fn a_master_follows_its_faults() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_leaves_nothing_stopped_and_nothing_behind() {
+fn an_interrupted_run_leaves_no_process_stopped_or_running() {
     let place = Place::new();
     let job = place.manifest(&job_of("job", 1, WAIT));
     let long = 300_000;

@@ -8,17 +8,17 @@ use super::super::quickstart::training::{acts, is_settled, names_of_servers};
 use super::super::quickstart::{Finished, Quickstart};
 
 #[test]
-fn nothing_is_lost_under_seed_1() {
+fn no_update_is_lost_under_seed_1() {
     ends_well_under(1);
 }
 
 #[test]
-fn nothing_is_lost_under_seed_2() {
+fn no_update_is_lost_under_seed_2() {
     ends_well_under(2);
 }
 
 #[test]
-fn nothing_is_lost_under_seed_3() {
+fn no_update_is_lost_under_seed_3() {
     ends_well_under(3);
 }
 
@@ -42,7 +42,7 @@ fn harmed() -> Quickstart<'static> {
 
 /// A server is killed as soon as everything is kept twice again, and so on.
 #[test]
-fn servers_that_are_killed_again_and_again_cost_nothing() {
+fn servers_killed_repeatedly_lose_no_update() {
     const KILLS: u32 = 5;
     let quickstart = Quickstart { copies: 2, ..Quickstart::default() };
     let undisturbed = quickstart.finish(&Place::new());

@@ -84,7 +84,7 @@ fn shown(line: &str, is_table: bool) -> Option<String> {
 }
 
 #[test]
-fn the_plans_of_the_tutorial_lead_to_its_listings_and_disturb_nobody() {
+fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let sections = sections();
     let section = sections.iter().find(|section| section.title == SECTION).unwrap();
     let cluster = Background::up();

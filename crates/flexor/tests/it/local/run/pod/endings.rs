@@ -56,7 +56,7 @@ fn containers_share_the_grace() {
 }
 
 #[test]
-fn a_pod_that_is_told_twice_ends_at_once() {
+fn a_second_request_ends_a_pod_at_once() {
     let mut pod = pod().main("main", &STUBBORN.replace("trap ''", "trap 'touch told'")).start();
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
     let told = Instant::now();
@@ -80,7 +80,7 @@ fn children_and_daemons_end_with_the_pod() {
 }
 
 #[test]
-fn what_a_container_has_started_ends_with_it() {
+fn processes_of_a_container_end_with_it() {
     let leaver = "setsid sh -c 'echo $$ > left; exec sleep 1000' & while [ ! -e left ]; do sleep 0.02; done";
     let mut pod = pod().main("leaver", leaver).main("other", "while [ ! -e go ]; do sleep 0.02; done").start();
     let left = pod.work.await_lines("left", 1).remove(0);
@@ -101,7 +101,7 @@ fn a_pod_ends_at_once_with_its_owner() {
 }
 
 #[test]
-fn programs_do_not_outlive_a_parent_that_is_killed() {
+fn programs_do_not_outlive_a_killed_supervisor() {
     let pod = pod()
         .sidecar("sidecar", "echo $$ > one; exec sleep 1000")
         .main("main", "echo $$ > two; exec sleep 1000")
@@ -112,7 +112,7 @@ fn programs_do_not_outlive_a_parent_that_is_killed() {
 }
 
 #[test]
-fn a_pod_whose_folder_is_gone_ends_with_what_it_runs() {
+fn a_pod_whose_folder_is_removed_ends_with_its_programs() {
     let quick = "while [ ! -e go ]; do sleep 0.02; done";
     let mut pod = pod().main("quick", quick).main("main", "echo $$ > id; exec sleep 1000").start();
     let id = pod.work.await_lines("id", 1).remove(0);

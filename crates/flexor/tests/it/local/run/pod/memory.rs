@@ -43,7 +43,7 @@ fn a_program_that_takes_more_than_it_may_is_killed() {
 }
 
 #[test]
-fn what_its_children_take_counts_and_all_of_it_ends() {
+fn memory_of_child_processes_counts_and_all_of_them_end() {
     let quiet_about_it = "tail -n 1 /dev/zero & echo $! > child; wait; sleep 0.05";
     let never_ending = "tail -n 1 /dev/zero & echo $! > child; setsid sleep 1000 & echo $! >> child; wait $!";
     for limits in BOTH {
@@ -65,7 +65,7 @@ fn a_program_that_stays_just_below_goes_on() {
 }
 
 #[test]
-fn a_kill_by_somebody_else_is_no_want_of_memory() {
+fn a_kill_from_outside_is_no_oom_kill() {
     for limits in BOTH {
         let status = limited("kill -KILL $$", limits).start().wait();
         assert_eq!(how(&status, "main"), (137, "Error".to_owned()), "{limits:?}");
@@ -73,7 +73,7 @@ fn a_kill_by_somebody_else_is_no_want_of_memory() {
 }
 
 #[test]
-fn by_which_means_is_told() {
+fn the_status_names_how_the_limit_is_enforced() {
     let told =
         |limits: LimitsMode| limited("true", limits).start().wait().containers[0].limited.clone().unwrap().to_string();
     assert_eq!(told(LimitsMode::Watched), "64Mi best effort: looked at ten times a second, because that was asked for");
@@ -85,7 +85,7 @@ fn by_which_means_is_told() {
 }
 
 #[test]
-fn a_container_with_a_limit_has_a_group_and_others_are_put_nowhere() {
+fn a_container_with_a_limit_has_a_cgroup_and_others_have_none() {
     let free = pod().main("main", "echo > begun; sleep 1000").start();
     let [program, parent] = memberships(&free);
     assert_eq!(program, parent);
@@ -109,7 +109,7 @@ fn a_container_with_a_limit_has_a_group_and_others_are_put_nowhere() {
 }
 
 #[test]
-fn a_group_is_removed_by_others_when_the_parent_was_killed() {
+fn a_cgroup_is_removed_by_another_process_when_the_supervisor_was_killed() {
     let mut pod = limited("sleep 1000 & setsid sleep 1000 & wait", LimitsMode::Best).start();
     let Some(group) = group(&pod.await_phase(PodPhase::Running)) else { skip!("no control group can be made here") };
     pod.signal(Signal::SIGKILL);
@@ -132,7 +132,7 @@ fn a_container_that_is_started_again_has_its_limit_again() {
 }
 
 #[test]
-fn a_parent_takes_little_memory_of_its_own() {
+fn a_supervisor_uses_little_memory() {
     // What two of them have of the program itself is shared.
     let pods = [(); 2].map(|()| pod().main("main", "echo begun; sleep 1000").start());
     for pod in &pods {

@@ -20,7 +20,7 @@ fn a_container_that_fails_is_started_again_where_the_pod_says_so() {
 }
 
 #[test]
-fn a_container_that_fails_stays_so_otherwise() {
+fn a_failed_container_stays_failed_by_default() {
     let mut pod = pod().main("main", SECOND_TIME).start();
     let status = pod.wait();
     assert_eq!((status.phase, restarts(&status, "main")), (PodPhase::Failed, 0));

@@ -13,7 +13,7 @@ fn name(socket: &TcpListener) -> String {
 }
 
 #[test]
-fn containers_find_their_sockets_from_descriptor_3_and_nobody_elses() {
+fn containers_find_only_their_own_sockets_from_descriptor_3() {
     let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let names = sockets.each_ref().map(name);
     let tell = |file: &str| {

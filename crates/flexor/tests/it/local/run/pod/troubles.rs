@@ -40,7 +40,7 @@ fn a_command_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn a_script_without_the_run_bit_is_named_with_what_to_do() {
+fn a_script_without_the_executable_bit_is_named_with_the_remedy() {
     let told = message(126, "StartError", |main| main.command = vec!["./script.sh".to_owned()]);
     assert!(told.contains("script.sh' may not be executed; make it executable (chmod +x"), "{told}");
 }
@@ -61,20 +61,20 @@ fn a_folder_that_is_missing_is_named() {
 }
 
 #[test]
-fn no_command_at_all_is_told() {
+fn a_missing_command_is_reported() {
     let told = message(127, "StartError", |main| main.command.clear());
     assert_eq!(told, "the command is empty; name the program to start");
 }
 
 #[test]
-fn the_error_file_of_a_program_is_what_is_told() {
+fn the_error_file_of_a_program_is_its_message() {
     let script = "echo 'on the console'; echo '{\"message\": \"no such dataset\"}' > $TORCHELASTIC_ERROR_FILE; exit 5";
     let told = message(5, "Error", |main| main.command[2] = script.to_owned());
     assert_eq!(told, "no such dataset");
 }
 
 #[test]
-fn without_one_the_last_line_is_told() {
+fn without_an_error_file_the_last_output_line_is_the_message() {
     let script = "echo one; echo 'cannot open the dataset' >&2; exit 5";
     assert_eq!(message(5, "Error", |main| main.command[2] = script.to_owned()), "cannot open the dataset");
 }

@@ -29,7 +29,7 @@ fn missing(finished: &Finished) -> f64 {
 }
 
 #[test]
-fn it_learns_almost_all_that_can_be_learnt() {
+fn the_quickstart_reaches_almost_the_best_possible_auc() {
     let place = Place::new();
     let finished = started(&place, &[]).finish();
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
@@ -38,17 +38,17 @@ fn it_learns_almost_all_that_can_be_learnt() {
 }
 
 #[test]
-fn it_ends_well_under_seed_1() {
+fn the_quickstart_succeeds_under_seed_1() {
     ends_well_under(1);
 }
 
 #[test]
-fn it_ends_well_under_seed_2() {
+fn the_quickstart_succeeds_under_seed_2() {
     ends_well_under(2);
 }
 
 #[test]
-fn it_ends_well_under_seed_3() {
+fn the_quickstart_succeeds_under_seed_3() {
     ends_well_under(3);
 }
 
