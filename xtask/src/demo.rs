@@ -4,8 +4,8 @@
 //! proves nothing that a test does not: it is for people who want to see it.
 
 mod narrator;
+mod progress;
 mod torchrun;
-mod training;
 
 use std::process::ExitCode;
 

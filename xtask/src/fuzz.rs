@@ -98,7 +98,7 @@ fn ensure_cargo_fuzz(folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn every_target_of_the_project_has_seeds_and_an_entry_in_its_manifest() {
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn targets_are_the_files_of_their_folder() {
-        let folder = MadeUp::with(&[("fuzz/fuzz_targets/b.rs", ""), ("fuzz/fuzz_targets/a.rs", ""), ("fuzz/x.rs", "")]);
+        let folder =
+            TestFolder::with(&[("fuzz/fuzz_targets/b.rs", ""), ("fuzz/fuzz_targets/a.rs", ""), ("fuzz/x.rs", "")]);
         assert_eq!(targets(&folder.tree()), ["a", "b"]);
     }
 }

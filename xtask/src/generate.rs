@@ -133,7 +133,7 @@ fn orphans<'a>(tree: &'a Tree, page: &'a Page, files: &'a [(PathBuf, String)]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     const PAGE: Page = Page {
         name: "p",
@@ -141,13 +141,13 @@ mod tests {
         render: |_| Ok(vec![("out/a.yaml".into(), "a: 1\nb: 2\n".into())]),
     };
 
-    fn complaints(folder: &MadeUp) -> String {
+    fn complaints(folder: &TestFolder) -> String {
         stale(&folder.tree(), &PAGE).unwrap().join("\n")
     }
 
     #[test]
     fn files_written_by_gen_pass_the_check() {
-        let folder = MadeUp::with(&[("out/sub/old.yaml", "left over"), ("out/README.md", "by hand")]);
+        let folder = TestFolder::with(&[("out/sub/old.yaml", "left over"), ("out/README.md", "by hand")]);
         assert_eq!(write(&folder.tree(), &PAGE).unwrap(), ["wrote out/a.yaml", "removed out/sub/old.yaml"]);
         assert_eq!(complaints(&folder), "");
         assert!(folder.tree().contains("out/README.md"), "only the page's own kind of file is its own");
@@ -156,18 +156,18 @@ mod tests {
 
     #[test]
     fn a_file_edited_by_hand_fails_the_check_and_is_shown() {
-        let folder = MadeUp::with(&[("out/a.yaml", "a: 1\nb: 3\n")]);
+        let folder = TestFolder::with(&[("out/a.yaml", "a: 1\nb: 3\n")]);
         assert_eq!(complaints(&folder), "out/a.yaml: not current\n  line 2\n  - b: 3\n  + b: 2");
     }
 
     #[test]
     fn a_missing_file_fails_the_check() {
-        assert_eq!(complaints(&MadeUp::with(&[])), "out/a.yaml: missing");
+        assert_eq!(complaints(&TestFolder::with(&[])), "out/a.yaml: missing");
     }
 
     #[test]
     fn a_file_that_nothing_generates_fails_the_check() {
-        let folder = MadeUp::with(&[("out/a.yaml", "a: 1\nb: 2\n"), ("out/b.yaml", "")]);
+        let folder = TestFolder::with(&[("out/a.yaml", "a: 1\nb: 2\n"), ("out/b.yaml", "")]);
         assert_eq!(complaints(&folder), "out/b.yaml: nothing generates it");
     }
 }

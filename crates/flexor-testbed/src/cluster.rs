@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 pub use self::namespace::TestNamespace;
 use crate::{
     control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Place},
+    keeper::{Isolation, Keeper, Sandbox},
     nodes::{self, NodeGroup},
     tools::Tools,
 };
@@ -79,12 +79,12 @@ impl Cluster {
     /// caller's tokio runtime and every test has its own.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         let api_server = self.plane().api_server();
-        connector::client(&self.kubeconfig, api_server, self.keeper.place()).await
+        connector::client(&self.kubeconfig, api_server, self.keeper.sandbox()).await
     }
 
     /// Connects to a port in the cluster's network, for a test that talks to a program of [`Cluster::command_in`].
     pub async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        connector::Connector::new(self.keeper.place(), address).connect().await
+        connector::Connector::new(self.keeper.sandbox(), address).connect().await
     }
 
     /// The kubectl of this cluster's version, set up to talk to it.
@@ -96,7 +96,7 @@ impl Cluster {
 
     /// A command in the cluster's network, with `KUBECONFIG` set: for the programs under test.
     pub fn command_in(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = self.keeper.place().network_command(program.as_ref());
+        let mut command = self.keeper.sandbox().network_command(program.as_ref());
         command.env("KUBECONFIG", &self.kubeconfig);
         // Clusters in namespaces share one address, by which kubectl would mix up what it remembers of them.
         command.env("KUBECACHEDIR", self.folder().join("kubectl-cache"));
@@ -120,9 +120,9 @@ impl Cluster {
 
     /// As root, the process whose namespaces the cluster lives in, for `nsenter --target`; else nothing.
     pub fn namespace_pid(&self) -> Option<u32> {
-        match self.keeper.place() {
-            Place::Namespaces { init, .. } => Some(*init),
-            Place::Loopback { .. } => None,
+        match self.keeper.sandbox() {
+            Sandbox::Namespaces { init, .. } => Some(*init),
+            Sandbox::Loopback { .. } => None,
         }
     }
 

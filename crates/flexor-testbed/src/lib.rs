@@ -13,6 +13,7 @@
 //! own processes around them. The crate is for tests and `cargo xtask`; nothing that users run depends on it.
 
 mod cluster;
+mod condition;
 mod control_plane;
 mod dlrover;
 pub mod flexor_processes;
@@ -28,10 +29,10 @@ mod tools;
 mod torch;
 mod torchft;
 pub mod torchrun;
-mod waiting;
 
 pub use self::{
     cluster::{Cluster, ClusterConfig, TestNamespace},
+    condition::{await_condition, await_list},
     control_plane::Component,
     dlrover::Dlrover,
     grpc::Grpc,
@@ -40,5 +41,4 @@ pub use self::{
     tools::{Tools, ToolsError, cache_dir},
     torch::Torch,
     torchft::Torchft,
-    waiting::{await_condition, await_list},
 };

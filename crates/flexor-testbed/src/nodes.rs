@@ -19,7 +19,7 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 
-use crate::waiting::await_list;
+use crate::condition::await_list;
 
 /// The annotation by which kwok knows its nodes, as a selector.
 pub(crate) const MANAGED_BY_KWOK: &str = "kwok.x-k8s.io/node=fake";

@@ -17,13 +17,13 @@ pub(super) const JOB: &str = "race";
 #[derive(Debug)]
 pub(super) struct OurMaster {
     child: Child,
-    serves: Serves,
+    serves: MasterAddresses,
     /// Journal, log and faults.
     folder: TempDir,
 }
 
 #[derive(Debug, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     grpc: String,
     store: String,
 }

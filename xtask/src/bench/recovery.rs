@@ -82,7 +82,7 @@ fn is_possible(scenario: &Scenario) -> bool {
 }
 
 /// One scenario that was played on one side.
-struct Played {
+struct ScenarioRun {
     metric: &'static str,
     changes: u32,
     cause: Cause,
@@ -91,16 +91,16 @@ struct Played {
 }
 
 /// Plays every game, so many jobs side by side.
-fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<Played>> {
+fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<ScenarioRun>> {
     let games = Mutex::new((0..repeats).flat_map(|_| games.iter().copied()));
     let next = || games.lock().ok().and_then(|mut games| games.next());
-    let play_on = || -> Result<Vec<Played>> {
+    let play_on = || -> Result<Vec<ScenarioRun>> {
         let mut played = Vec::new();
         while let Some((scenario, side)) = next() {
             let Scenario { metric, changes, cause, .. } = *scenario;
             let outcome = scenario.play(torch, side).with_context(|| format!("{metric}, {side}"))?;
             eprintln!("{metric}, {side}: {outcome}");
-            played.push(Played { metric, changes, cause, side: side.to_string(), outcome });
+            played.push(ScenarioRun { metric, changes, cause, side: side.to_string(), outcome });
         }
         Ok(played)
     };

@@ -21,8 +21,8 @@ use flexor_testbed::torchrun::StockStore;
 use flexor_testbed::{Dlrover, Torch};
 use tokio::runtime::Runtime;
 
-use self::handlers::Meetings;
-use self::native::Meeting;
+use self::handlers::RendezvousTimes;
+use self::native::RendezvousSample;
 use super::dlrover_master;
 use super::our_master::{Disk, OurMaster};
 use super::row::Row;
@@ -118,7 +118,7 @@ impl Race {
             // A node that is late is taken out by the others, and then there is no world of all.
             let meetings = meetings.unwrap_or_else(|error| {
                 eprintln!("{nodes} nodes, {STOCK}: {error:#}");
-                Meetings::NEVER
+                RendezvousTimes::NEVER
             });
             stock.take(nodes, STOCK, meetings);
         }
@@ -142,7 +142,7 @@ impl Race {
                 }
             }
             if peer.is_empty() {
-                peer.push(Meeting::NEVER);
+                peer.push(RendezvousSample::NEVER);
             }
             rows.extend(native_rows(nodes, mark, &ours, &peer)?);
             let longest = |meetings| log_bytes(meetings).into_iter().fold(0.0, f64::max) / nodes as f64;
@@ -153,11 +153,11 @@ impl Race {
     }
 }
 
-fn native_rows(nodes: usize, mark: f64, ours: &[Meeting], peer: &[Meeting]) -> Result<[Row; 2]> {
+fn native_rows(nodes: usize, mark: f64, ours: &[RendezvousSample], peer: &[RendezvousSample]) -> Result<[Row; 2]> {
     let name = dlrover_master::NAME;
     let time =
         format!("{nodes} nodes, native API, {NODES_PER_CONNECTION} to a connection: all know rank and world size");
-    let seconds = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
+    let seconds = |meetings: &[RendezvousSample]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
     let log = format!("{nodes} nodes, native API: log of the master");
     let log_mark = LOG_BYTES_PER_NODE * nodes as f64;
     Ok([
@@ -179,7 +179,7 @@ fn growth_rows(log_per_node: &[(usize, f64, f64)]) -> Result<Vec<Row>> {
     more.iter().map(row).collect()
 }
 
-fn log_bytes(meetings: &[Meeting]) -> Vec<f64> {
+fn log_bytes(meetings: &[RendezvousSample]) -> Vec<f64> {
     meetings.iter().map(|meeting| meeting.log_bytes).collect()
 }
 
@@ -191,14 +191,14 @@ struct Samples {
 }
 
 impl Samples {
-    fn take(&mut self, nodes: usize, side: &str, meetings: Meetings) {
+    fn take(&mut self, nodes: usize, side: &str, meetings: RendezvousTimes) {
         eprintln!("{nodes} nodes, {side}: first {:.3} s, again {:.3} s", meetings.first, meetings.again);
         self.first.push(meetings.first);
         self.again.push(meetings.again);
     }
 }
 
-fn told(nodes: usize, side: &str, meeting: Meeting) -> Meeting {
+fn told(nodes: usize, side: &str, meeting: RendezvousSample) -> RendezvousSample {
     eprintln!("{nodes} nodes, {side}: {:.3} s, {} bytes of log", meeting.seconds, meeting.log_bytes);
     meeting
 }

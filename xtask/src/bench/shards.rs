@@ -16,8 +16,8 @@ use flexor_testbed::Dlrover;
 use tokio::runtime::Runtime;
 
 use self::dataset::{Dataset, grouped};
-use self::native::Played;
-use self::splitter::Split;
+use self::native::ShardSample;
+use self::splitter::SplitCost;
 use super::dlrover_master;
 use super::load::Load;
 use super::row::Row;
@@ -52,18 +52,18 @@ const FLAT: f64 = 1.2;
 const RESIDENT_MARK: f64 = 30.0;
 
 /// All repeats of one dataset.
-type Samples = Vec<Played>;
+type Samples = Vec<ShardSample>;
 
 pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let flexor = compile::flexor(&project_root()?, "release")?;
     let runtime = Runtime::new().context("cannot start tokio")?;
     let dlrover = Dlrover::ensure()?;
     let mut shuffled: [Samples; SHUFFLED.len()] = Default::default();
-    let mut splits: [Vec<Split>; SHUFFLED.len()] = Default::default();
+    let mut splits: [Vec<SplitCost>; SHUFFLED.len()] = Default::default();
     let (mut alike, mut peer) = (Samples::new(), Vec::new());
     for _ in 0..repeats.min(MOST_REPEATS) {
         peer.push(told(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, WORKERS))?));
-        let play = |dataset: Dataset| -> Result<Played> {
+        let play = |dataset: Dataset| -> Result<ShardSample> {
             let played = runtime.block_on(native::run(&flexor, dataset, WORKERS))?;
             let (seconds, mib) = (played.first_lease, played.growth_mib);
             eprintln!("{}: first lease {seconds:.4} s, {mib:.2} MiB", dataset.name());
@@ -91,7 +91,7 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn first_lease_rows(dataset: Dataset, ours: &[Played], theirs: u64, peer: &[Split]) -> Result<[Row; 2]> {
+fn first_lease_rows(dataset: Dataset, ours: &[ShardSample], theirs: u64, peer: &[SplitCost]) -> Result<[Row; 2]> {
     let name = dataset.name();
     let peer_name = format!("{}, {} records", splitter::NAME, grouped(theirs));
     let time = format!("{name}: registered and a first batch leased");
@@ -104,7 +104,7 @@ fn first_lease_rows(dataset: Dataset, ours: &[Played], theirs: u64, peer: &[Spli
     ])
 }
 
-fn lease_rows(dataset: Dataset, ours: &[Played], peer: &[Load]) -> Result<[Row; 3]> {
+fn lease_rows(dataset: Dataset, ours: &[ShardSample], peer: &[Load]) -> Result<[Row; 3]> {
     let metric = |what: &str| format!("{WORKERS} workers, {}: {what}", dataset.name());
     let (rate, cpu, memory) =
         (metric("lease and acknowledge"), metric("CPU for each"), metric("RSS, a lease open each"));
@@ -122,7 +122,7 @@ fn lease_rows(dataset: Dataset, ours: &[Played], peer: &[Load]) -> Result<[Row; 
 }
 
 /// How much more a batch costs from the largest dataset than from the smallest.
-fn flat_row(ours: &[Samples; SHUFFLED.len()], peer: &[Vec<Split>; SHUFFLED.len()]) -> Result<Row> {
+fn flat_row(ours: &[Samples; SHUFFLED.len()], peer: &[Vec<SplitCost>; SHUFFLED.len()]) -> Result<Row> {
     let [(small, few), .., (large, many)] = SHUFFLED;
     let [our_small, .., our_large] = ours;
     let [peer_small, .., peer_large] = peer;
@@ -135,8 +135,9 @@ fn flat_row(ours: &[Samples; SHUFFLED.len()], peer: &[Vec<Split>; SHUFFLED.len()
     );
     let times = |large: Vec<f64>, small: Vec<f64>| large.iter().zip(&small).map(|(l, s)| l / s).collect::<Vec<_>>();
     let cpu = |played: &Samples| of(played, |one| one.load.cpu_micros);
-    let per_record =
-        |splits: &[Split], records: u64| splits.iter().map(|one| one.cpu_seconds / records as f64).collect::<Vec<_>>();
+    let per_record = |splits: &[SplitCost], records: u64| {
+        splits.iter().map(|one| one.cpu_seconds / records as f64).collect::<Vec<_>>()
+    };
     let ours = times(cpu(our_large), cpu(our_small));
     let peer = times(per_record(peer_large, many), per_record(peer_small, few));
     Row::cost_within(&metric, "times", &ours, splitter::NAME, &peer, FLAT)

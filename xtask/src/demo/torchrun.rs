@@ -13,7 +13,7 @@ use flexor_testbed::flexor_processes::{Decision, JobNode, Master, MasterConfig};
 use flexor_testbed::torchrun::AgentConfig;
 
 use super::narrator::Narrator;
-use super::training::{Mark, Progress};
+use super::progress::{LogPosition, Progress};
 use crate::compile;
 use crate::tree::project_root;
 
@@ -84,7 +84,7 @@ impl<'a> Job<'a> {
         narrator.chapter("A master and three nodes");
         let master = self.master.grpc().to_owned();
         narrator.tell(&format!("flexor master --job {JOB} --nnodes 2:3   (try: curl {master}/api/status)"));
-        let mark = Mark::of(&self.nodes);
+        let mark = LogPosition::of(&self.nodes);
         for number in 0..3 {
             self.add_node(number)?;
             narrator.tell(&format!("node-{number}: flexor sidecar, torchrun train.py"));
@@ -98,7 +98,7 @@ impl<'a> Job<'a> {
     fn lose_rank_zero(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The node of rank 0 is killed: torchrun, worker and sidecar, all with SIGKILL");
         let leader = self.position_of_rank_zero()?;
-        let (mark, moment) = (Mark::of(&self.nodes), SystemTime::now());
+        let (mark, moment) = (LogPosition::of(&self.nodes), SystemTime::now());
         let victim = self.nodes.remove(leader);
         victim.kill();
         narrator.tell(&format!("{} is gone; torchrun by itself would not come back from this", victim.agent().name()));
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
 
     fn gain_a_node(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("Another node comes");
-        let (mark, moment) = (Mark::of(&self.nodes), SystemTime::now());
+        let (mark, moment) = (LogPosition::of(&self.nodes), SystemTime::now());
         self.add_node(3)?;
         narrator.tell("node-3 starts; the others train until it is there, then all meet again");
         let meeting = self.await_training(narrator, &mark, moment, 3)?;
@@ -123,11 +123,11 @@ impl<'a> Job<'a> {
 
     fn lose_the_master(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The master is killed with kill -9 and started again");
-        let mark = Mark::of(&self.nodes);
+        let mark = LogPosition::of(&self.nodes);
         self.master.kill();
         narrator.tell("the master is gone; every torchrun still talks to its sidecar");
         thread::sleep(OUTAGE);
-        let away = Mark::of(&self.nodes).await_steps(&self.nodes, DEADLINE, |_| true)?;
+        let away = LogPosition::of(&self.nodes).await_steps(&self.nodes, DEADLINE, |_| true)?;
         narrator.tell(&format!("{} s later they train: {}", OUTAGE.as_secs(), told(&away)));
         self.master.start_again()?;
         let generation = self.master.generation();
@@ -161,10 +161,10 @@ impl<'a> Job<'a> {
     fn await_training(
         &mut self,
         narrator: &mut Narrator,
-        mark: &Mark,
+        mark: &LogPosition,
         moment: SystemTime,
         world: u32,
-    ) -> Result<Meeting> {
+    ) -> Result<Rejoin> {
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.world == world)?;
         let trained = mark.elapsed().as_secs_f64();
         self.meet(narrator)?;
@@ -176,7 +176,7 @@ impl<'a> Job<'a> {
         let worlds = decisions.iter().filter(|decision| decision.what == "roundComplete");
         let met = worlds.filter_map(after).next_back().context("the master has made no new world")?;
         let resumed = self.nodes.first().and_then(|node| mark.resumed_at(node)).context("nobody was started again")?;
-        Ok(Meeting { began, met, resumed, trained })
+        Ok(Rejoin { began, met, resumed, trained })
     }
 
     fn add_node(&mut self, number: usize) -> Result<()> {
@@ -225,7 +225,7 @@ impl<'a> Job<'a> {
 }
 
 /// How nodes met again. Times are in seconds since something happened to them.
-struct Meeting {
+struct Rejoin {
     /// When the master decided the first thing about it.
     began: f64,
     /// When the new world stood.
@@ -236,9 +236,9 @@ struct Meeting {
     trained: f64,
 }
 
-impl Meeting {
+impl Rejoin {
     fn tell_the_rest(&self, narrator: &Narrator) {
-        let Meeting { met, resumed, trained, .. } = self;
+        let Rejoin { met, resumed, trained, .. } = self;
         narrator.aside(&format!(
             "and trained on from the checkpoint of step {resumed} {:.1} s later, when Python had imported torch",
             trained - met

@@ -74,10 +74,10 @@ fn claim(text: &str) -> Result<(&'static str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     fn rendered(text: &str) -> Result<String> {
-        let files = render(&MadeUp::with(&[("testdata/bad/edl/case.yaml", text)]).tree())?;
+        let files = render(&TestFolder::with(&[("testdata/bad/edl/case.yaml", text)]).tree())?;
         Ok(files[0].1.clone())
     }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_manifest_that_no_test_would_read_is_an_error() {
         for path in ["testdata/bad/dlrovr/case.yaml", "testdata/bad/case.yaml", "testdata/bad/edl/case.yml"] {
-            let folder = MadeUp::with(&[(path, "# both: a key stands twice\nkind: A\nkind: B\n")]);
+            let folder = TestFolder::with(&[(path, "# both: a key stands twice\nkind: A\nkind: B\n")]);
             let error = render(&folder.tree()).unwrap_err().to_string();
             assert!(error.starts_with(path) && error.contains("dlrover, edl"), "{error}");
         }

@@ -60,7 +60,7 @@ fn first_difference(here: &str, there: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     fn controller(name: &str, namespace: &str, memory: &str) -> String {
         format!(
@@ -71,7 +71,7 @@ mod tests {
 
     fn findings(second: &str) -> Vec<Finding> {
         let first = controller("flexor-operator", "flexor-system", "64Mi");
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             ("deploy/a/controller.yaml", &first),
             ("deploy/b/controller.yaml", second),
             ("deploy/crds/b/controller.yaml", "kind: Other\n"),

@@ -17,7 +17,7 @@ use kube::{
 };
 
 use super::Cluster;
-use crate::waiting::await_condition;
+use crate::condition::await_condition;
 
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 

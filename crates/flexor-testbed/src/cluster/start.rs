@@ -11,11 +11,11 @@ use kube::{Api, Client};
 
 use super::{Cluster, ClusterConfig};
 use crate::{
+    condition::await_condition,
     control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Place},
+    keeper::{Isolation, Keeper, Sandbox},
     nodes,
     tools::Tools,
-    waiting::await_condition,
 };
 
 /// How long each step may take; an idle machine needs two to four seconds.
@@ -114,5 +114,6 @@ fn logs(cluster: &Cluster) -> String {
 }
 
 fn lost_a_port(cluster: &Cluster, error: &anyhow::Error) -> bool {
-    matches!(cluster.keeper.place(), Place::Loopback { .. }) && format!("{error:#}").contains("address already in use")
+    matches!(cluster.keeper.sandbox(), Sandbox::Loopback { .. })
+        && format!("{error:#}").contains("address already in use")
 }

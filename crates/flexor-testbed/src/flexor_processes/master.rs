@@ -67,7 +67,7 @@ pub struct Master {
     config: MasterConfig,
     /// Journal and token.
     folder: TempDir,
-    serves: Serves,
+    serves: MasterAddresses,
     service: Option<Service>,
     /// What its earlier lives have logged.
     past_log: String,
@@ -75,7 +75,7 @@ pub struct Master {
 
 /// What a master prints when it serves.
 #[derive(Debug, Clone, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     generation: u64,
     grpc: String,
     store: String,
@@ -87,7 +87,7 @@ impl Master {
     pub fn start(python: &PythonEnv, config: MasterConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("make a folder for a master")?;
         let grpc = config.network.as_ref().map_or(LOOPBACK.to_owned(), |network| format!("{}:0", network.address()));
-        let serves = Serves { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
+        let serves = MasterAddresses { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
         let past_log = String::new();
         let mut master = Self { python: python.clone(), config, folder, serves, service: None, past_log };
         if let Some(file) = master.token_file() {
@@ -110,7 +110,7 @@ impl Master {
         self.kill();
         let mut command = self.flexor(self.network());
         command.args(["master", "--job", &self.config.job, "--nnodes", &format!("{}", self.config.nodes)]);
-        let Serves { grpc, store, http, .. } = &self.serves;
+        let MasterAddresses { grpc, store, http, .. } = &self.serves;
         command.args(["--grpc", grpc, "--store", store, "--http", http]).args(&self.config.args);
         command.arg("--state").arg(self.folder.path().join("state"));
         if let Some(file) = self.token_file() {

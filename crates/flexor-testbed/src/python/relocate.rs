@@ -7,9 +7,9 @@ use std::{fs, path::Path};
 
 use super::{PythonError, io};
 
-/// Rewrites the scripts of the environment `folder` for the time when it stands at `place`.
-pub(super) fn prepare_move(folder: &Path, place: &Path) -> Result<(), PythonError> {
-    let (from, to) = (folder.to_string_lossy(), place.to_string_lossy());
+/// Rewrites the scripts of the environment `folder` for the time when it stands at `destination`.
+pub(super) fn prepare_move(folder: &Path, destination: &Path) -> Result<(), PythonError> {
+    let (from, to) = (folder.to_string_lossy(), destination.to_string_lossy());
     let bin = folder.join("bin");
     let entries = fs::read_dir(&bin).map_err(io("read", &bin))?;
     let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));

@@ -19,4 +19,4 @@ mod partitions;
 mod run;
 mod store_client;
 mod survive;
-mod training;
+mod torch_mnist;

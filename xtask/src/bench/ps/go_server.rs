@@ -13,7 +13,7 @@ use flexor_testbed::cache_dir;
 use nix::unistd::Uid;
 
 use super::case::Case;
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::Programs;
 
 pub(super) const NAME: &str = "ElasticDL 0.2.0rc3";
@@ -59,7 +59,7 @@ pub(super) fn run(command: &mut Command, hint: &str) -> Result<()> {
 }
 
 /// Starts it, without a master.
-pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
+pub(super) fn start(programs: &Programs, case: &Case) -> Result<RunningServer> {
     let (port, (opt_type, opt_args)) = (free_port()?, case.optimizer.arguments());
     let mut command = programs.cores.command("unshare");
     if !Uid::effective().is_root() {
@@ -71,5 +71,5 @@ pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
     command.arg(format!("-opt_type={opt_type}")).arg(format!("-opt_args={opt_args}"));
     command.env("MY_POD_IP", "127.0.0.1");
     command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
-    Running::start(&mut command, port)
+    RunningServer::start(&mut command, port)
 }

@@ -26,7 +26,7 @@ use self::tables::{NEW, PRESENT};
 use super::case::Case;
 use super::keys;
 use super::measure::{Lane, Lanes};
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::{Phase, Programs};
 
 pub(super) const NAME: &str = "PaddlePaddle 2.6.2";
@@ -40,7 +40,7 @@ const PUSH: u32 = 3;
 
 /// A running server.
 pub(super) struct Paddle {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
@@ -49,7 +49,7 @@ impl Paddle {
         let port = free_port()?;
         let mut command = programs.paddle.python(&programs.cores);
         command.args(["-c", SERVER, &port.to_string(), &case.clients.to_string(), &tables::description(case)]);
-        let paddle = Self { server: Running::start(&mut command, port)?, case: *case };
+        let paddle = Self { server: RunningServer::start(&mut command, port)?, case: *case };
         paddle.serves().await?;
         Ok(paddle)
     }

@@ -24,7 +24,7 @@ pub(super) struct Handler {
 
 /// What a handler wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum Goal {
     /// To have left the last world.
     Exit,
     /// To be in the next one.
@@ -58,13 +58,13 @@ pub(super) enum Change {
 }
 
 impl Handler {
-    pub(super) fn next(&self, aim: Aim, state: &RendezvousState, now: Stamp) -> Action {
+    pub(super) fn next(&self, aim: Goal, state: &RendezvousState, now: Stamp) -> Action {
         match aim {
-            Aim::Exit if self.takes_part(state) => Action::Write(Change::Leave),
-            Aim::Exit => Action::Finish,
-            Aim::Join => self.next_to_join(state, now),
-            Aim::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
-            Aim::KeepAlive => Action::Finish,
+            Goal::Exit if self.takes_part(state) => Action::Write(Change::Leave),
+            Goal::Exit => Action::Finish,
+            Goal::Join => self.next_to_join(state, now),
+            Goal::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
+            Goal::KeepAlive => Action::Finish,
         }
     }
 

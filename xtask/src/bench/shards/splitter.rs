@@ -15,13 +15,13 @@ pub(super) const NAME: &str = "DLRover 0.6.1 splitter";
 
 /// What one epoch cost.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) struct Split {
+pub(super) struct SplitCost {
     pub(super) cpu_seconds: f64,
     pub(super) growth_mib: f64,
 }
 
 /// Splits a dataset in a process of its own.
-pub(super) fn run(dlrover: &Dlrover, records: u64) -> Result<Split> {
+pub(super) fn run(dlrover: &Dlrover, records: u64) -> Result<SplitCost> {
     let mut command = dlrover.command();
     command.args(["-c", SCRIPT, &records.to_string(), &BATCH.to_string()]).stdin(Stdio::null());
     let output = command.output().context("cannot start DLRover's Python")?;

@@ -40,9 +40,9 @@ impl fmt::Display for JoinTimeout {
 }
 
 /// A process, ended with its guard.
-struct Running(Child);
+struct ReplicaProcess(Child);
 
-impl Drop for Running {
+impl Drop for ReplicaProcess {
     fn drop(&mut self) {
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }
@@ -61,7 +61,7 @@ pub(super) fn play(torch: &Torch, torchft: &Torchft, join: JoinTimeout, rank: us
     };
     let mut command = program(LIGHTHOUSE, "lighthouse")?;
     command.arg(join.milliseconds().to_string()).stdout(Stdio::piped());
-    let mut lighthouse = Running(command.spawn().context("cannot start a lighthouse")?);
+    let mut lighthouse = ReplicaProcess(command.spawn().context("cannot start a lighthouse")?);
     let mut port = String::new();
     if let Some(stdout) = lighthouse.0.stdout.take() {
         BufReader::new(stdout).read_line(&mut port)?;
@@ -72,7 +72,7 @@ pub(super) fn play(torch: &Torch, torchft: &Torchft, join: JoinTimeout, rank: us
         let mut command = program(REPLICA, &format!("replica-{number}"))?;
         command.arg(number.to_string()).arg(&log.0).arg(SLEEP);
         command.env("TORCHFT_LIGHTHOUSE", format!("http://127.0.0.1:{}", port.trim())).stdout(Stdio::null());
-        replicas.push(Running(command.spawn().context("cannot start a replica group")?));
+        replicas.push(ReplicaProcess(command.spawn().context("cannot start a replica group")?));
         logs.push(log);
     }
     without(rank, &logs).with_context(|| said(folder))

@@ -17,9 +17,9 @@ impl Expression {
     /// Reads an expression, or says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let spaced = text.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-        let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };
-        let expression = words.any_of()?;
-        match words.peek() {
+        let mut tokens = Tokens { tokens: spaced.split_whitespace().collect(), at: 0 };
+        let expression = tokens.any_of()?;
+        match tokens.peek() {
             None => Ok(expression),
             Some(word) => Err(format!("'{word}' is one too many")),
         }
@@ -35,14 +35,14 @@ impl Expression {
     }
 }
 
-struct Words<'a> {
-    words: Vec<&'a str>,
+struct Tokens<'a> {
+    tokens: Vec<&'a str>,
     at: usize,
 }
 
-impl Words<'_> {
+impl Tokens<'_> {
     fn peek(&self) -> Option<&str> {
-        self.words.get(self.at).copied()
+        self.tokens.get(self.at).copied()
     }
 
     /// Goes past `word` if it is next.

@@ -52,19 +52,19 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 fn mutations(object: &Value) -> Vec<Value> {
-    let mut places = Vec::new();
-    pointers(object, "", &mut places);
+    let mut found = Vec::new();
+    pointers(object, "", &mut found);
     let values =
         [json!(null), json!(true), json!(-1), json!(0), json!(1.5), json!("4 Gi"), json!(""), json!([]), json!({})];
     let mut mutated = Vec::new();
-    for place in places {
+    for pointer in found {
         for value in &values {
             let mut copy = object.clone();
-            *copy.pointer_mut(&place).unwrap() = value.clone();
+            *copy.pointer_mut(&pointer).unwrap() = value.clone();
             mutated.push(copy);
         }
         let mut copy = object.clone();
-        let (parent, key) = place.rsplit_once('/').unwrap();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
         if let Some(Value::Object(fields)) = copy.pointer_mut(parent) {
             let key = key.replace("~1", "/").replace("~0", "~");
             let value = fields.remove(&key).unwrap();

@@ -3,7 +3,7 @@
 //! A guard ends it, and its pods, by their ids.
 
 mod cluster;
-mod comings;
-mod deep_homes;
-mod ends;
+mod deep_state_dirs;
 mod kills;
+mod lifecycle;
+mod shutdown;

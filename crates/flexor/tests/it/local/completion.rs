@@ -45,7 +45,7 @@ fn assert_names(line: &str, laptop: &Laptop, expected: &[&str]) {
         (last == expected).then_some(())
     };
     let told = || format!("{line}: {:?}", names(line, laptop));
-    super::faults::waiting::eventually_or_tell(&format!("{expected:?}"), look, told);
+    super::faults::deadline::eventually_or_tell(&format!("{expected:?}"), look, told);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::run::cluster::Place;
+use super::run::cluster::Workspace;
 use super::run::quickstart::Quickstart;
 use crate::local::faults::process::server;
-use crate::program::Ran;
+use crate::program::ProgramOutput;
 
 /// All files in a folder, and in those below it.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
@@ -18,10 +18,11 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
-    let place = Place::new();
-    let folder = place.folder.path();
-    let data =
-        |words: &[&str]| -> Ran { server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into() };
+    let workspace = Workspace::new();
+    let folder = workspace.folder.path();
+    let data = |words: &[&str]| -> ProgramOutput {
+        server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into()
+    };
     for words in [
         &["gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"][..],
         &["convert", "quickstart.csv", "quickstart.recordio", "--compressor", "none", "--chunk-limit", "100000"],
@@ -40,11 +41,12 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
 
     let words = ", --schema=clicks, --damaged=skip";
     let quickstart = Quickstart { records: 20_000, words, ..Quickstart::default() };
-    quickstart.write(&place);
+    quickstart.write(&workspace);
     let manifest = fs::read_to_string(folder.join("job.yaml")).unwrap();
     let other = manifest.replace("--data=quickstart.csv", "--data=quickstart.recordio");
     fs::write(folder.join("job.yaml"), other).unwrap();
-    let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
+    let ended =
+        workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
     let told = format!("20000 expected, 20000 accounted for, {damaged} of them left out, 0 recomputed, 0 lost");
     assert!(ended.stdout.contains(&told), "{}", ended.stdout);
     let report = fs::read_to_string(folder.join("report/report.json")).unwrap();
@@ -59,10 +61,10 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
 
 #[test]
 fn invalid_records_are_skipped_by_option_and_named_without_it() {
-    let place = Place::new();
-    let folder = place.folder.path();
+    let workspace = Workspace::new();
+    let folder = workspace.folder.path();
     let words = ["data", "gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"];
-    let made: Ran = server(&words).current_dir(folder).output().unwrap().into();
+    let made: ProgramOutput = server(&words).current_dir(folder).output().unwrap().into();
     assert_eq!(made.code, 0, "{}", made.stderr);
     let file = folder.join("quickstart.csv");
     let mut lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
@@ -74,8 +76,9 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
     let bad = 2 + stretches.iter().map(ExactSizeIterator::len).sum::<usize>();
     fs::write(&file, lines.join("\n")).unwrap();
 
-    Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&place);
-    let ended = place.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
+    Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&workspace);
+    let ended =
+        workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
     let told = format!("20000 expected, 20000 accounted for, {bad} of them left out, 0 recomputed, 0 lost");
     assert!(ended.stdout.contains(&told), "{}", ended.stdout);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
@@ -85,7 +88,7 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
         assert!(regex::Regex::new(named).unwrap().is_match(&logs), "{named}: {logs}");
     }
 
-    Quickstart { records: 20_000, ..Quickstart::default() }.write(&place);
-    let ended = place.run(&["job.yaml"]).patient(super::run::quickstart::PATIENCE).wait_for(1);
+    Quickstart { records: 20_000, ..Quickstart::default() }.write(&workspace);
+    let ended = workspace.run(&["job.yaml"]).patient(super::run::quickstart::PATIENCE).wait_for(1);
     assert!(ended.stdout.contains("or skip such records with --damaged skip"), "{}", ended.stdout);
 }

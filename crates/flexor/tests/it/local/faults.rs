@@ -3,8 +3,8 @@
 //! a real socket what torchrun's rendezvous says.
 
 mod agent;
-pub mod chance;
 mod clock_jumps;
+pub mod deadline;
 mod floods;
 mod full_disk;
 mod garbage;
@@ -16,10 +16,10 @@ pub mod master;
 mod node;
 mod pickles;
 pub mod process;
+pub mod random;
 mod refused_starts;
 mod signals;
 pub mod store_client;
 mod tokens;
 mod two_masters;
-pub mod waiting;
 mod worlds;

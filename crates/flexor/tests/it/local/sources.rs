@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::manifests::GOOD;
-use crate::program::{Ran, run, run_with_input};
+use crate::program::{ProgramOutput, run, run_with_input};
 
-fn validate(path: &Path) -> Ran {
+fn validate(path: &Path) -> ProgramOutput {
     run(&["validate", path.to_str().unwrap()])
 }
 

@@ -4,7 +4,7 @@
 
 mod newcomers;
 mod outside;
-mod told;
+mod world_reports;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use self::told::Told;
+use self::world_reports::WorldReport;
 use super::faults::store_client::StoreClient;
 use super::launch::folder::WAIT;
 use super::launch::job::Job;
@@ -57,21 +57,21 @@ fn workers_that_opted_in_receive_every_world_without_a_restart() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![job.node(2, &worker("")), job.node(1, &worker(""))];
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
-    told::assert_world(&first, &BTreeSet::new());
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
+    world_reports::assert_world(&first, &BTreeSet::new());
 
     nodes.push(one_more(&job, 2, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 4);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 4);
     let survivors: BTreeSet<i32> = first.iter().map(|told| told.pid).collect();
-    told::assert_world(&second, &survivors);
+    world_reports::assert_world(&second, &survivors);
     assert!(second[0].world.round > first[0].world.round);
 
     let killed = second.iter().find(|told| told.world.rank == 0).unwrap().pid;
     kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
     let before: BTreeSet<i32> = second.iter().map(|told| told.pid).collect();
-    let is_back = |world: &[Told]| world.len() == 4 && world.iter().any(|told| !before.contains(&told.pid));
-    let third = told::await_world(&job.folder, is_back);
-    told::assert_world(&third, &before);
+    let is_back = |world: &[WorldReport]| world.len() == 4 && world.iter().any(|told| !before.contains(&told.pid));
+    let third = world_reports::await_world(&job.folder, is_back);
+    world_reports::assert_world(&third, &before);
     assert!(third.iter().all(|told| told.pid != killed));
 
     job.folder.let_go();
@@ -84,13 +84,13 @@ fn every_world_has_a_store_of_its_own() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &worker(""))];
-    let count = |world: &[Told]| -> Vec<i64> {
+    let count = |world: &[WorldReport]| -> Vec<i64> {
         world.iter().map(|told| StoreClient::connect(told.store()).unwrap().add("/n", 1).unwrap()).collect()
     };
-    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(count(&first), [1, 2], "what one adds the other sees");
     nodes.push(one_more(&job, 2, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 3);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 3);
     assert_eq!(count(&second), [1, 2, 3], "nothing of the first world is left");
     assert_ne!(first[0].world.store_prefix, second[0].world.store_prefix);
     job.folder.let_go();
@@ -103,12 +103,12 @@ fn a_worker_that_ignores_the_socket_is_restarted_and_the_others_are_not() {
     let job = job(2);
     let stranger = format!("echo $$ $RANK >> strangers; {WAIT}");
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &stranger)];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     job.folder.await_lines("strangers", 1);
     // It misses its rank outside the world.
     nodes.push(one_more(&job, 2, &format!(": ${{RANK:?}}; {stranger}")));
-    let is_larger = |world: &[Told]| world.iter().all(|told| told.world.world_size == 3);
-    let [second] = &told::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
+    let is_larger = |world: &[WorldReport]| world.iter().all(|told| told.world.world_size == 3);
+    let [second] = &world_reports::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
     assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");
     assert_eq!(second.world.survivors, [0]);
     let lines = job.folder.await_lines("strangers", 3);
@@ -123,13 +123,13 @@ fn invalid_messages_on_the_socket_are_refused_and_affect_no_other_client() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("odd"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     let refused = job.folder.lines("refused");
     let odd = ["garbage", "no message", "a line too long", "no name", "no worker"].map(|what| format!("{what:?}"));
     assert_eq!(refused, odd, "{}", nodes[0].stderr());
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
-    told::assert_world(&second, &BTreeSet::from([first.pid]));
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    world_reports::assert_world(&second, &BTreeSet::from([first.pid]));
     job.folder.let_go();
     end_well(nodes);
 }
@@ -139,9 +139,9 @@ fn a_worker_that_closes_the_socket_is_restarted_as_if_it_had_not_opted_in() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("hangs-up"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
@@ -154,9 +154,9 @@ fn the_world_forms_without_a_worker_that_died_while_it_was_asked_to_meet() {
     // A second process of it takes its time.
     let dying = format!("if [ -e lost ]; then {WAIT}; fi; {}", worker("dies"));
     let nodes = [worker("loses-peers"), worker("loses-peers"), dying].map(|script| job.node(1, &script));
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
     std::fs::write(job.folder.path().join("lost"), "").unwrap();
-    let second = told::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
+    let second = world_reports::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
     assert!(second.iter().all(|told| told.world.world_size == 2), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
@@ -173,9 +173,9 @@ fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("stays"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(job.folder.lines("asked"), [first.pid.to_string()]);
     assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
@@ -188,12 +188,12 @@ fn a_worker_that_does_not_enter_its_assigned_world_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("never-joins"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
-    told::assert_world(&second, &BTreeSet::from([first.pid]));
-    let is_replaced = |world: &[Told]| world.len() == 2 && world.iter().all(|told| told.pid != first.pid);
-    told::await_world(&job.folder, is_replaced);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    world_reports::assert_world(&second, &BTreeSet::from([first.pid]));
+    let is_replaced = |world: &[WorldReport]| world.len() == 2 && world.iter().all(|told| told.pid != first.pid);
+    world_reports::await_world(&job.folder, is_replaced);
     job.folder.let_go();
     end_well(nodes);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());

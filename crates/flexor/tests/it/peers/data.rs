@@ -3,4 +3,4 @@
 
 mod poison;
 mod sessions;
-mod training;
+mod torch_mnist;

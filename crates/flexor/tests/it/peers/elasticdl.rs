@@ -23,18 +23,18 @@ use crate::program::flexor;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A process that ends with its owner.
-struct Owned(Child);
+struct OwnedProcess(Child);
 
-impl Drop for Owned {
+impl Drop for OwnedProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn start(mut command: Command, log: &Path) -> Owned {
+fn start(mut command: Command, log: &Path) -> OwnedProcess {
     let log = fs::File::create(log).unwrap();
-    Owned(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
+    OwnedProcess(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
 }
 
 fn free_port() -> u16 {
@@ -55,10 +55,10 @@ fn the_released_worker_trains_with_our_servers() {
         Ok(python) => python,
         Err(missing) => skip!("{missing}"),
     };
-    let state_dir = tempfile::tempdir().unwrap();
-    let log = |name: &str| state_dir.path().join(name);
+    let output_folder = tempfile::tempdir().unwrap();
+    let log = |name: &str| output_folder.path().join(name);
     let ports = [free_port(), free_port()];
-    let servers: Vec<Owned> = (0..)
+    let servers: Vec<OwnedProcess> = (0..)
         .zip(ports)
         .map(|(number, port)| {
             let mut server = flexor(&["ps", "--elasticdl", "--num-ps-pods", "2", "--use-async", "--ps-id"]);

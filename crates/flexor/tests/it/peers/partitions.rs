@@ -17,12 +17,12 @@ fn a_partitioned_node_is_dropped_and_rejoins_after_the_partition() {
     let disk = tempfile::tempdir().unwrap();
     let networks = TwoNetworks::start().unwrap();
     let master = Master::start(&torch, master("2:3").network(networks.mainland())).unwrap();
-    let places = [networks.mainland(), networks.mainland(), networks.island()];
+    let networks_of_nodes = [networks.mainland(), networks.mainland(), networks.island()];
     let nodes: Vec<JobNode> = (0..)
-        .zip(places)
-        .map(|(number, place)| {
+        .zip(networks_of_nodes)
+        .map(|(number, network)| {
             let config = training(AgentConfig::new(format!("node-{number}")), disk.path());
-            JobNode::start_in(&torch, &master, config, Some(place)).unwrap()
+            JobNode::start_in(&torch, &master, config, Some(network)).unwrap()
         })
         .collect();
     let all = || nodes.iter().map(JobNode::agent);

@@ -1,11 +1,11 @@
 //! `examples/torch-survive` at a master: whoever is killed, the others go on in the processes they have, and the loss is
 //! that of a run that nothing happened to. How long they stand still is `bench survive`'s to measure.
 
-mod training;
+mod job;
 
 use flexor_testbed::torch_or_skip;
 
-use self::training::{Node, STEPS, Training};
+use self::job::{Node, STEPS, Training};
 
 /// By when something happens: well before the end, because who was killed has to import torch again.
 const A_WHILE: u64 = 20;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use super::super::faults::waiting::PATIENCE;
+use super::super::faults::deadline::PATIENCE;
 
 /// Asks for something below `/api`; the status and what it says.
 pub fn get(master: SocketAddr, path: &str) -> (u16, Value) {

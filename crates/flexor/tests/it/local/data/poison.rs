@@ -3,7 +3,7 @@
 use flexor_testbed::skip;
 
 use super::super::launch::job::Job;
-use super::report::{Quarantined, Report, Written};
+use super::report::{Quarantined, Report, WrittenRecords};
 use super::worker::Worker;
 
 const RECORDS: u64 = 200;
@@ -24,6 +24,6 @@ fn a_poison_record_in_one_rank_costs_only_its_batch() {
         node.wait_for(0);
     }
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(RECORDS, &Written::read(&job.folder));
+    report.fits(RECORDS, &WrittenRecords::read(&job.folder));
     assert_eq!(report.quarantine, [Quarantined { first: BAD - BAD % BATCH, count: BATCH }]);
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_tell;
 use super::super::launch::folder::Folder;
 use super::api;
 
@@ -66,7 +66,7 @@ impl Report {
     }
 
     /// Nothing is left, nothing is lost, and nothing was written more often than the report admits.
-    pub fn fits(&self, records: u64, written: &Written) {
+    pub fn fits(&self, records: u64, written: &WrittenRecords) {
         let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound } = self.totals;
         assert!(self.finished, "{self:?}");
         assert_eq!((expected, accounted + quarantined, outstanding), (records, records, 0), "{self:?}");
@@ -84,9 +84,9 @@ impl Report {
 }
 
 /// How often each record was written, by all workers together.
-pub struct Written(BTreeMap<u64, u64>);
+pub struct WrittenRecords(BTreeMap<u64, u64>);
 
-impl Written {
+impl WrittenRecords {
     /// What stands in the files of the workers that were given the folder `out`.
     pub fn read(folder: &Folder) -> Self {
         let mut written = BTreeMap::new();

@@ -14,11 +14,11 @@ use flexor_testbed::skip;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 
+use super::deadline::{eventually, throughout};
 use super::http;
 use super::master::{Master, Ports};
 use super::process::{Process, inside};
 use super::store_client::StoreClient;
-use super::waiting::{eventually, throughout};
 
 /// On each port.
 const HALF_OPEN: usize = 2000;

@@ -9,11 +9,11 @@ use flexor_model::env;
 use flexor_testbed::skip;
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::{Master, Ports, master};
 use super::node::Node;
 use super::process::inside;
 use super::store_client::StoreClient;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 const WORLD: &str = "2:2";

@@ -5,11 +5,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use flexor_store::codec::{Opcode, Request};
 
-use super::chance::Chance;
+use super::deadline::PATIENCE;
 use super::master::Master;
 use super::process::Process;
+use super::random::Random;
 use super::store_client::StoreClient;
-use super::waiting::PATIENCE;
 
 const FOUR_GIB: u64 = 1 << 32;
 /// A server that does as it is told would need thousands; a debug build with all its threads is below 40.
@@ -72,15 +72,15 @@ fn ends(mut socket: TcpStream) -> bool {
 #[test]
 fn garbage_on_any_port_affects_no_other_client() {
     let targets = Targets::start();
-    let mut chance = Chance::new();
+    let mut random = Random::new();
     let mut open = Vec::new();
     for port in targets.ports() {
         for _ in 0..RANDOM {
-            let length = usize::try_from(1 + chance.below(3000)).unwrap();
-            let mut bytes = chance.bytes(length);
-            if chance.one_in(2) {
+            let length = usize::try_from(1 + random.below(3000)).unwrap();
+            let mut bytes = random.bytes(length);
+            if random.one_in(2) {
                 // Half of it gets behind the greeting.
-                bytes.splice(0..0, greeting(&mut chance));
+                bytes.splice(0..0, greeting(&mut random));
             }
             open.push(say(port, &bytes));
         }
@@ -146,9 +146,9 @@ fn truncated_frames_have_no_effect() {
     }
 }
 
-fn greeting(chance: &mut Chance) -> Vec<u8> {
+fn greeting(random: &mut Random) -> Vec<u8> {
     let greetings = [&Request::Validate.to_bytes()[..], HTTP2_PREFACE, b"GET /ready HTTP/1.1\r\n"];
-    greetings[usize::try_from(chance.below(3)).unwrap()].to_vec()
+    greetings[usize::try_from(random.below(3)).unwrap()].to_vec()
 }
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::waiting::PATIENCE;
+use super::deadline::PATIENCE;
 
 /// Asks for a page; the status and the body.
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {

@@ -13,7 +13,7 @@ use flexor_model::env;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::waiting::eventually;
+use super::deadline::eventually;
 use crate::program::flexor;
 
 /// `flexor` with arguments, and with nothing from the environment that would change what a server does or says.

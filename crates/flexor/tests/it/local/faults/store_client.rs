@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use bytes::Bytes;
 use flexor_store::codec::Request;
 
-use super::waiting::PATIENCE;
+use super::deadline::PATIENCE;
 
 const NONCE: u32 = 4711;
 

@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use flexor_store::codec::Request;
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::{Master, Ports};
 use super::node::Node;
 use super::process::Process;
 use super::store_client::StoreClient;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 const WORLD: &str = "1:2";

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::folder::{Folder, WAIT};
 use super::launcher::{alone, await_gone, launch, standalone};
 
@@ -62,9 +62,9 @@ fn a_closed_console_does_not_end_the_program() {
 }
 
 /// Killed when it is dropped.
-struct Unread(Child);
+struct UnreadLauncher(Child);
 
-impl Drop for Unread {
+impl Drop for UnreadLauncher {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -77,7 +77,7 @@ fn a_terminated_launcher_with_an_unread_log_ends_its_processes() {
     // The pipe that both share holds no more than 64 KiB, so that the process waits in the middle of its last words.
     let script = "head -c 60000 /dev/zero >&2; echo $$ > full; head -c 200000 /dev/zero >&2";
     let mut command = launch(&folder, ["--standalone", "sh", "-c", script]);
-    let mut launcher = Unread(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut launcher = UnreadLauncher(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let worker = folder.await_lines("full", 1)[0].clone();
     kill(Pid::from_raw(launcher.0.id().cast_signed()), Signal::SIGTERM).unwrap();
     await_gone(&worker);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 
 /// A part of a script: waits until the test lets it go. It gives up after a while, so that nothing outlives a test that
 /// failed.

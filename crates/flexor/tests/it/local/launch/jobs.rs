@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::super::faults::deadline::{eventually, throughout};
 use super::super::faults::master::JOB;
-use super::super::faults::waiting::{eventually, throughout};
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, end_well, launch};
@@ -40,8 +40,9 @@ fn any_text_names_the_job_of_a_node_that_serves() {
     let folder = Folder::new();
     let endpoint = format!("127.0.0.1:{}", free_port());
     let node = |conf: &str| {
-        let place = ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=My run #1", "--rdzv-endpoint", &endpoint, conf];
-        Launcher::start(launch(&folder, place).arg("true"))
+        let rendezvous =
+            ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=My run #1", "--rdzv-endpoint", &endpoint, conf];
+        Launcher::start(launch(&folder, rendezvous).arg("true"))
     };
     end_well([node("--rdzv-conf=is_host=true"), node("--rdzv-conf=is_host=false")]);
 }

@@ -12,7 +12,7 @@ fn telling() -> String {
     format!("echo $PPID $$ $RANK $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}")
 }
 
-struct Told {
+struct WorkerReport {
     launcher: String,
     pid: String,
     rank: usize,
@@ -21,11 +21,11 @@ struct Told {
 }
 
 /// What the processes have told, once there are so many.
-fn told(job: &Job, count: usize) -> Vec<Told> {
+fn told(job: &Job, count: usize) -> Vec<WorkerReport> {
     let words = |line: String| {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
         let number = |index: usize| words[index].parse().unwrap();
-        Told {
+        WorkerReport {
             launcher: words[0].clone(),
             pid: words[1].clone(),
             rank: number(2),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::super::faults::deadline::{eventually, throughout};
 use super::super::faults::master::JOB;
-use super::super::faults::waiting::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};

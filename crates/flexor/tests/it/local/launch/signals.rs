@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, alone, await_gone, end_well};

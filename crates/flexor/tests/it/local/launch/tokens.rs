@@ -4,8 +4,8 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 
+use super::super::faults::deadline::eventually;
 use super::super::faults::http;
-use super::super::faults::waiting::eventually;
 use super::folder::{Folder, WAIT};
 use super::launcher::{Launcher, alone, end_well, launch};
 

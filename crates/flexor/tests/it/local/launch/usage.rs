@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::super::faults::process::server;
 use super::folder::Folder;
-use super::launcher::{Ended, Launcher, launch, standalone};
+use super::launcher::{Launcher, LauncherOutput, launch, standalone};
 
-fn run(args: &str) -> Ended {
+fn run(args: &str) -> LauncherOutput {
     let folder = Folder::new();
     Launcher::start(&mut launch(&folder, args.split_whitespace())).wait()
 }

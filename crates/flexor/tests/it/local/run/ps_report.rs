@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::cluster::Place;
-use super::quickstart::{Finished, Quickstart};
-use super::steps;
+use super::cluster::Workspace;
+use super::quickstart::{FinishedRun, Quickstart};
+use super::synchronous;
 
 #[test]
 fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
-    let place = Place::new();
+    let workspace = Workspace::new();
     let quickstart = Quickstart { records: 200_000, ..Quickstart::default() };
-    let training = quickstart.start(&place, &[]);
+    let training = quickstart.start(&workspace, &[]);
     for quarter in 1..=3 {
         // Workers say how they stand once a second, and it is looked at as often.
         let begun = Instant::now();
@@ -22,7 +22,7 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
         training.no_further_than(quickstart.share(quarter, 4), "a second", has_passed);
     }
     let finished = training.finish();
-    let Finished { stdout, job, .. } = &finished;
+    let FinishedRun { stdout, job, .. } = &finished;
     quickstart.assert_all_is_well(&finished);
 
     for told in [
@@ -53,7 +53,7 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     let (first, last) = (losses.first().unwrap(), losses.last().unwrap());
     assert!(last < first, "it learns: {losses:?}");
 
-    let read = |name: &str| fs::read_to_string(place.folder.path().join("report").join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(workspace.folder.path().join("report").join(name)).unwrap();
     let of_each = |sample: &Value| sample["servers"]["each"].as_array().map_or(0, Vec::len);
     assert_eq!(read("servers.csv").lines().count(), 1 + samples.iter().map(of_each).sum::<usize>());
     let table = read("training.csv");
@@ -67,9 +67,9 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
 /// What a checkpoint has brought was not done by the run that goes on from it.
 #[test]
 fn a_run_without_remaining_work_reports_no_pace() {
-    let place = Place::new();
-    let job = steps::job(1, 1);
-    assert!(job.start(&place, &[]).ends_with(0).stdout.contains("\n  pace            "));
-    let again = job.start(&place, &[]).ends_with(0).stdout;
+    let workspace = Workspace::new();
+    let job = synchronous::job(1, 1);
+    assert!(job.start(&workspace, &[]).ends_with(0).stdout.contains("\n  pace            "));
+    let again = job.start(&workspace, &[]).ends_with(0).stdout;
     assert!(again.contains("40050 expected, 40050 accounted for") && !again.contains("\n  pace "), "{again}");
 }

@@ -5,18 +5,18 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 
-use super::cluster::{Place, job_of};
+use super::cluster::{Workspace, job_of};
 use super::endings::ANY_PROGRAM;
-use super::terminal::{OnTerminal, Seen};
+use super::terminal::{OnTerminal, TerminalOutput};
 
 /// A `flexor run` whose pods end with it, on a terminal that can be drawn on.
-fn run(place: &Place, args: &[&str]) -> Command {
-    let mut command = place.command(args);
+fn run(workspace: &Workspace, args: &[&str]) -> Command {
+    let mut command = workspace.command(args);
     command.arg("--ephemeral").env("TERM", "xterm-256color").env_remove("NO_COLOR");
     command
 }
 
-fn assert_has(seen: &Seen, texts: &[&str]) {
+fn assert_has(seen: &TerminalOutput, texts: &[&str]) {
     for text in texts {
         assert!(seen.text.contains(text), "{text:?} is not in\n{}", seen.text);
     }
@@ -24,8 +24,8 @@ fn assert_has(seen: &Seen, texts: &[&str]) {
 
 #[test]
 fn the_last_picture_and_the_summary_stay() {
-    let place = Place::new();
-    let on = OnTerminal::start(&mut run(&place, &[ANY_PROGRAM]), (40, 110));
+    let workspace = Workspace::new();
+    let on = OnTerminal::start(&mut run(&workspace, &[ANY_PROGRAM]), (40, 110));
     on.await_text("any-program-worker-1   Running");
     let seen = on.wait();
     assert_eq!(seen.code, Some(0), "{}", seen.text);
@@ -42,15 +42,15 @@ fn the_last_picture_and_the_summary_stay() {
     assert!(last.starts_with("default/any-program: Succeeded: JobSucceeded"), "{}", seen.text);
     assert!(!seen.cursor_is_hidden && !seen.raw.contains("\x1b[?1049h"), "no other screen, and the cursor is back");
     assert!(seen.raw.contains("\x1b[32m"), "in colours");
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 #[test]
 fn a_killed_pod_and_its_replacement_are_shown() {
-    let place = Place::new();
-    let on = OnTerminal::start(&mut run(&place, &[ANY_PROGRAM]), (40, 110));
-    place.await_records(200);
-    kill(place.await_running("any-program-worker-0").main_id().unwrap(), Signal::SIGKILL).unwrap();
+    let workspace = Workspace::new();
+    let on = OnTerminal::start(&mut run(&workspace, &[ANY_PROGRAM]), (40, 110));
+    workspace.await_records(200);
+    kill(workspace.await_running("any-program-worker-0").main_id().unwrap(), Signal::SIGKILL).unwrap();
     on.await_text("any-program-worker-0: ProgramKilled: exit code 137; this costs no retry");
     let seen = on.wait();
     assert_eq!(seen.code, Some(0), "{}", seen.text);
@@ -62,9 +62,9 @@ fn a_killed_pod_and_its_replacement_are_shown() {
 
 #[test]
 fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("endless", 2, "sleep 300"));
-    let on = OnTerminal::start(&mut run(&place, &[&job]), (30, 100));
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("endless", 2, "sleep 300"));
+    let on = OnTerminal::start(&mut run(&workspace, &[&job]), (30, 100));
     on.await_text("endless-worker-1   Running");
     on.signal(Signal::SIGINT);
     let seen = on.wait();
@@ -76,14 +76,14 @@ fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
     ];
     assert_has(&seen, &told);
     assert!(!seen.cursor_is_hidden);
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 #[test]
 fn a_small_terminal_shows_fewer_lines_and_no_color_removes_colours() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("many", 4, "sleep 300"));
-    let on = OnTerminal::start(run(&place, &[&job]).env("NO_COLOR", "1"), (8, 50));
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("many", 4, "sleep 300"));
+    let on = OnTerminal::start(run(&workspace, &[&job]).env("NO_COLOR", "1"), (8, 50));
     on.await_text("5 Running");
     on.signal(Signal::SIGTERM);
     let seen = on.wait();
@@ -94,9 +94,9 @@ fn a_small_terminal_shows_fewer_lines_and_no_color_removes_colours() {
 
 #[test]
 fn messages_of_the_program_are_printed_above_the_picture() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("talks", 1, "sleep 0.5"));
-    let seen = OnTerminal::start(run(&place, &[&job]).env("FLEXOR_LOG", "h2=debug"), (20, 100)).wait();
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("talks", 1, "sleep 0.5"));
+    let seen = OnTerminal::start(run(&workspace, &[&job]).env("FLEXOR_LOG", "h2=debug"), (20, 100)).wait();
     assert_eq!(seen.code, Some(0), "{}", seen.text);
     assert_has(&seen, &["DEBUG", "talks  torchelastic  Succeeded after", "default/talks: Succeeded"]);
     assert_eq!(seen.text.matches("NAME   ").count(), 1, "no picture is left over:\n{}", seen.text);
@@ -110,20 +110,20 @@ fn lines_are_printed_where_no_picture_is_wanted() {
         assert_has(&seen, &["s  short-worker-0: Running", "default/short: Succeeded"]);
         assert!(!seen.raw.contains('\x1b'), "{:?}", seen.raw);
     };
-    let place = Place::new();
-    let job = place.manifest(&job_of("short", 1, "true"));
-    plain(&mut run(&place, &[&job, "--no-view"]));
-    plain(run(&place, &[&job]).env("TERM", "dumb"));
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("short", 1, "true"));
+    plain(&mut run(&workspace, &[&job, "--no-view"]));
+    plain(run(&workspace, &[&job]).env("TERM", "dumb"));
 }
 
 #[test]
 fn an_output_that_refuses_does_not_stop_the_jobs() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("heard-by-nobody", 2, "echo done >> ends"));
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("heard-by-nobody", 2, "echo done >> ends"));
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let ended = run(&place, &[&job]).stdout(full).output().unwrap();
+    let ended = run(&workspace, &[&job]).stdout(full).output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!((place.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{told}");
+    assert_eq!((workspace.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{told}");
     assert!(told.contains("the output could not be written") && told.contains("the jobs go on"), "{told}");
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }

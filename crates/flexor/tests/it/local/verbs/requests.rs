@@ -48,15 +48,15 @@ fn a_killed_program_is_started_again_and_the_reason_is_shown() {
 #[test]
 fn a_torchelastic_job_is_scaled_by_its_description() {
     let laptop = Laptop::with(&[torchelastic("imagenet")]);
-    let place = ["-n", "elastic-job"];
+    let namespace = ["-n", "elastic-job"];
     let scale = |replicas: &str| {
-        laptop.says(&[&["scale", "elasticjob", "imagenet", "--replicas", replicas], &place[..]].concat())
+        laptop.says(&[&["scale", "elasticjob", "imagenet", "--replicas", replicas], &namespace[..]].concat())
     };
     assert_eq!(scale("1"), "elasticjob.elastic.pytorch.org/imagenet scaled\n");
     laptop.await_running(2);
-    let names = laptop.says(&[&["get", "pods", "-o", "name"], &place[..]].concat());
+    let names = laptop.says(&[&["get", "pods", "-o", "name"], &namespace[..]].concat());
     assert_eq!(names, "pod/imagenet-master\npod/imagenet-worker-0\n");
-    let table = laptop.shows(&[&["get", "elasticjob", "imagenet"], &place[..]].concat());
+    let table = laptop.shows(&[&["get", "elasticjob", "imagenet"], &namespace[..]].concat());
     insta::assert_snapshot!(table, @r"
     NAME       DESIRED   MIN   MAX   PHASE     AGE
     imagenet   1         1     3     Running   0s

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 use crate::program::run;

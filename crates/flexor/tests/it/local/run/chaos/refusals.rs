@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use super::super::cluster::{Place, job_of};
+use super::super::cluster::{Workspace, job_of};
 
 /// Runs a job with this after `--chaos`; what is said about it. Nothing has been started.
 fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
-    let place = Place::new();
-    let job = place.manifest(&job_of("job", 1, "touch ran"));
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("job", 1, "touch ran"));
     if let Some(text) = file {
-        fs::write(place.folder.path().join("chaos.json"), text).unwrap();
+        fs::write(workspace.folder.path().join("chaos.json"), text).unwrap();
     }
-    let ended = place.run(&[&job, "--chaos", chaos]).wait_for(code);
-    assert!(!place.folder.path().join("ran").exists() && !place.state_dir().path().exists());
+    let ended = workspace.run(&[&job, "--chaos", chaos]).wait_for(code);
+    assert!(!workspace.folder.path().join("ran").exists() && !workspace.state_dir().path().exists());
     ended.stderr
 }
 

@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use super::super::cluster::Place;
-use super::super::quickstart::training::{acts, is_settled, names_of_servers};
-use super::super::quickstart::{Finished, Quickstart};
+use super::super::cluster::Workspace;
+use super::super::quickstart::running_job::{acts, is_settled, names_of_servers};
+use super::super::quickstart::{FinishedRun, Quickstart};
 
 #[test]
 fn no_update_is_lost_under_seed_1() {
@@ -23,9 +23,9 @@ fn no_update_is_lost_under_seed_3() {
 }
 
 fn ends_well_under(seed: u64) {
-    static UNDISTURBED: LazyLock<Finished> = LazyLock::new(|| harmed().finish(&Place::new()));
-    let (place, quickstart) = (Place::new(), harmed());
-    let training = quickstart.start(&place, &["--chaos", &format!("{seed},0.5")]);
+    static UNDISTURBED: LazyLock<FinishedRun> = LazyLock::new(|| harmed().finish(&Workspace::new()));
+    let (workspace, quickstart) = (Workspace::new(), harmed());
+    let training = quickstart.start(&workspace, &["--chaos", &format!("{seed},0.5")]);
     training.suffers(3, quickstart.records);
     let finished = training.finish();
     quickstart.assert_all_is_well(&finished);
@@ -33,7 +33,7 @@ fn ends_well_under(seed: u64) {
     let (told, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
     assert!(told <= all, "{told} updates, {all} without harm: {}", finished.stdout);
     println!("seed {seed}: {} acts; an AUC of {}, {}", acts(&finished.stdout), finished.auc(), finished.job["updates"]);
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 fn harmed() -> Quickstart<'static> {
@@ -45,11 +45,11 @@ fn harmed() -> Quickstart<'static> {
 fn servers_killed_repeatedly_lose_no_update() {
     const KILLS: u32 = 5;
     let quickstart = Quickstart { copies: 2, ..Quickstart::default() };
-    let undisturbed = quickstart.finish(&Place::new());
+    let undisturbed = quickstart.finish(&Workspace::new());
     quickstart.assert_all_is_well(&undisturbed);
 
-    let place = Place::new();
-    let training = quickstart.start(&place, &[]);
+    let workspace = Workspace::new();
+    let training = quickstart.start(&workspace, &[]);
     for nth in 1..=KILLS {
         training.reaches(quickstart.share(nth, KILLS + 2));
         let victim = training.servers().remove(0);

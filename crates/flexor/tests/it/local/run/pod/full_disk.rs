@@ -9,7 +9,7 @@ use std::time::Duration;
 use flexor_local::pods::status::{PodPhase, PodStatus};
 use flexor_testbed::skip;
 
-use super::super::super::faults::waiting::{eventually, throughout};
+use super::super::super::faults::deadline::{eventually, throughout};
 use super::{end, pod, state_dir};
 
 #[test]
@@ -39,7 +39,7 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     }
     let mut pod = pod().main("main", "while [ ! -e go ]; do sleep 0.02; done").status_disk("16k").start();
     // Only the parent sees the disk; whoever has it open keeps it.
-    let seen = Path::new("/proc").join(pod.parent.id().to_string()).join("root");
+    let seen = Path::new("/proc").join(pod.supervisor.id().to_string()).join("root");
     let status = seen.join(state_dir(&pod.work).status().strip_prefix("/").unwrap());
     eventually("the parent's first word", || status.join("the-pod.json").exists().then_some(()));
     let held = File::open(status).unwrap();
@@ -49,10 +49,12 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     let filler = disk.join("filler");
     assert_eq!(fs::write(&filler, [0; 64 << 10]).unwrap_err().kind(), ErrorKind::StorageFull);
     pod.work.let_go();
-    throughout(Duration::from_millis(1500), || assert_eq!(pod.parent.try_wait().unwrap(), None, "it waits for room"));
+    throughout(Duration::from_millis(1500), || {
+        assert_eq!(pod.supervisor.try_wait().unwrap(), None, "it waits for room")
+    });
     assert_eq!(read().phase, PodPhase::Running);
     fs::remove_file(filler).unwrap();
-    let exit = eventually("the end of a pod's parent", || pod.parent.try_wait().unwrap());
+    let exit = eventually("the end of a pod's parent", || pod.supervisor.try_wait().unwrap());
     assert!(exit.success(), "{exit}");
     assert_eq!(read().phase, PodPhase::Succeeded);
 }

@@ -8,15 +8,15 @@ use flexor_local::pods::status::{ContainerState, PodPhase, PodStatus};
 use flexor_testbed::skip;
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::super::super::launch::launcher::await_gone;
-use super::{Design, Pod, end, how, pod, state, state_dir};
+use super::{Pod, PodBuilder, end, how, pod, state, state_dir};
 
 const LIMIT: u64 = 64 << 20;
 const BOTH: [LimitsMode; 2] = [LimitsMode::Best, LimitsMode::Watched];
 
 /// A pod whose container may have so much.
-fn limited(script: &str, limits: LimitsMode) -> Design {
+fn limited(script: &str, limits: LimitsMode) -> PodBuilder {
     pod().main_but("main", script, |main| main.memory = Some(LIMIT)).limits(limits)
 }
 
@@ -30,7 +30,7 @@ fn memberships(pod: &Pod) -> [String; 2] {
     let status = pod.await_phase(PodPhase::Running);
     let ContainerState::Running { pid, .. } = state(&status, "main") else { panic!("{status:?}") };
     pod.work.await_lines("begun", 1);
-    [*pid, pod.parent.id()].map(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap())
+    [*pid, pod.supervisor.id()].map(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap())
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn the_status_names_how_the_limit_is_enforced() {
 #[test]
 fn a_container_with_a_limit_has_a_cgroup_and_others_have_none() {
     let free = pod().main("main", "echo > begun; sleep 1000").start();
-    let [program, parent] = memberships(&free);
-    assert_eq!(program, parent);
+    let [program, supervisor] = memberships(&free);
+    assert_eq!(program, supervisor);
     let mut pod = limited("echo > begun; while [ ! -e go ]; do sleep 0.02; done", LimitsMode::Best).start();
-    let [program, parent] = memberships(&pod);
+    let [program, supervisor] = memberships(&pod);
     let Some(group) = group(&pod.status().unwrap()) else { skip!("no control group can be made here") };
-    assert_ne!(program, parent);
+    assert_ne!(program, supervisor);
     assert!(program.contains("/the-pod/main\n"), "{program}");
     for file in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max"] {
         if let Ok(text) = fs::read_to_string(group.memory.join(file)) {
@@ -113,7 +113,7 @@ fn a_cgroup_is_removed_by_another_process_when_the_supervisor_was_killed() {
     let mut pod = limited("sleep 1000 & setsid sleep 1000 & wait", LimitsMode::Best).start();
     let Some(group) = group(&pod.await_phase(PodPhase::Running)) else { skip!("no control group can be made here") };
     pod.signal(Signal::SIGKILL);
-    pod.parent.wait().unwrap();
+    pod.supervisor.wait().unwrap();
     assert!(group.memory.exists());
     limits::forget_pod(&state_dir(&pod.work), super::UID);
     assert!(group.folders().all(|folder| !folder.exists()));
@@ -138,7 +138,7 @@ fn a_supervisor_uses_little_memory() {
     for pod in &pods {
         pod.await_phase(PodPhase::Running);
     }
-    let id = pods[0].parent.id();
+    let id = pods[0].supervisor.id();
     let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap();
     let kibibytes = |name: &str| -> u64 {
         let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap();

@@ -4,7 +4,7 @@ use flexor_local::pods::plan::RestartPolicy;
 use flexor_local::pods::status::{ContainerState, PodPhase};
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::{end, pod, restarts, state};
 
 /// Fails the first time, and only then.

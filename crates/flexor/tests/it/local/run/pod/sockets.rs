@@ -26,7 +26,7 @@ fn containers_find_only_their_own_sockets_from_descriptor_3() {
     design.plan.init[0].sockets = 1;
     let main = format!("while ! grep -q socket: sidecar; do sleep 0.02; done; {}", tell("main"));
     let design = design.main_but("main", &main, |main| main.sockets = 2).main("other", &tell("other")).grace(300);
-    let mut pod = sockets.into_iter().fold(design, super::Design::socket).start();
+    let mut pod = sockets.into_iter().fold(design, super::PodBuilder::socket).start();
     pod.wait();
     assert_eq!(pod.work.lines("sidecar"), ["1", &names[0]]);
     assert_eq!(pod.work.lines("main"), ["2", &names[1], &names[2]]);

@@ -1,14 +1,14 @@
 //! A home whose path is longer than the address of a socket may be.
 
 use super::super::run::cluster::job_of;
-use super::cluster::Background;
+use super::cluster::BackgroundCluster;
 
 #[test]
 fn a_state_directory_may_have_any_path_length() {
     let deep = format!("{}/{}/ho me", "deep".repeat(20), "deeper".repeat(20));
-    let cluster = Background::in_folder(&deep);
+    let cluster = BackgroundCluster::in_folder(&deep);
     cluster.says(&["local", "up"]);
-    let job = cluster.place.manifest(&job_of("deep", 1, "true"));
+    let job = cluster.workspace.manifest(&job_of("deep", 1, "true"));
     cluster.says(&["apply", "-f", &job]);
     cluster.await_phase("deep", "Succeeded");
     let told = cluster.says(&["local", "down"]);

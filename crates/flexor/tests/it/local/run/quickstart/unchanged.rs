@@ -3,21 +3,21 @@
 
 use std::sync::LazyLock;
 
-use super::super::cluster::Place;
-use super::training::{Training, acts};
-use super::{Finished, PATIENCE};
+use super::super::cluster::Workspace;
+use super::running_job::{Training, acts};
+use super::{FinishedRun, PATIENCE};
 
 const RECORDS: u32 = 600_000;
 
-fn started<'a>(place: &'a Place, words: &[&str]) -> Training<'a> {
+fn started<'a>(workspace: &'a Workspace, words: &[&str]) -> Training<'a> {
     let words = [&["examples/quickstart.yaml", "--report", "report"], words].concat();
-    Training::new(place, place.run(&words).patient(PATIENCE))
+    Training::new(workspace, workspace.run(&words).patient(PATIENCE))
 }
 
 /// Every record was accounted for, and no update was lost or applied twice. How much is missing of the best AUC that any
 /// model could have.
-fn missing(finished: &Finished) -> f64 {
-    let Finished { stdout, job, best } = finished;
+fn missing(finished: &FinishedRun) -> f64 {
+    let FinishedRun { stdout, job, best } = finished;
     assert_eq!(job["outcome"], "Succeeded", "{stdout}");
     let records = &job["records"];
     assert_eq!([&records["expected"], &records["accounted"]], [RECORDS, RECORDS], "{stdout}");
@@ -30,11 +30,11 @@ fn missing(finished: &Finished) -> f64 {
 
 #[test]
 fn the_quickstart_reaches_almost_the_best_possible_auc() {
-    let place = Place::new();
-    let finished = started(&place, &[]).finish();
+    let workspace = Workspace::new();
+    let finished = started(&workspace, &[]).finish();
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
     assert!(finished.stdout.trim_end().ends_with("pods started again: 0"), "{}", finished.stdout);
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn the_quickstart_succeeds_under_seed_3() {
 }
 
 fn ends_well_under(seed: u64) {
-    static UNDISTURBED: LazyLock<Finished> = LazyLock::new(|| started(&Place::new(), &[]).finish());
-    let place = Place::new();
-    let training = started(&place, &["--chaos", &format!("{seed},0.5")]);
+    static UNDISTURBED: LazyLock<FinishedRun> = LazyLock::new(|| started(&Workspace::new(), &[]).finish());
+    let workspace = Workspace::new();
+    let training = started(&workspace, &["--chaos", &format!("{seed},0.5")]);
     training.suffers(3, RECORDS);
     let finished = training.finish();
     println!("seed {seed}: {} acts", acts(&finished.stdout));
@@ -63,5 +63,5 @@ fn ends_well_under(seed: u64) {
     let (told, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
     assert!(told <= all, "{told} updates, {all} without harm: {}", finished.stdout);
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::{eventually, throughout};
+use super::super::faults::deadline::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};

@@ -5,17 +5,17 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Place, job_of, job_with};
+use super::cluster::{Workspace, job_of, job_with};
 use crate::program::root;
 
 /// What is told about a manifest that cannot run beside one that can; nothing has begun then.
 fn refusal(manifest: &Value) -> String {
-    let place = Place::new();
-    let good = place.manifest(&job_of("good", 1, "touch never"));
-    let bad = place.manifest(manifest);
-    let ended = place.run(&[&good, &bad]).wait_for(1);
+    let workspace = Workspace::new();
+    let good = workspace.manifest(&job_of("good", 1, "touch never"));
+    let bad = workspace.manifest(manifest);
+    let ended = workspace.run(&[&good, &bad]).wait_for(1);
     assert_eq!(ended.stdout, "");
-    assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
+    assert!(!workspace.folder.path().join("never").exists() && !workspace.state_dir().path().exists());
     ended.stderr
 }
 
@@ -64,22 +64,22 @@ fn unsupported_kinds_are_refused() {
         ("examples/elasticdl/my-pod.yaml", "Pod"),
     ] {
         assert!(root().join(file).exists(), "{file}");
-        let place = Place::new();
-        let ended = place.run(&[file]).wait_for(1);
+        let workspace = Workspace::new();
+        let ended = workspace.run(&[file]).wait_for(1);
         let errors: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(told)).collect();
         assert_eq!(errors.len(), 1, "{}", ended.stderr);
-        assert!(!place.state_dir().path().exists());
+        assert!(!workspace.state_dir().path().exists());
     }
 }
 
 #[test]
 fn a_script_without_its_executable_bit_is_refused_with_the_remedy() {
-    let place = Place::new();
-    let script = place.folder.path().join("train.sh");
+    let workspace = Workspace::new();
+    let script = workspace.folder.path().join("train.sh");
     fs::write(&script, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o644)).unwrap();
     let container = json!({ "name": "elasticjob-worker", "command": [script] });
-    let ended = place.run(&[&place.manifest(&job_with("script", 1, &container))]).wait_for(1);
+    let ended = workspace.run(&[&workspace.manifest(&job_with("script", 1, &container))]).wait_for(1);
     let last = ended.stdout.lines().last().unwrap();
     let told = format!("'{0}' may not be executed; make it executable (chmod +x '{0}')", script.display());
     assert!(last.contains(&told) && last.contains("exit code 126, StartError"), "{last}");

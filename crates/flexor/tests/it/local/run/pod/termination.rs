@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use flexor_local::pods::status::PodPhase;
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::super::super::launch::launcher::await_gone;
 use super::{how, pod};
 
@@ -118,7 +118,7 @@ fn a_pod_whose_folder_is_removed_ends_with_its_programs() {
     let id = pod.work.await_lines("id", 1).remove(0);
     std::fs::remove_dir_all(pod.folder().path()).unwrap();
     pod.work.let_go();
-    let exit = eventually("the end of its parent", || pod.parent.try_wait().unwrap());
+    let exit = eventually("the end of its parent", || pod.supervisor.try_wait().unwrap());
     assert_eq!(exit.code(), Some(3));
     await_gone(&id);
 }

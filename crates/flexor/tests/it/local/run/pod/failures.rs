@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use flexor_local::pods::plan::ContainerPlan;
 use flexor_local::pods::status::PodPhase;
 
-use super::{End, end, pod};
+use super::{ContainerEnd, end, pod};
 
 /// How the main container of a pod ends that is otherwise good.
-fn ends(change: impl FnOnce(&mut ContainerPlan)) -> End {
+fn ends(change: impl FnOnce(&mut ContainerPlan)) -> ContainerEnd {
     let design = pod().main_but("main", "true", change);
     fs::write(design.folder.path().join("script.sh"), "#!/bin/sh\n").unwrap();
     let lost = design.folder.path().join("lost.sh");
