@@ -69,9 +69,9 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let mut peer = Vec::new();
     let mut ours: [Vec<Load>; VARIANTS.len()] = Default::default();
     for _ in 0..repeats.min(MOST_REPEATS) {
-        peer.push(told(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, NODES))?));
+        peer.push(print_load(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, NODES))?));
         for (variant, loads) in VARIANTS.iter().zip(&mut ours) {
-            loads.push(told(variant.name, runtime.block_on(variant.play(&flexor))?));
+            loads.push(print_load(variant.name, runtime.block_on(variant.play(&flexor))?));
         }
     }
     let mut rows = Vec::new();
@@ -102,7 +102,7 @@ impl Variant {
     }
 }
 
-fn told(side: &str, load: Load) -> Load {
+fn print_load(side: &str, load: Load) -> Load {
     let Load { per_second, cpu_micros, resident_mib } = load;
     eprintln!("{side}: {per_second:.0} messages/s, {cpu_micros:.1} us CPU each, RSS {resident_mib:.1} MiB");
     load

@@ -135,10 +135,10 @@ impl Race {
         for (nodes, mark, peer_can) in NATIVE {
             let (mut ours, mut peer) = (Vec::new(), Vec::new());
             for repeat in 0..self.repeats.min(MOST_REPEATS) {
-                ours.push(told(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
+                ours.push(print_sample(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
                 if peer_can && repeat < MOST_REPEATS_OF_SLOW_PEERS {
                     let meeting = self.runtime.block_on(dlrover::meet(&self.dlrover, nodes))?;
-                    peer.push(told(nodes, dlrover_master::NAME, meeting));
+                    peer.push(print_sample(nodes, dlrover_master::NAME, meeting));
                 }
             }
             if peer.is_empty() {
@@ -198,7 +198,7 @@ impl Samples {
     }
 }
 
-fn told(nodes: usize, side: &str, meeting: RendezvousSample) -> RendezvousSample {
+fn print_sample(nodes: usize, side: &str, meeting: RendezvousSample) -> RendezvousSample {
     eprintln!("{nodes} nodes, {side}: {:.3} s, {} bytes of log", meeting.seconds, meeting.log_bytes);
     meeting
 }

@@ -62,12 +62,12 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let mut splits: [Vec<SplitCost>; SHUFFLED.len()] = Default::default();
     let (mut alike, mut peer) = (Samples::new(), Vec::new());
     for _ in 0..repeats.min(MOST_REPEATS) {
-        peer.push(told(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, WORKERS))?));
+        peer.push(print_load(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, WORKERS))?));
         let play = |dataset: Dataset| -> Result<ShardSample> {
             let played = runtime.block_on(native::run(&flexor, dataset, WORKERS))?;
             let (seconds, mib) = (played.first_lease, played.growth_mib);
             eprintln!("{}: first lease {seconds:.4} s, {mib:.2} MiB", dataset.name());
-            told("  and then", played.load);
+            print_load("  and then", played.load);
             Ok(played)
         };
         alike.push(play(ALIKE)?);
@@ -147,7 +147,7 @@ fn of<T>(samples: &[T], number: impl Fn(&T) -> f64) -> Vec<f64> {
     samples.iter().map(number).collect()
 }
 
-fn told(side: &str, load: Load) -> Load {
+fn print_load(side: &str, load: Load) -> Load {
     let Load { per_second, cpu_micros, resident_mib } = load;
     eprintln!(
         "{side}: {per_second:.0} leases and acknowledgements/s, {cpu_micros:.1} us CPU, RSS {resident_mib:.1} MiB"

@@ -62,9 +62,9 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     for (workers, ours) in WORKERS.into_iter().zip(&ours) {
         let pace: Vec<f64> = ours.iter().map(|one| one.records_per_second).collect();
         let metric = |what: &str| format!("DeepFM, 1 server, {workers} worker{}: {what}", plural(workers));
-        let told = metric("records");
-        rows.push(Row::rate(&told, "records/s", &pace, READING, &reading, 0.0)?.only_told());
-        rows.push(Row::rate(&told, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
+        let records_metric = metric("records");
+        rows.push(Row::rate(&records_metric, "records/s", &pace, READING, &reading, 0.0)?.only_told());
+        rows.push(Row::rate(&records_metric, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
         let all: Vec<f64> = ours.iter().map(|one| one.cpu.iter().sum()).collect();
         rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.only_told());
         for (process, name) in ["workers", "server", "master"].into_iter().enumerate() {

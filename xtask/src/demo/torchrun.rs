@@ -91,7 +91,7 @@ impl<'a> Job<'a> {
         }
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step >= 20)?;
         self.meet(narrator)?;
-        narrator.tell(&format!("they train together: {}", told(&steps)));
+        narrator.tell(&format!("they train together: {}", describe_steps(&steps)));
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl<'a> Job<'a> {
         narrator.tell("the master is gone; every torchrun still talks to its sidecar");
         thread::sleep(OUTAGE);
         let away = LogPosition::of(&self.nodes).await_steps(&self.nodes, DEADLINE, |_| true)?;
-        narrator.tell(&format!("{} s later they train: {}", OUTAGE.as_secs(), told(&away)));
+        narrator.tell(&format!("{} s later they train: {}", OUTAGE.as_secs(), describe_steps(&away)));
         self.master.start_again()?;
         let generation = self.master.generation();
         narrator.tell(&format!("it is back on its journal, generation {generation} of the same job"));
@@ -136,7 +136,7 @@ impl<'a> Job<'a> {
         let last = away.iter().map(|progress| progress.step).max().unwrap_or(0);
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step > last + 30)?;
         let status = self.master.run_status()?.context("the master has forgotten the job")?;
-        narrator.tell(&format!("they train: {}; the master says {}", told(&steps), status.status.detail));
+        narrator.tell(&format!("they train: {}; the master says {}", describe_steps(&steps), status.status.detail));
         let restarted = self.nodes.iter().filter(|node| mark.starts(node) > 0).count();
         ensure!(restarted == 0, "{restarted} nodes have restarted their workers");
         narrator.aside("no worker was restarted");
@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
         self.meet(narrator)?;
         let decisions = self.master.decisions()?;
         narrator.decisions(&decisions, moment);
-        narrator.tell(&format!("they train again: {}", told(&steps)));
+        narrator.tell(&format!("they train again: {}", describe_steps(&steps)));
         let after = |decision: &Decision| decision.at.duration_since(moment).ok().map(|time| time.as_secs_f64());
         let began = decisions.iter().find_map(after).context("the master has decided nothing")?;
         let worlds = decisions.iter().filter(|decision| decision.what == "roundComplete");
@@ -247,7 +247,7 @@ impl Rejoin {
 }
 
 /// Where a world is, in one line.
-fn told(steps: &[Progress]) -> String {
+fn describe_steps(steps: &[Progress]) -> String {
     let Some(first) = steps.iter().min_by_key(|progress| progress.rank) else {
         return "nobody".to_owned();
     };

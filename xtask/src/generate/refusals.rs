@@ -50,7 +50,7 @@ fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
     let report = manifest::check(text.as_bytes());
     let errors: Vec<_> = report.findings().filter(|finding| finding.is_error()).collect();
     ensure!(!errors.is_empty(), "flexor finds nothing wrong with it");
-    let said = errors.iter().map(|finding| {
+    let output = errors.iter().map(|finding| {
         let line = finding.at.map(|at| format!("line {}: ", at.line)).unwrap_or_default();
         format!("{line}{finding}")
     });
@@ -59,7 +59,7 @@ fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
         format!("[{}](../../{})", name.display(), path.display()),
         refused_by.to_owned(),
         wrong.to_owned(),
-        said.collect::<Vec<_>>().join("\n"),
+        output.collect::<Vec<_>>().join("\n"),
     ])
 }
 

@@ -128,8 +128,8 @@ fn every_record_is_written(out: &Path) -> Result<()> {
 fn every_step_is_learnt(folder: &Path, checkpoint: &str, torch: Option<&Torch>) -> Result<()> {
     let torch = torch.context("torch is not there")?;
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
-    let told = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
-    let steps = String::from_utf8_lossy(&told.stdout);
+    let python = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
+    let steps = String::from_utf8_lossy(&python.stdout);
     ensure!(steps.trim() == STEPS, "the model has learnt {:?} steps, not {STEPS}", steps.trim());
     Ok(())
 }

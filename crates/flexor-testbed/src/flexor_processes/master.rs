@@ -166,9 +166,10 @@ impl Master {
     pub fn torchrun_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let MasterConfig { program, job, nodes, .. } = &self.config;
         let args = ["env", "torchrun", "--nnodes", nodes, "--id", job, "--endpoint", endpoint, "-o", "json"];
-        let said = Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
-        ensure!(said.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&said.stderr));
-        serde_json::from_slice(&said.stdout).context("read what flexor env torchrun printed")
+        let printed =
+            Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
+        ensure!(printed.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&printed.stderr));
+        serde_json::from_slice(&printed.stdout).context("read what flexor env torchrun printed")
     }
 
     /// The environment for a `flexor launch` that meets at `endpoint`: torchrun's, and the token where one is needed.

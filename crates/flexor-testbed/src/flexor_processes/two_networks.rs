@@ -149,7 +149,7 @@ impl Drop for Holder {
 }
 
 fn ip(command: &mut Command) -> anyhow::Result<()> {
-    let said = command.output().context("run ip; install iproute2")?;
-    ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr).trim());
+    let printed = command.output().context("run ip; install iproute2")?;
+    ensure!(printed.status.success(), "{command:?}: {}", String::from_utf8_lossy(&printed.stderr).trim());
     Ok(())
 }

@@ -35,8 +35,8 @@ impl Interpreter {
             .output()
             .map_err(|error| missing(format!("{} does not run: {error}", program.display())))?;
         if !answer.status.success() {
-            let said = String::from_utf8_lossy(&answer.stderr);
-            let last = said.trim().lines().last().unwrap_or("it failed without a word").to_owned();
+            let printed = String::from_utf8_lossy(&answer.stderr);
+            let last = printed.trim().lines().last().unwrap_or("it failed without a word").to_owned();
             return Err(missing(format!("{} says `{last}`", program.display())));
         }
         let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();

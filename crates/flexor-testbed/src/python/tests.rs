@@ -40,8 +40,8 @@ fn an_environment_works_in_its_final_folder() {
     let Some(path) = search_path() else { return };
     let cache = tempfile::tempdir().unwrap();
     let env = ensure(cache.path(), &path, &EMPTY).unwrap();
-    let said = env.command().args(["-c", "import finished, sys; print(sys.prefix)"]).output().unwrap();
-    assert_eq!(String::from_utf8(said.stdout).unwrap().trim(), env.folder().to_str().unwrap());
+    let printed = env.command().args(["-c", "import finished, sys; print(sys.prefix)"]).output().unwrap();
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().trim(), env.folder().to_str().unwrap());
     // A program with its interpreter's path in the first line.
     let pip = Command::new(env.bin().join("pip")).arg("--version").output().unwrap();
     assert!(String::from_utf8(pip.stdout).unwrap().contains(env.folder().to_str().unwrap()));

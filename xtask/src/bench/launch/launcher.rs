@@ -103,11 +103,11 @@ fn measure(mut command: Command) -> Result<LaunchMeasurement> {
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let begun = SystemTime::now();
     let mut launcher = RunningLauncher(command.spawn().with_context(|| format!("cannot start {command:?}"))?);
-    let said = || format!("{command:?} said\n{}", fs::read_to_string(&log).unwrap_or_default());
-    let last = program.await_started(&mut launcher.0).with_context(said)?;
+    let output = || format!("{command:?} said\n{}", fs::read_to_string(&log).unwrap_or_default());
+    let last = program.await_started(&mut launcher.0).with_context(output)?;
     let (peak_mib, own_mib) = (process_cost::peak_mib(launcher.0.id())?, process_cost::anonymous_mib(launcher.0.id())?);
     let status = launcher.0.wait()?;
-    ensure!(status.success(), "the launcher ended with {status}; {}", said());
+    ensure!(status.success(), "the launcher ended with {status}; {}", output());
     Ok(LaunchMeasurement { seconds: last.duration_since(begun).unwrap_or_default().as_secs_f64(), peak_mib, own_mib })
 }
 

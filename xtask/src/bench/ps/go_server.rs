@@ -53,8 +53,8 @@ pub(super) fn ensure() -> Result<PathBuf> {
 /// Runs a step of an installation to its end.
 pub(super) fn run(command: &mut Command, hint: &str) -> Result<()> {
     let done = command.output().with_context(|| format!("cannot start {command:?}"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), "{command:?} failed; {hint}\n{}", said.trim());
+    let printed = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), "{command:?} failed; {hint}\n{}", printed.trim());
     Ok(())
 }
 

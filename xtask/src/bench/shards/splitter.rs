@@ -28,7 +28,7 @@ pub(super) fn run(dlrover: &Dlrover, records: u64) -> Result<SplitCost> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "DLRover's splitter failed: {}", complaint.trim());
     // Its logger may write to the standard output too.
-    let said = String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().last().context("DLRover's splitter said nothing")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().context("DLRover's splitter said nothing")?;
     serde_json::from_str(last).with_context(|| format!("DLRover's splitter said {last}"))
 }

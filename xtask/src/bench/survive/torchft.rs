@@ -51,12 +51,12 @@ impl Drop for ReplicaProcess {
 pub(super) fn play(torch: &Torch, torchft: &Torchft, join: JoinTimeout, rank: usize) -> Result<f64> {
     let folder = tempfile::tempdir().context("cannot make a folder for torchft")?;
     let folder = folder.path();
-    let program = |text: &str, said: &str| -> Result<Command> {
-        let file = folder.join(format!("{said}.py"));
+    let program = |text: &str, name: &str| -> Result<Command> {
+        let file = folder.join(format!("{name}.py"));
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = torchft.command(torch);
         command.arg(file).env("OMP_NUM_THREADS", "1").env("GLOO_SOCKET_IFNAME", "lo").stdin(Stdio::null());
-        command.stderr(File::create(folder.join(format!("{said}.log")))?);
+        command.stderr(File::create(folder.join(format!("{name}.log")))?);
         Ok(command)
     };
     let mut command = program(LIGHTHOUSE, "lighthouse")?;
@@ -75,11 +75,11 @@ pub(super) fn play(torch: &Torch, torchft: &Torchft, join: JoinTimeout, rank: us
         replicas.push(ReplicaProcess(command.spawn().context("cannot start a replica group")?));
         logs.push(log);
     }
-    without(rank, &logs).with_context(|| said(folder))
+    without(rank, &logs).with_context(|| log_tails(folder))
 }
 
 /// How the logs end, for an error.
-fn said(folder: &Path) -> String {
+fn log_tails(folder: &Path) -> String {
     let log = |name: String| {
         let text = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
         let lines: Vec<_> = text.lines().rev().take(20).collect();

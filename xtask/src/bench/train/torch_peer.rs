@@ -37,7 +37,7 @@ pub(super) fn train(torch: &Torch, data: &Path) -> Result<PeerResults> {
     let output = command.output().context("cannot start torch's Python")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "PyTorch's loop failed: {}", complaint.trim());
-    let said = String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().last().context("PyTorch's loop said nothing")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().context("PyTorch's loop said nothing")?;
     serde_json::from_str(last).with_context(|| format!("PyTorch's loop said {last}"))
 }

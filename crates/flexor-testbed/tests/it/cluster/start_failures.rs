@@ -20,10 +20,10 @@ async fn without_go_a_test_is_skipped_and_says_what_to_install() {
         .env("PATH", empty.path())
         .output()
         .unwrap();
-    let said = String::from_utf8(child.stdout).unwrap();
-    assert!(child.status.success(), "{said}");
-    assert!(said.contains("skipped: needs Go 1.26"), "{said}");
-    assert!(said.contains("https://go.dev/dl"), "{said}");
+    let printed = String::from_utf8(child.stdout).unwrap();
+    assert!(child.status.success(), "{printed}");
+    assert!(printed.contains("skipped: needs Go 1.26"), "{printed}");
+    assert!(printed.contains("https://go.dev/dl"), "{printed}");
     let announced = String::from_utf8(child.stderr).unwrap();
     assert!(!announced.contains("building"), "nothing is announced that cannot be done: {announced}");
 }
@@ -43,9 +43,9 @@ async fn a_component_that_dies_at_start_is_named_with_the_end_of_its_log() {
         .env("FLEXOR_CACHE", cache.path())
         .output()
         .unwrap();
-    let said = String::from_utf8(child.stdout).unwrap();
-    assert!(said.contains("kube-apiserver ended (exit status: 2)"), "{said}");
-    assert!(said.contains("flag provided but not defined"), "{said}");
+    let printed = String::from_utf8(child.stdout).unwrap();
+    assert!(printed.contains("kube-apiserver ended (exit status: 2)"), "{printed}");
+    assert!(printed.contains("flag provided but not defined"), "{printed}");
 }
 
 /// The same folders with links in place of the files.

@@ -135,8 +135,8 @@ async fn the_api_server_agrees_about_mutated_manifests() {
             }
             (true, None) if !only_we_can_tell(&object) => {
                 let report = manifest::check(serde_json::to_string(&object).unwrap().as_bytes());
-                let said: Vec<String> = report.findings().map(ToString::to_string).collect();
-                disagreements.insert(format!("the API server accepts, we say: {}", said.join("; ")));
+                let output: Vec<String> = report.findings().map(ToString::to_string).collect();
+                disagreements.insert(format!("the API server accepts, we say: {}", output.join("; ")));
             }
             (true | false, _) => {}
         }

@@ -134,8 +134,8 @@ fn a_damaged_checkpoint_is_skipped_with_a_message() {
         assert!(ran.stderr.contains(damaged) && ran.stderr.lines().count() == 1, "{}", ran.stderr);
     }
     // One that is asked for is not replaced by another.
-    let told = working.refuses(1, &["checkpoint", "export", "kept", "out", "--number", "5"]);
-    assert!(told.contains("is damaged"), "{told}");
+    let message = working.refuses(1, &["checkpoint", "export", "kept", "out", "--number", "5"]);
+    assert!(message.contains("is damaged"), "{message}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wron
     fs::write(working.path("file"), "no folder").unwrap();
     let ps = |more: &[&'static str]| [&["ps", "--elasticdl", "--listen", "127.0.0.1:0"], more].concat();
     let sgd = ["--opt_type", "SGD", "--opt_args", "learning_rate=0.1;momentum=0.0;nesterov=False"];
-    for (code, words, told) in [
+    for (code, words, message) in [
         (78, ps(&["--opt_type", "SGD", "--opt_args", "learning_rate=x"]), "learning_rate"),
         (78, ps(&["--opt_type", "Lion", "--opt_args", "learning_rate=1"]), "no optimizer 'Lion'"),
         (78, ps(&[]), "needs --opt-type and --opt-args"),
@@ -158,7 +158,7 @@ fn a_server_for_elasticdl_that_is_started_wrongly_ends_with_78_and_one_with_wron
     ] {
         let ran = working.says(&words);
         assert_eq!(ran.code, code, "{words:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(told), "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(message), "{words:?}: {}", ran.stderr);
         assert!(ran.stderr.matches("os error").count() <= 1, "{}", ran.stderr);
     }
 }
@@ -185,8 +185,8 @@ fn failed_predictions_leave_no_file_behind() {
     fs::write(working.path("out.half"), "somebody's").unwrap();
     fs::write(working.path("out.csv"), "the last ones").unwrap();
     let words = ["predict", "--model", "deepfm", "--checkpoints", "kept", "--data", "missing.csv", "--out", "out.csv"];
-    let told = working.refuses(1, &words);
-    assert_eq!(told.matches("os error 2").count(), 1, "{told}");
+    let message = working.refuses(1, &words);
+    assert_eq!(message.matches("os error 2").count(), 1, "{message}");
     assert_eq!(working.names(), ["kept", "out.csv", "out.half"]);
     assert_eq!(fs::read_to_string(working.path("out.csv")).unwrap(), "the last ones");
     assert_eq!(fs::read_to_string(working.path("out.half")).unwrap(), "somebody's");
@@ -199,8 +199,8 @@ fn a_checkpoint_is_not_converted_into_the_folder_that_it_lies_in() {
     symlink("kept", working.path("link")).unwrap();
     let one = "kept/checkpoint-000000000003";
     for (from, to) in [("kept", "kept"), ("kept", "link"), ("link", "./kept/"), (one, "kept"), (one, "link")] {
-        let told = working.refuses(1, &["checkpoint", "convert", from, to]);
-        assert!(told.contains("name another folder to write into"), "{told}");
+        let message = working.refuses(1, &["checkpoint", "convert", from, to]);
+        assert!(message.contains("name another folder to write into"), "{message}");
     }
     assert_eq!(fs::read_dir(working.path("kept")).unwrap().count(), 1);
 }
@@ -225,8 +225,9 @@ fn a_folder_for_checkpoints_that_is_a_file_is_refused_before_anything_starts() {
         let checkpoints = format!("{{ folder: {folder} }}");
         Quickstart { checkpoints: Some(&checkpoints), ..Quickstart::default() }.write(&workspace);
         let ended = workspace.run(&["job.yaml"]).wait_for(1);
-        let told = format!("error: spec.flexor.checkpoints.folder: {}", workspace.folder.path().join(folder).display());
-        assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+        let message =
+            format!("error: spec.flexor.checkpoints.folder: {}", workspace.folder.path().join(folder).display());
+        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
         assert!(ended.stderr.contains("is a file; name a folder that can be written"), "{}", ended.stderr);
         assert!(!workspace.folder.path().join("quickstart.csv").exists(), "no pod was started");
     }

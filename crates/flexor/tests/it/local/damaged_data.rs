@@ -35,8 +35,8 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let told: Value = serde_json::from_str(&data(&["inspect", "-o", "json", "quickstart.recordio"]).stdout).unwrap();
-    let damaged = told["damaged_records"].as_u64().unwrap();
+    let message: Value = serde_json::from_str(&data(&["inspect", "-o", "json", "quickstart.recordio"]).stdout).unwrap();
+    let damaged = message["damaged_records"].as_u64().unwrap();
     assert!(damaged > 64, "whole batches are damaged: {damaged} records");
 
     let words = ", --schema=clicks, --damaged=skip";
@@ -47,8 +47,8 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     fs::write(folder.join("job.yaml"), other).unwrap();
     let ended =
         workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    let told = format!("20000 expected, 20000 accounted for, {damaged} of them left out, 0 recomputed, 0 lost");
-    assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+    let message = format!("20000 expected, 20000 accounted for, {damaged} of them left out, 0 recomputed, 0 lost");
+    assert!(ended.stdout.contains(&message), "{}", ended.stdout);
     let report = fs::read_to_string(folder.join("report/report.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["jobs"][0]["records"]["leftOut"], damaged, "{}", report["jobs"][0]["records"]);
@@ -79,8 +79,8 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
     Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&workspace);
     let ended =
         workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    let told = format!("20000 expected, 20000 accounted for, {bad} of them left out, 0 recomputed, 0 lost");
-    assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+    let message = format!("20000 expected, 20000 accounted for, {bad} of them left out, 0 recomputed, 0 lost");
+    assert!(ended.stdout.contains(&message), "{}", ended.stdout);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
     for named in
         [r"quickstart.csv: record 999, at byte \d+: it has 16 columns", r"record 11999, at byte \d+: column label is"]

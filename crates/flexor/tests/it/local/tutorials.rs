@@ -99,9 +99,9 @@ impl Tutorial {
             steps += 1;
         }
         assert!(steps >= 4, "{steps} steps of {}", self.section);
-        let told = cluster.says(&["describe", "elasticjob", self.job, "-n", self.namespace]);
+        let message = cluster.says(&["describe", "elasticjob", self.job, "-n", self.namespace]);
         for expected in [self.job, "Running", "Events:"] {
-            assert!(told.contains(expected), "{expected} in {told}");
+            assert!(message.contains(expected), "{expected} in {message}");
         }
     }
 

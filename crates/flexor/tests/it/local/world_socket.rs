@@ -62,17 +62,17 @@ fn workers_that_opted_in_receive_every_world_without_a_restart() {
 
     nodes.push(one_more(&job, 2, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 4);
-    let survivors: BTreeSet<i32> = first.iter().map(|told| told.pid).collect();
+    let survivors: BTreeSet<i32> = first.iter().map(|report| report.pid).collect();
     world_reports::assert_world(&second, &survivors);
     assert!(second[0].world.round > first[0].world.round);
 
-    let killed = second.iter().find(|told| told.world.rank == 0).unwrap().pid;
+    let killed = second.iter().find(|report| report.world.rank == 0).unwrap().pid;
     kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
-    let before: BTreeSet<i32> = second.iter().map(|told| told.pid).collect();
-    let is_back = |world: &[WorldReport]| world.len() == 4 && world.iter().any(|told| !before.contains(&told.pid));
+    let before: BTreeSet<i32> = second.iter().map(|report| report.pid).collect();
+    let is_back = |world: &[WorldReport]| world.len() == 4 && world.iter().any(|report| !before.contains(&report.pid));
     let third = world_reports::await_world(&job.folder, is_back);
     world_reports::assert_world(&third, &before);
-    assert!(third.iter().all(|told| told.pid != killed));
+    assert!(third.iter().all(|report| report.pid != killed));
 
     job.folder.let_go();
     end_well(nodes);
@@ -85,7 +85,7 @@ fn every_world_has_a_store_of_its_own() {
     let job = job(2);
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &worker(""))];
     let count = |world: &[WorldReport]| -> Vec<i64> {
-        world.iter().map(|told| StoreClient::connect(told.store()).unwrap().add("/n", 1).unwrap()).collect()
+        world.iter().map(|report| StoreClient::connect(report.store()).unwrap().add("/n", 1).unwrap()).collect()
     };
     let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(count(&first), [1, 2], "what one adds the other sees");
@@ -107,7 +107,7 @@ fn a_worker_that_ignores_the_socket_is_restarted_and_the_others_are_not() {
     job.folder.await_lines("strangers", 1);
     // It misses its rank outside the world.
     nodes.push(one_more(&job, 2, &format!(": ${{RANK:?}}; {stranger}")));
-    let is_larger = |world: &[WorldReport]| world.iter().all(|told| told.world.world_size == 3);
+    let is_larger = |world: &[WorldReport]| world.iter().all(|report| report.world.world_size == 3);
     let [second] = &world_reports::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
     assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");
     assert_eq!(second.world.survivors, [0]);
@@ -142,7 +142,7 @@ fn a_worker_that_closes_the_socket_is_restarted_as_if_it_had_not_opted_in() {
     let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
-    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    assert!(second.iter().all(|report| report.pid != first.pid && report.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
 }
@@ -157,7 +157,7 @@ fn the_world_forms_without_a_worker_that_died_while_it_was_asked_to_meet() {
     let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
     std::fs::write(job.folder.path().join("lost"), "").unwrap();
     let second = world_reports::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
-    assert!(second.iter().all(|told| told.world.world_size == 2), "{second:?}");
+    assert!(second.iter().all(|report| report.world.world_size == 2), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
 }
@@ -177,7 +177,7 @@ fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(job.folder.lines("asked"), [first.pid.to_string()]);
-    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    assert!(second.iter().all(|report| report.pid != first.pid && report.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
@@ -192,7 +192,7 @@ fn a_worker_that_does_not_enter_its_assigned_world_is_restarted() {
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     world_reports::assert_world(&second, &BTreeSet::from([first.pid]));
-    let is_replaced = |world: &[WorldReport]| world.len() == 2 && world.iter().all(|told| told.pid != first.pid);
+    let is_replaced = |world: &[WorldReport]| world.len() == 2 && world.iter().all(|report| report.pid != first.pid);
     world_reports::await_world(&job.folder, is_replaced);
     job.folder.let_go();
     end_well(nodes);

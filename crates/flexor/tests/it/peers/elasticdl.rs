@@ -88,9 +88,9 @@ fn the_released_worker_trains_with_our_servers() {
     await_text(&log("master"), "finished");
     assert!(worker.0.wait().unwrap().success(), "{}", fs::read_to_string(log("worker")).unwrap());
 
-    let said = fs::read_to_string(log("worker")).unwrap();
+    let output = fs::read_to_string(log("worker")).unwrap();
     let losses: Vec<f64> =
-        said.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
+        output.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
     // Each is of one batch, so that a single one says little.
     let last = losses.iter().rev().take(3).sum::<f64>() / 3.0;
     assert!(losses.len() >= 7 && losses[0] > 0.6 && last < 0.3, "{losses:?}");

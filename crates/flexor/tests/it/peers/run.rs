@@ -129,8 +129,8 @@ fn resumed_at(log: &str) -> Option<u64> {
 /// How many steps the model has learnt that a job has left.
 pub fn steps(torch: &Torch, workspace: &Workspace, checkpoint: &str) -> u64 {
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
-    let told =
+    let python =
         Command::new(torch.python()).args(["-c", &script]).current_dir(workspace.folder.path()).output().unwrap();
-    let text = String::from_utf8(told.stdout).unwrap();
-    text.trim().parse().unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&told.stderr)))
+    let text = String::from_utf8(python.stdout).unwrap();
+    text.trim().parse().unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&python.stderr)))
 }

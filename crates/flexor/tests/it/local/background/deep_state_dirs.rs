@@ -11,7 +11,7 @@ fn a_state_directory_may_have_any_path_length() {
     let job = cluster.workspace.manifest(&job_of("deep", 1, "true"));
     cluster.says(&["apply", "-f", &job]);
     cluster.await_phase("deep", "Succeeded");
-    let told = cluster.says(&["local", "down"]);
-    assert!(told.ends_with("is down\n"), "{told}");
+    let message = cluster.says(&["local", "down"]);
+    assert!(message.ends_with("is down\n"), "{message}");
     assert_eq!(cluster.flexor(&["get", "pods"]).code, 3);
 }

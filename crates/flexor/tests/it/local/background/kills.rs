@@ -46,8 +46,8 @@ fn down_ends_pods_left_by_a_killed_cluster() {
     cluster.says(&["local", "up", &job]);
     let pods = ["orphan-master", "orphan-worker-0", "orphan-worker-1"].map(|pod| cluster.workspace.await_running(pod));
     cluster.kill();
-    let told = cluster.says(&["local", "down"]);
-    assert_eq!(told, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
+    let message = cluster.says(&["local", "down"]);
+    assert_eq!(message, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
     cluster.workspace.assert_nothing_is_left_of(&pods);
 }
 

@@ -36,23 +36,26 @@ fn jobs_are_added_and_deleted_while_the_cluster_stays() {
 fn the_status_is_printed_for_people_and_programs() {
     let cluster = BackgroundCluster::new();
     let none = cluster.flexor(&["local", "status"]);
-    let told = "no laptop cluster is up in DIR/home; `flexor local up` starts one\n";
-    assert_eq!((none.code, cluster.shown(&none.stdout).as_str()), (3, told));
+    let message = "no laptop cluster is up in DIR/home; `flexor local up` starts one\n";
+    assert_eq!((none.code, cluster.shown(&none.stdout).as_str()), (3, message));
     let none = cluster.flexor(&["local", "status", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&none.stdout).unwrap();
     assert_eq!((none.code, &json["up"], &json["left"]), (3, &json!(false), &json!([])));
     let job = cluster.workspace.manifest(&job_of("one", 2, WAIT));
-    let told = cluster.says(&["local", "up", "--cpus", "7", &job]);
-    assert_eq!(told, "a laptop cluster is up in DIR/home (process PID)\nelasticjob.elastic.pytorch.org/one created\n");
+    let message = cluster.says(&["local", "up", "--cpus", "7", &job]);
+    assert_eq!(
+        message,
+        "a laptop cluster is up in DIR/home (process PID)\nelasticjob.elastic.pytorch.org/one created\n"
+    );
     cluster.await_phase("one", "Running");
     cluster.workspace.await_running("one-worker-1");
-    let told = redacted(&cluster.says(&["local", "status"]));
+    let message = redacted(&cluster.says(&["local", "status"]));
     let machine = std::thread::available_parallelism().unwrap().to_string();
-    let told = told.replace(&format!("machine has {machine}"), "machine has N");
-    let told = regex::Regex::new(r"Process:(\s+)\d+").unwrap().replace(&told, "Process:${1}PID").into_owned();
-    let told = regex::Regex::new(r"(Memory Limits:\s+).*").unwrap().replace(&told, "${1}MEANS").into_owned();
-    let told = told.replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    insta::assert_snapshot!(told);
+    let message = message.replace(&format!("machine has {machine}"), "machine has N");
+    let message = regex::Regex::new(r"Process:(\s+)\d+").unwrap().replace(&message, "Process:${1}PID").into_owned();
+    let message = regex::Regex::new(r"(Memory Limits:\s+).*").unwrap().replace(&message, "${1}MEANS").into_owned();
+    let message = message.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!(message);
     let json = cluster.flexor(&["local", "status", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&json["up"], &json["pods"]["Running"], &json["cpus"]), (&json!(true), &json!(3), &json!("7")));
@@ -78,19 +81,22 @@ fn a_second_up_finds_the_first() {
     let elsewhere = tempfile::tempdir().unwrap();
     let (state_dir, job) = (cluster.workspace.state_dir(), cluster.workspace.folder.path().join(job));
     let mut up = server(&["local", "up", "--state-dir", state_dir.path().to_str().unwrap(), job.to_str().unwrap()]);
-    let told: ProgramOutput = up.current_dir(elsewhere.path()).output().unwrap().into();
-    assert_eq!((told.code, cluster.shown(&told.stderr).as_str()), (0, "warning: its programs run in DIR, not here\n"));
+    let message: ProgramOutput = up.current_dir(elsewhere.path()).output().unwrap().into();
+    assert_eq!(
+        (message.code, cluster.shown(&message.stderr).as_str()),
+        (0, "warning: its programs run in DIR, not here\n")
+    );
 }
 
 #[test]
 fn of_many_concurrent_ups_one_starts_the_cluster_and_all_succeed() {
     let cluster = BackgroundCluster::new();
     let all: Vec<Launcher> = (0..6).map(|_| Launcher::start(&mut cluster.command(&["local", "up"]))).collect();
-    let told: Vec<String> = all.into_iter().map(|up| up.wait_for(0).stdout).collect();
-    assert_eq!(told.iter().filter(|told| told.contains("is up in")).count(), 1, "{told:?}");
-    assert_eq!(told.iter().filter(|told| told.contains("is up already in")).count(), 5, "{told:?}");
+    let message: Vec<String> = all.into_iter().map(|up| up.wait_for(0).stdout).collect();
+    assert_eq!(message.iter().filter(|message| message.contains("is up in")).count(), 1, "{message:?}");
+    assert_eq!(message.iter().filter(|message| message.contains("is up already in")).count(), 5, "{message:?}");
     let pid = cluster.process().to_string();
-    assert!(told.iter().all(|told| told.contains(&format!("(process {pid})"))), "{told:?}");
+    assert!(message.iter().all(|message| message.contains(&format!("(process {pid})"))), "{message:?}");
 }
 
 #[test]

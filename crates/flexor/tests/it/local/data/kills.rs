@@ -129,8 +129,13 @@ impl TwoNodeJob {
 
     /// What there is to know when something has gone wrong.
     fn tell(&self) -> String {
-        let said: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
-        format!("{:#}\nthe master: {}\nits nodes: {}", self.job.master.status(), self.job.master.log(), said.join("\n"))
+        let output: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
+        format!(
+            "{:#}\nthe master: {}\nits nodes: {}",
+            self.job.master.status(),
+            self.job.master.log(),
+            output.join("\n")
+        )
     }
 
     /// Waits for one: a node that has just come may have none yet.

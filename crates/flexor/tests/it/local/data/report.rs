@@ -47,12 +47,12 @@ impl Report {
     ///
     /// Whenever it is asked, the records add up.
     pub fn of(dataset: &str, master: SocketAddr) -> Option<Self> {
-        let (status, said) = api::get(master, &format!("datasets/{dataset}"));
+        let (status, body) = api::get(master, &format!("datasets/{dataset}"));
         if status == 404 {
             return None;
         }
-        assert_eq!(status, 200, "{said}");
-        let report: Self = serde_json::from_value(said).unwrap();
+        assert_eq!(status, 200, "{body}");
+        let report: Self = serde_json::from_value(body).unwrap();
         let Totals { expected, accounted, quarantined, outstanding, .. } = report.totals;
         assert_eq!(expected, accounted + quarantined + outstanding, "{report:?}");
         Some(report)

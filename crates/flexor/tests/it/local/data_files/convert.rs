@@ -9,11 +9,11 @@ fn digits_become_shards_as_elasticdl_has_them_and_any_compressor_gives_the_same_
     let shown =
         folder.done(&["convert", "d-images-idx3-ubyte", "train", "--records-per-file", "20", "--compressor", "gzip"]);
     assert_eq!(shown, "3 files in train: 50 records\n");
-    let told = folder.json(&["inspect", "-o", "json", "train"]);
+    let summary = folder.json(&["inspect", "-o", "json", "train"]);
     let records: Vec<_> =
-        told["files"].as_array().unwrap().iter().map(|file| file["records"].as_u64().unwrap()).collect();
+        summary["files"].as_array().unwrap().iter().map(|file| file["records"].as_u64().unwrap()).collect();
     assert_eq!(records, [20, 20, 10]);
-    assert_eq!(told["files"][0]["compressors"], serde_json::json!({"gzip": 1}));
+    assert_eq!(summary["files"][0]["compressors"], serde_json::json!({"gzip": 1}));
 
     // Three ways to the same plain file.
     folder.done(&["convert", "train", "a.recordio", "--compressor", "none"]);

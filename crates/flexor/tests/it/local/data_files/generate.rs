@@ -73,10 +73,10 @@ fn digits_are_images_for_readers_of_mnist() {
     assert_eq!(std::fs::metadata(folder.path("d-images-idx3-ubyte")).unwrap().len(), 16 + 300 * 784);
 
     folder.done(&["gen", "digits", "--out", "r.recordio", "--records", "300"]);
-    let told = folder.json(&["inspect", "-o", "json", "r.recordio", "--head", "1"]);
-    assert_eq!((&told["format"], &told["records"]), (&"recordio".into(), &300.into()));
+    let message = folder.json(&["inspect", "-o", "json", "r.recordio", "--head", "1"]);
+    assert_eq!((&message["format"], &message["records"]), (&"recordio".into(), &300.into()));
     let expected = format!("image=784 floats label={}", std::fs::read(folder.path("d-labels-idx1-ubyte")).unwrap()[8]);
-    assert_eq!(told["head"][0], expected);
+    assert_eq!(message["head"][0], expected);
 }
 
 /// A file that is being made grows beside its place, under a name that nobody looks for.
@@ -109,8 +109,8 @@ fn a_second_generator_waits_for_the_first_and_names_the_file() {
     std::fs::remove_file(folder.path("clicks.truth.json")).unwrap();
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
-    let told = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
-    waits.await_or_tell("a word", || waits.stderr().contains(told));
+    let message = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
+    waits.await_or_tell("a word", || waits.stderr().contains(message));
     std::fs::write(folder.path("half"), truth).unwrap();
     std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);
@@ -142,8 +142,8 @@ fn existing_data_without_a_description_is_used_with_a_warning() {
     std::fs::write(folder.path("clicks.csv"), "mine\n").unwrap();
     let ran = folder.data(&words);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let told = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
-    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let message = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
+    assert!(ran.stderr.contains(message), "{}", ran.stderr);
     std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
     let ran = folder.data(&words);
     assert!(ran.code == 0 && ran.stderr.contains("warning: clicks.truth.json cannot be read"), "{}", ran.stderr);

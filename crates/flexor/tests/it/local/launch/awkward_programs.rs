@@ -81,11 +81,11 @@ fn a_terminated_launcher_with_an_unread_log_ends_its_processes() {
     let worker = folder.await_lines("full", 1)[0].clone();
     kill(Pid::from_raw(launcher.0.id().cast_signed()), Signal::SIGTERM).unwrap();
     await_gone(&worker);
-    let mut said = Vec::new();
-    launcher.0.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    let mut output = Vec::new();
+    launcher.0.stderr.take().unwrap().read_to_end(&mut output).unwrap();
     assert_eq!(launcher.0.wait().unwrap().code(), Some(130));
-    let said = String::from_utf8(said).unwrap();
-    for told in ["another signal kills them", "ended by SIGTERM"] {
-        assert!(said.contains(told), "{told}");
+    let output = String::from_utf8(output).unwrap();
+    for message in ["another signal kills them", "ended by SIGTERM"] {
+        assert!(output.contains(message), "{message}");
     }
 }

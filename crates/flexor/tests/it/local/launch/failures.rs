@@ -51,8 +51,8 @@ fn a_program_that_always_fails_is_restarted_up_to_the_limit() {
         assert_eq!((ended.code, ended.stdout.matches("start").count()), (Some(1), starts), "{}", ended.stderr);
         assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
         for failure in 1..starts {
-            let told = format!("failed at rank 0 (failure {failure} of {allowed} that are forgiven)");
-            assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+            let message = format!("failed at rank 0 (failure {failure} of {allowed} that are forgiven)");
+            assert!(ended.stderr.contains(&message), "{}", ended.stderr);
         }
     }
 }

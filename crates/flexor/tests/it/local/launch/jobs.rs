@@ -15,10 +15,10 @@ use super::worlds::free_port;
 fn a_node_of_another_job_is_refused_and_starts_nothing() {
     let job = Job::start("1", "0");
     let run = ["sh", "-c", "echo started"];
-    let mut said = job.command_for(&["--rdzv-id=beta"]);
+    let mut by_option = job.command_for(&["--rdzv-id=beta"]);
     let mut set = job.command_for(&[]);
     set.env("PET_RDZV_ID", "beta");
-    for command in [&mut said, &mut set] {
+    for command in [&mut by_option, &mut set] {
         let ended = Launcher::start(command.args(run)).wait_for(1);
         assert_eq!(ended.stdout, "", "{}", ended.stderr);
         let lines: Vec<&str> = ended.stderr.lines().collect();

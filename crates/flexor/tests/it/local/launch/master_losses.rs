@@ -26,9 +26,9 @@ fn no_node_notices_a_master_that_is_killed_and_started_again() {
     }
     job.folder.let_go();
     for node in nodes {
-        let said = node.wait_for(0).stderr;
+        let output = node.wait_for(0).stderr;
         for (what, times) in [("dialling again", 2), ("the master is back", 2), ("h2", 0), ("waits for", 0)] {
-            assert_eq!(said.matches(what).count(), times, "{what}: {said}");
+            assert_eq!(output.matches(what).count(), times, "{what}: {output}");
         }
     }
     assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
@@ -57,11 +57,11 @@ fn a_terminated_launcher_does_not_wait_for_an_unreachable_master() {
     job.folder.await_lines("starts", 4);
     job.master.end_with(Signal::SIGKILL);
     node.await_stderr("dialling again until a master answers");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     node.signal(Signal::SIGTERM);
     node.wait_for(130);
     // A second for the last words, and the workers' own time; the rest is for a busy machine.
-    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
+    assert!(signalled_at.elapsed() < Duration::from_secs(20), "{:?}", signalled_at.elapsed());
 }
 
 #[test]

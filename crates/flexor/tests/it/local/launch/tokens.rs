@@ -55,9 +55,9 @@ fn a_launch_of_one_machine_has_a_token_of_its_own_that_its_processes_know() {
     let folder = Folder::new();
     let script = format!("echo $FLEXOR_MASTER $FLEXOR_TOKEN_FILE >> told; {WAIT}");
     let launcher = alone(&folder, &["--nproc-per-node=2"], &script);
-    let told = folder.await_lines("told", 2);
-    let (address, file) = told[0].split_once(' ').unwrap();
-    assert_eq!(told[0], told[1]);
+    let reported = folder.await_lines("told", 2);
+    let (address, file) = reported[0].split_once(' ').unwrap();
+    assert_eq!(reported[0], reported[1]);
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let address = address.parse().unwrap();
     let token = fs::read_to_string(file).unwrap();

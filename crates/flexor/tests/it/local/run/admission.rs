@@ -46,8 +46,8 @@ fn an_unschedulable_pod_waits_for_room() {
     let waits = pods.lines().find(|line| line.starts_with("narrow-worker-2")).unwrap();
     assert!(waits.contains("0/1") && waits.contains("Pending"), "{pods}");
     let why = "it asks for 0.75 CPUs, 0.5 of 2 are free; 2 such pods fit in all";
-    let told = workspace.says(&["describe", "pod", "narrow-worker-2"]);
-    assert!(told.contains(why), "{told}");
+    let message = workspace.says(&["describe", "pod", "narrow-worker-2"]);
+    assert!(message.contains(why), "{message}");
     done(&workspace, "narrow");
     let ended = run.wait_for(0);
     assert!(ended.stdout.contains(&format!("narrow-worker-2: Unschedulable: {why}")), "{}", ended.stdout);
@@ -89,11 +89,11 @@ fn a_pending_pod_stays_pending_across_a_takeover() {
     run.wait();
     let run = workspace.run_for_good(&["--resume", "--cpus", "1"]);
     let first = workspace.await_running("narrow-worker-0");
-    let told = eventually("the second to wait", || {
-        let told = run.stdout();
-        told.contains("narrow-worker-1: Unschedulable").then_some(told)
+    let message = eventually("the second to wait", || {
+        let message = run.stdout();
+        message.contains("narrow-worker-1: Unschedulable").then_some(message)
     });
-    assert!(!told.contains("narrow-worker-1: PodWanted"), "it is the one that waited before: {told}");
+    assert!(!message.contains("narrow-worker-1: PodWanted"), "it is the one that waited before: {message}");
     done(&workspace, "narrow");
     let ended = run.wait_for(0);
     assert!(!ended.stdout.contains("Preempted"), "{}", ended.stdout);

@@ -70,8 +70,13 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     let left = fs::read_dir(&seen).unwrap().map(|one| one.unwrap().path()).filter(unfinished).count();
     assert!(left <= 2, "{left} attempts are left");
     let shown = seen.to_str().unwrap();
-    let told = checkpoint(&workspace, &["list", shown, "--verify"]);
-    assert!(told.code == 0 && told.stdout.contains(&format!("\n{before} ")), "{}{}", told.stdout, told.stderr);
+    let message = checkpoint(&workspace, &["list", shown, "--verify"]);
+    assert!(
+        message.code == 0 && message.stdout.contains(&format!("\n{before} ")),
+        "{}{}",
+        message.stdout,
+        message.stderr
+    );
 
     fs::remove_file(&filler).unwrap();
     training.no_further_than(quickstart.share(4, 5), "the next checkpoint", |status| {
@@ -103,12 +108,13 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
         log.contains("a checkpoint cannot be read") && log.contains(rows.file_name().unwrap().to_str().unwrap())
     });
     let ended = training.ends_with(0).stdout;
-    let told = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
+    let message = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
     assert!(
-        told("CheckpointDamaged: a checkpoint is passed over: ").contains(rows.file_name().unwrap().to_str().unwrap()),
+        message("CheckpointDamaged: a checkpoint is passed over: ")
+            .contains(rows.file_name().unwrap().to_str().unwrap()),
         "{ended}"
     );
-    let found = told("CheckpointFound: the job goes on from checkpoint ");
+    let found = message("CheckpointFound: the job goes on from checkpoint ");
     assert!(found.contains(" in kept: ") && found.ends_with(" of 40050 records are done"), "{found}");
     assert!(model(&workspace) == alone, "it went on from the one before");
 }
@@ -149,10 +155,10 @@ fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
         let writer = until_one_writes(&workspace.folder.path().join("kept"));
         let before = latest_checkpoint(&training.status());
         training.kill(&writer);
-        let told = checkpoint(&workspace, &["list", "kept", "--verify", "-o", "json"]);
-        let listed: Vec<Value> = serde_json::from_str(&told.stdout).unwrap();
-        assert!(listed.iter().all(|one| one["damage"].is_null()), "{}", told.stdout);
-        assert!(listed.iter().any(|one| one["number"].as_u64() >= Some(before)), "{before}: {}", told.stdout);
+        let message = checkpoint(&workspace, &["list", "kept", "--verify", "-o", "json"]);
+        let listed: Vec<Value> = serde_json::from_str(&message.stdout).unwrap();
+        assert!(listed.iter().all(|one| one["damage"].is_null()), "{}", message.stdout);
+        assert!(listed.iter().any(|one| one["number"].as_u64() >= Some(before)), "{before}: {}", message.stdout);
     }
     quickstart.assert_all_is_well(&training.finish());
 }
@@ -180,8 +186,12 @@ fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
     let workspace = Workspace::new();
     let alone = trained(&workspace, 2, 1);
     let first = fs::read_dir(workspace.folder.path().join("kept")).unwrap().count();
-    let told = checkpoint(&workspace, &["convert", "kept", "other"]);
-    assert!(told.code == 0 && told.stdout.contains("goes through its data from the beginning"), "{}", told.stderr);
+    let message = checkpoint(&workspace, &["convert", "kept", "other"]);
+    assert!(
+        message.code == 0 && message.stdout.contains("goes through its data from the beginning"),
+        "{}",
+        message.stderr
+    );
     fs::remove_dir_all(workspace.folder.path().join("kept")).unwrap();
     fs::rename(workspace.folder.path().join("other"), workspace.folder.path().join("kept")).unwrap();
     assert!(model(&workspace) == alone, "of {first} checkpoints the last one was taken");

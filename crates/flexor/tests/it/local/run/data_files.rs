@@ -13,12 +13,12 @@ const RETRIES: usize = 3;
 
 #[test]
 fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
-    let pod = Workspace::new();
+    let workspace = Workspace::new();
     let quickstart = Quickstart::default();
-    let training = quickstart.start(&pod, &[]);
+    let training = quickstart.start(&workspace, &[]);
     // Most of it is still to come.
     training.no_further_than(quickstart.share(1, 8), "the first records", |status| accounted(status) > 0);
-    let data = fs::OpenOptions::new().write(true).open(pod.folder.path().join("quickstart.csv")).unwrap();
+    let data = fs::OpenOptions::new().write(true).open(workspace.folder.path().join("quickstart.csv")).unwrap();
     data.set_len(data.metadata().unwrap().len() / 2).unwrap();
     let ended = training.ends_with(1);
     assert!(
@@ -40,8 +40,8 @@ fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
 
 #[test]
 fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
-    let pod = Workspace::new();
-    let folder = pod.folder.path();
+    let workspace = Workspace::new();
+    let folder = workspace.folder.path();
     let data = |words: &[&str]| -> ProgramOutput {
         server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into()
     };
@@ -57,16 +57,16 @@ fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
-    Quickstart { records: 20_000, words: ", --schema=clicks", ..Quickstart::default() }.write(&pod);
+    Quickstart { records: 20_000, words: ", --schema=clicks", ..Quickstart::default() }.write(&workspace);
     let manifest = fs::read_to_string(folder.join("job.yaml")).unwrap();
     let other = manifest
         .replace("--data=quickstart.csv", "--data=quickstart.recordio")
         .replace("    worker:\n", "    worker:\n      restartCount: 0\n");
     fs::write(folder.join("job.yaml"), other).unwrap();
-    let ended = pod.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+    let ended = workspace.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
     let verdict = ended.stdout.lines().last().unwrap();
-    let told = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
-    assert!(told.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
+    let message = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
+    assert!(message.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn a_wrong_command_line_is_not_retried() {
         ("command: [flexor, ps]", "command: [flexor, ps, --mastre=here]"),
     ];
     for (right, wrong) in wrong {
-        let pod = Workspace::new();
-        Quickstart { records: 20_000, ..Quickstart::default() }.write(&pod);
-        let file = pod.folder.path().join("job.yaml");
+        let workspace = Workspace::new();
+        Quickstart { records: 20_000, ..Quickstart::default() }.write(&workspace);
+        let file = workspace.folder.path().join("job.yaml");
         let manifest = fs::read_to_string(&file).unwrap();
         assert!(manifest.contains(right), "{manifest}");
         fs::write(file, manifest.replace(right, wrong)).unwrap();
-        let ended = pod.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+        let ended = workspace.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
         let verdict = ended.stdout.lines().last().unwrap();
         assert!(verdict.contains("Failed: CriticalNodeFailed: ProgramRefused: exit code 78; error: "), "{verdict}");
         assert!(!ended.stdout.contains("retry"), "{wrong}: {}", ended.stdout);

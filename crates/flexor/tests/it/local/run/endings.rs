@@ -43,8 +43,8 @@ fn a_program_that_always_fails_fails_the_job_with_its_reason() {
     let job = workspace.manifest(&job_of("fails", 1, "echo life >> lives; echo 'cannot open the data' >&2; exit 3"));
     let ended = workspace.run(&[&job]).wait_for(1);
     let last = ended.stdout.lines().last().unwrap();
-    for told in ["default/fails: Failed", "exit code 3", "cannot open the data"] {
-        assert!(last.contains(told), "{told} is not in {last}");
+    for message in ["default/fails: Failed", "exit code 3", "cannot open the data"] {
+        assert!(last.contains(message), "{message} is not in {last}");
     }
     assert_eq!(workspace.folder.lines("lives").len(), 4, "once, and three more times: {}", ended.stdout);
     workspace.assert_nothing_is_left_of(&[]);
@@ -60,8 +60,8 @@ fn an_init_container_that_always_fails_fails_the_job_with_its_reason() {
     let job = workspace.manifest(&job);
     let ended = workspace.run(&[&job]).wait_for(1);
     let last = ended.stdout.lines().last().unwrap();
-    for told in ["default/fails: Failed", "exit code 7", "init container data: no disk today"] {
-        assert!(last.contains(told), "{told} is not in {last}");
+    for message in ["default/fails: Failed", "exit code 7", "init container data: no disk today"] {
+        assert!(last.contains(message), "{message} is not in {last}");
     }
     assert_eq!(workspace.folder.lines("lives"), ["first"; 4], "once, and three more times: {}", ended.stdout);
 }
@@ -91,9 +91,9 @@ fn a_command_that_does_not_exist_is_reported_in_one_line() {
     let container = json!({ "name": "elasticjob-worker", "command": ["no-such-program"] });
     let job = workspace.manifest(&job_with("missing", 1, &container));
     let ended = workspace.run(&[&job]).wait_for(1);
-    let told =
+    let message =
         "no command 'no-such-program': no folder of PATH has it; check the spelling, install it, or give its path";
-    assert!(ended.stdout.lines().last().unwrap().contains(told), "{}", ended.stdout);
+    assert!(ended.stdout.lines().last().unwrap().contains(message), "{}", ended.stdout);
 }
 
 #[test]

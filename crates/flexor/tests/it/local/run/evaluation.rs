@@ -43,10 +43,10 @@ fn a_model_is_measured_while_it_is_trained() {
     let workspace = Workspace::new();
     let finished = OFTEN.finish(&workspace);
     OFTEN.assert_all_is_well(&finished);
-    let (done, told) = (count(&finished, "done"), evaluations(&workspace));
+    let (done, evaluations_shown) = (count(&finished, "done"), evaluations(&workspace));
     assert!(done >= 1 && count(&finished, "skipped") == 0, "{}", finished.job["evaluations"]);
-    assert_eq!(told.len() as u64, done, "{told:#?}");
-    for line in &told {
+    assert_eq!(evaluations_shown.len() as u64, done, "{evaluations_shown:#?}");
+    for line in &evaluations_shown {
         // After how many records is the machine's affair; it has learnt something from the first of them on.
         let auc: f64 = line.split("AUC ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
         assert!(line.contains(": 20000 records, loss ") && auc > 0.55 && auc < finished.best + 0.02, "{line}");
@@ -64,12 +64,12 @@ fn without_evaluation_memory_a_checkpoint_is_evaluated_or_the_evaluation_is_skip
     let quickstart = Quickstart { checkpoints, words: ", --evaluate-every=20000, --evaluation-memory=1", ..OFTEN };
     let finished = quickstart.finish(&workspace);
     quickstart.assert_all_is_well(&finished);
-    let told = evaluations(&workspace);
-    assert!(!told.is_empty());
+    let evaluations_shown = evaluations(&workspace);
+    assert!(!evaluations_shown.is_empty());
     // Only the last of them may have come when nothing was trained any more.
-    for line in &told[..told.len() - 1] {
+    for line in &evaluations_shown[..evaluations_shown.len() - 1] {
         let skipped = line.contains("skipped: training changed more of the model than the 1 bytes");
-        assert!(skipped || line.contains(" on checkpoint ") || line.contains("160000"), "{told:#?}");
+        assert!(skipped || line.contains(" on checkpoint ") || line.contains("160000"), "{evaluations_shown:#?}");
     }
 }
 
@@ -82,9 +82,13 @@ fn predictions_from_the_last_checkpoint_equal_those_of_the_model() {
     let words = ["predict", "--model=deepfm", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
     let ran = predict(&workspace, &[&words[..], &["--out=predicted.csv", "-o", "json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(told["records"], 20_000);
-    assert!((told["auc"].as_f64().unwrap() - finished.auc()).abs() < 1e-9, "{told}, {}", finished.auc());
+    let evaluations_shown: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(evaluations_shown["records"], 20_000);
+    assert!(
+        (evaluations_shown["auc"].as_f64().unwrap() - finished.auc()).abs() < 1e-9,
+        "{evaluations_shown}, {}",
+        finished.auc()
+    );
 
     let predicted = fs::read_to_string(workspace.folder.path().join("predicted.csv")).unwrap();
     let mut lines = predicted.lines();
@@ -98,7 +102,7 @@ fn predictions_from_the_last_checkpoint_equal_those_of_the_model() {
     // On standard output they are alone; how well they fit goes beside them.
     let piped = predict(&workspace, &[&words[..], &["--out=-", "-o", "json"]].concat());
     assert_eq!((piped.code, &piped.stdout), (0, &predicted), "{}", piped.stderr);
-    assert_eq!(serde_json::from_str::<Value>(&piped.stderr).unwrap(), told);
+    assert_eq!(serde_json::from_str::<Value>(&piped.stderr).unwrap(), evaluations_shown);
     // Who has seen enough may go.
     let script = format!("\"$0\" {} --out=- | head -n 2; echo ${{PIPESTATUS[0]}}", words.join(" "));
     let mut shell = Command::new("bash");

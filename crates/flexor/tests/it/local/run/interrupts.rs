@@ -49,11 +49,11 @@ fn sigterm_is_no_success_either() {
 fn ctrl_c_twice_kills_and_leaves_nothing_behind() {
     let workspace = Workspace::new();
     let (run, pods) = begun(&workspace, &job_of("stubborn", 2, STUBBORN));
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     run.signal(Signal::SIGINT);
     run.await_stderr("Ctrl-C again kills them");
     run.signal(Signal::SIGINT);
     run.wait_for(130);
-    assert!(told.elapsed() < Duration::from_secs(20), "their grace is 30 s: {:?}", told.elapsed());
+    assert!(signalled_at.elapsed() < Duration::from_secs(20), "their grace is 30 s: {:?}", signalled_at.elapsed());
     workspace.assert_nothing_is_left_of(&pods);
 }

@@ -60,10 +60,10 @@ fn an_oom_killed_worker_gets_twice_the_memory_in_its_next_incarnation() {
         let run = workspace.run(&[means, &manifest]);
         workspace.folder.await_lines("lives", 2);
         workspace.await_running(WORKER);
-        let told = says(&workspace, &["describe", "pod", WORKER]);
+        let message = says(&workspace, &["describe", "pod", WORKER]);
         let by = if means == MEANS[1] { "128Mi best effort: " } else { "128Mi " };
-        assert!(told.lines().any(|line| line.contains("Memory Limits:") && line.contains(by)), "{told}");
-        assert!(told.contains("exit code 137, OOMKilled") && told.contains("with 128Mi of memory"), "{told}");
+        assert!(message.lines().any(|line| line.contains("Memory Limits:") && line.contains(by)), "{message}");
+        assert!(message.contains("exit code 137, OOMKilled") && message.contains("with 128Mi of memory"), "{message}");
         let groups = groups(&workspace);
         assert!(groups.as_ref().is_none_or(|groups| groups.exists()));
         workspace.folder.let_go();

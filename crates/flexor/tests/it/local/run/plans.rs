@@ -59,8 +59,8 @@ fn a_server_and_a_worker_migrate_while_the_others_train_on() {
     run.await_or_tell("the first steps", || workspace.log(&chief).contains("step "));
     let before = processes(&workspace);
 
-    let told = workspace.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "--memory", "2Gi", "-n", "dlrover"]);
-    assert_eq!(told, format!("pod/{SERVER} migrates by scaleplan.elastic.iml.github.io/{JOB}-migrate-0\n"));
+    let text = workspace.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "--memory", "2Gi", "-n", "dlrover"]);
+    assert_eq!(text, format!("pod/{SERVER} migrates by scaleplan.elastic.iml.github.io/{JOB}-migrate-0\n"));
     await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
     let plan = json(&workspace, &["migrate", JOB, &format!("{JOB}-edljob-worker-0")]);
     assert_eq!(plan["spec"]["migratePods"][0]["name"], format!("{JOB}-edljob-worker-0"));
@@ -78,8 +78,8 @@ fn a_server_and_a_worker_migrate_while_the_others_train_on() {
     assert_eq!((&asked["requests"]["cpu"], &asked["limits"]["memory"]), (&"500m".into(), &"2Gi".into()));
     let far = workspace.log(&chief).len();
     run.await_or_tell("training to go on", || workspace.log(&chief).len() > far);
-    let told = workspace.says(&["events", "-n", "dlrover"]);
-    assert!(!told.contains("ServerLost") && !told.contains("PartitionsRestored"), "{told}");
+    let text = workspace.says(&["events", "-n", "dlrover"]);
+    assert!(!text.contains("ServerLost") && !text.contains("PartitionsRestored"), "{text}");
 }
 
 #[test]
@@ -129,14 +129,14 @@ fn an_impossible_migration_is_refused_before_a_plan_is_made() {
     let workspace = Workspace::new();
     let _run = training(&workspace, &[]);
     let chief = format!("{JOB}-edljob-chief-0");
-    for (words, told) in [
+    for (words, text) in [
         (&["migrate", JOB, "ps-7"][..], format!("{JOB} has no pod ps-7; those that can migrate are {SERVER}")),
         (&["migrate", JOB, "chief-0"], format!("{chief} is a chief; only pods of the roles ps and worker migrate")),
         (&["migrate", JOB, "elasticjob/x"], "there is no pod x in namespace dlrover".to_owned()),
         (&["migrate", "nobody", "ps-0"], "there is no job nobody in namespace dlrover".to_owned()),
     ] {
         let ran = ask(&workspace, words);
-        assert!(ran.code == 1 && ran.stderr.starts_with(&format!("error: {told}")), "{words:?}: {}", ran.stderr);
+        assert!(ran.code == 1 && ran.stderr.starts_with(&format!("error: {text}")), "{words:?}: {}", ran.stderr);
     }
     assert_eq!(json(&workspace, &["get", "scaleplans"])["items"], Value::Array(Vec::new()));
 }

@@ -25,14 +25,14 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     let FinishedRun { stdout, job, .. } = &finished;
     quickstart.assert_all_is_well(&finished);
 
-    for told in [
+    for message in [
         " sent again, 0 applied twice, 0 lost\n",
         " steps/s while it trained\n",
         "; on other data loss 0.",
         "  servers         quickstart-edljob-ps-0: 128 partitions, ",
         "                  quickstart-edljob-ps-1: 128 partitions, ",
     ] {
-        assert!(stdout.contains(told), "{told:?} is not in {stdout}");
+        assert!(stdout.contains(message), "{message:?} is not in {stdout}");
     }
 
     // A batch is at most one update of each partition.

@@ -54,15 +54,15 @@ impl Quickstart<'_> {
         let Self { records, batch, servers, workers, copies, checkpoints, words } = self;
         let checkpoints = checkpoints.map(|such| format!("    checkpoints: {such}\n")).unwrap_or_default();
         let mut text = fs::read_to_string(root().join("examples/quickstart.yaml")).unwrap();
-        for (said, instead) in [
+        for (output, instead) in [
             ("--records=600000, --test-records=100000", format!("--records={records}, --test-records=20000")),
             ("--test-data=quickstart-test.csv", format!("--test-data=quickstart-test.csv, --batch={batch}{words}")),
             ("\nspec:\n", format!("\nspec:\n  flexor:\n    psReplicationFactor: {copies}\n{checkpoints}")),
             ("    ps:\n      replicas: 2", format!("    ps:\n      replicas: {servers}")),
             ("    worker:\n      replicas: 2", format!("    worker:\n      replicas: {workers}")),
         ] {
-            assert!(text.contains(said), "the manifest says {said:?}");
-            text = text.replacen(said, &instead, 1);
+            assert!(text.contains(output), "the manifest says {output:?}");
+            text = text.replacen(output, &instead, 1);
         }
         fs::write(workspace.folder.path().join("job.yaml"), text).unwrap();
     }

@@ -22,9 +22,9 @@ fn refusal(manifest: &Value) -> String {
 #[test]
 fn a_container_without_a_command_is_refused() {
     let mut job = job_with("silent", 1, &json!({ "name": "elasticjob-worker", "image": "some:image", "args": ["x"] }));
-    let told = refusal(&job);
+    let message = refusal(&job);
     assert_eq!(
-        told,
+        message,
         "silent.json: error: silent: role Worker: container elasticjob-worker has no command; images are not looked at \
          here, so write what it runs, such as `command: [python, train.py]`\n"
     );
@@ -40,33 +40,33 @@ fn impossible_volumes_are_refused() {
     let spec = &mut job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"];
     spec["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
     spec["volumes"] = json!([{ "name": "data", "nfs": { "server": "files", "path": "/" } }]);
-    let told = refusal(&job);
+    let message = refusal(&job);
     let expected = "role Worker: container elasticjob-worker: volume data: nfs volumes are not supported here; mount it on \
                     this machine and write hostPath";
-    assert!(told.contains(expected), "{told}");
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]
 fn invalid_objects_are_refused() {
     let config =
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "config" }, "data": { "epochs": 5 } });
-    let told = refusal(&config);
+    let message = refusal(&config);
     assert_eq!(
-        told,
+        message,
         "config.json: error: ConfigMap config: data.epochs: must be a string, got a number; put quotes around it\n"
     );
 }
 
 #[test]
 fn unsupported_kinds_are_refused() {
-    for (file, told) in [
+    for (file, message) in [
         ("examples/edl/mnist1.yaml", "a TrainingJob of PaddlePaddle EDL cannot be run yet"),
         ("examples/elasticdl/my-pod.yaml", "Pod"),
     ] {
         assert!(root().join(file).exists(), "{file}");
         let workspace = Workspace::new();
         let ended = workspace.run(&[file]).wait_for(1);
-        let errors: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(told)).collect();
+        let errors: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(message)).collect();
         assert_eq!(errors.len(), 1, "{}", ended.stderr);
         assert!(!workspace.state_dir().path().exists());
     }
@@ -81,6 +81,6 @@ fn a_script_without_its_executable_bit_is_refused_with_the_remedy() {
     let container = json!({ "name": "elasticjob-worker", "command": [script] });
     let ended = workspace.run(&[&workspace.manifest(&job_with("script", 1, &container))]).wait_for(1);
     let last = ended.stdout.lines().last().unwrap();
-    let told = format!("'{0}' may not be executed; make it executable (chmod +x '{0}')", script.display());
-    assert!(last.contains(&told) && last.contains("exit code 126, StartError"), "{last}");
+    let message = format!("'{0}' may not be executed; make it executable (chmod +x '{0}')", script.display());
+    assert!(last.contains(&message) && last.contains("exit code 126, StartError"), "{last}");
 }

@@ -118,10 +118,10 @@ fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     let training = quickstart.start(&workspace, &[]);
     training.reaches(quickstart.share(1, 10));
     assert_eq!(training.status()["servers"]["redundant"], false);
-    let told = "NoPlaceForCopy";
-    assert!(training.stdout().contains(told), "{}", training.stdout());
+    let message = "NoPlaceForCopy";
+    assert!(training.stdout().contains(message), "{}", training.stdout());
     let described = workspace.says(&["describe", "elasticjob", "quickstart"]);
-    let line = described.lines().find(|line| line.contains(told)).unwrap_or_else(|| panic!("{described}"));
+    let line = described.lines().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{described}"));
     assert!(
         line.contains("Warning")
             && line.contains("ps is to have 1 replica: one server has no place for the second copy"),
@@ -132,7 +132,7 @@ fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     training.no_further_than(quickstart.share(5, 10), "two copies", is_settled);
     workspace.says(&["scale", "quickstart", "--ps", "1"]);
     training.no_further_than(quickstart.share(8, 10), "a server to go", |_| {
-        training.stdout().matches(told).count() == 2 && !runs(&workspace, "ps-1")
+        training.stdout().matches(message).count() == 2 && !runs(&workspace, "ps-1")
     });
     quickstart.assert_same_updates(&training.finish(), &quickstart.finish(&Workspace::new()));
 }

@@ -29,14 +29,14 @@ fn the_last_picture_and_the_summary_stay() {
     on.await_text("any-program-worker-1   Running");
     let seen = on.wait();
     assert_eq!(seen.code, Some(0), "{}", seen.text);
-    let told = [
+    let message = [
         "any-program  torchelastic  Succeeded after",
         "1000 of 1000 records",
         "any-program-worker-0   Completed ",
         "JobSucceeded: the program has ended well on 2 nodes",
         "1000 expected, 1000 accounted for, 0 recomputed, 0 lost",
     ];
-    assert_has(&seen, &told);
+    assert_has(&seen, &message);
     assert_eq!(seen.text.matches("NAME   ").count(), 1, "each picture takes the place of the last:\n{}", seen.text);
     let last = seen.text.trim_end().lines().last().unwrap();
     assert!(last.starts_with("default/any-program: Succeeded: JobSucceeded"), "{}", seen.text);
@@ -69,12 +69,12 @@ fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
     on.signal(Signal::SIGINT);
     let seen = on.wait();
     assert_eq!(seen.code, Some(130), "{}", seen.text);
-    let told = [
+    let message = [
         "endless-worker-1   Running",
         "interrupted: all pods are told to end, and have their grace to do so; Ctrl-C again kills them",
         "default/endless: Interrupted",
     ];
-    assert_has(&seen, &told);
+    assert_has(&seen, &message);
     assert!(!seen.cursor_is_hidden);
     workspace.assert_nothing_is_left_of(&[]);
 }
@@ -122,8 +122,8 @@ fn an_output_that_refuses_does_not_stop_the_jobs() {
     let job = workspace.manifest(&job_of("heard-by-nobody", 2, "echo done >> ends"));
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ended = run(&workspace, &[&job]).stdout(full).output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!((workspace.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{told}");
-    assert!(told.contains("the output could not be written") && told.contains("the jobs go on"), "{told}");
+    let message = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!((workspace.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{message}");
+    assert!(message.contains("the output could not be written") && message.contains("the jobs go on"), "{message}");
     workspace.assert_nothing_is_left_of(&[]);
 }

@@ -89,7 +89,7 @@ fn prepared() -> (Workspace, Vec<String>) {
 }
 
 /// What the job of every kind must have found.
-fn assert_all_was_found(workspace: &Workspace, claim: &str, told: &str) {
+fn assert_all_was_found(workspace: &Workspace, claim: &str, message: &str) {
     let claim = format!("claim {claim}");
     let expected = [
         "shared first part p",
@@ -100,7 +100,7 @@ fn assert_all_was_found(workspace: &Workspace, claim: &str, told: &str) {
         "pod volumes-worker-0 in /flexor-test-scripts/run.sh",
         "elsewhere /usr/bin/env 1",
     ];
-    assert_eq!(workspace.folder.lines("told"), expected, "{told}");
+    assert_eq!(workspace.folder.lines("told"), expected, "{message}");
     assert_eq!(workspace.folder.read("machine/back"), "written\n");
     for path in [SHARED, CONFIG, "/flexor-test-shared", "/flexor-test-claim"] {
         assert!(!Path::new(path).exists(), "{path} is on this machine");
@@ -175,9 +175,9 @@ fn where_mounts_are_forbidden_a_message_says_so_and_host_paths_work() {
     assert_eq!(workspace.folder.read("data/told"), "itself\n");
     let other = forbidden(&with("other", Path::new("/flexor-test-data")));
     assert_eq!(other.code, Some(1));
-    let told = "this system forbids mounts";
+    let message = "this system forbids mounts";
     let way_out = "use hostPath volumes whose mountPath is their path";
-    assert!(other.stdout.contains(told) && other.stdout.contains(way_out), "{}", other.stdout);
+    assert!(other.stdout.contains(message) && other.stdout.contains(way_out), "{}", other.stdout);
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn volumes_may_nest_and_hide_their_source() {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "config" }, "data": { "a.txt": "alpha" },
     });
     let ended = workspace.run(&[&workspace.manifest(&config), &workspace.manifest(&job)]).wait_for(0);
-    let told = ["0 machine", "alpha", "inner", "y", "here", "fixed"];
-    assert_eq!(workspace.folder.lines("told"), told, "{}", ended.stdout);
+    let message = ["0 machine", "alpha", "inner", "y", "here", "fixed"];
+    assert_eq!(workspace.folder.lines("told"), message, "{}", ended.stdout);
     assert!(!machine.join("x").exists() && here.join("go-on").exists());
 }
 
@@ -253,8 +253,8 @@ fn a_folder_that_a_program_runs_in_is_never_covered() {
         json!([{ "name": "data", "mountPath": at }]);
     job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = json!([{ "name": "data", "emptyDir": {} }]);
     let ended = workspace.run(&[&workspace.manifest(&job)]).wait_for(1);
-    let told = format!("'{0}' is not there; make it first: mkdir -p '{0}'", at.display());
-    assert!(ended.stdout.contains(&told), "{}", ended.stdout);
+    let message = format!("'{0}' is not there; make it first: mkdir -p '{0}'", at.display());
+    assert!(ended.stdout.contains(&message), "{}", ended.stdout);
     fs::create_dir(&at).unwrap();
     workspace.run(&[&workspace.manifest(&job)]).wait_for(0);
 }

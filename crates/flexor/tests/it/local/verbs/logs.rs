@@ -14,8 +14,8 @@ fn a_log_is_printed_in_full_or_from_its_end_and_per_container() {
     assert_eq!(logs(&["-c", "elasticjob-worker", "--tail", "1"]), "line 3\n");
     assert!(logs(&["-c", "flexor-sidecar"]).starts_with("sidecar: store at "));
     let none = laptop.flexor(&["logs", pod, "-n", "elastic-job", "-c", "nope"]);
-    let said = "error: pod imagenet-worker-0 has no container nope; it has flexor-sidecar, elasticjob-worker\n";
-    assert_eq!((none.code, none.stderr.as_str()), (1, said));
+    let log = "error: pod imagenet-worker-0 has no container nope; it has flexor-sidecar, elasticjob-worker\n";
+    assert_eq!((none.code, none.stderr.as_str()), (1, log));
 }
 
 #[test]

@@ -52,8 +52,8 @@ fn without_a_cluster_the_next_step_is_shown() {
     let watch = Launcher::start(&mut laptop.command(&["events", "-w"]));
     watch.await_stdout("PodWanted", 3);
     laptop.run.signal(Signal::SIGKILL);
-    let said = watch.wait_for(3).stderr;
-    assert!(said.starts_with("error: the laptop cluster does not answer any more: "), "{said}");
+    let output = watch.wait_for(3).stderr;
+    assert!(output.starts_with("error: the laptop cluster does not answer any more: "), "{output}");
     let socket = laptop.state_dir().join("socket");
     let hint = format!(
         "error: no laptop cluster runs in {}, but one that was killed has left torch-mnist; `flexor run --resume` or \

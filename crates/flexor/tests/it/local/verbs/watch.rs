@@ -13,11 +13,11 @@ fn a_watch_begins_with_one_table_of_existing_objects() {
     {
         let watch = Launcher::start(&mut laptop.command(words));
         watch.await_stdout("\n", 1 + rows);
-        let told = watch.stdout();
-        let at = told.lines().next().unwrap().find(column).unwrap();
-        for line in told.lines() {
-            assert_eq!(&line[at - 3..at], "   ", "{told}");
-            assert_ne!(&line[at..=at], " ", "{told}");
+        let message = watch.stdout();
+        let at = message.lines().next().unwrap().find(column).unwrap();
+        for line in message.lines() {
+            assert_eq!(&line[at - 3..at], "   ", "{message}");
+            assert_ne!(&line[at..=at], " ", "{message}");
         }
         watch.signal(Signal::SIGINT);
         watch.wait_for(130);

@@ -34,7 +34,7 @@ fn the_world_does_not_wait_for_a_newcomer_that_starts_slowly() {
     throughout(Duration::from_secs(5), || assert_eq!(job.folder.lines("told").len(), 2, "{}", job.folder.read("told")));
     fs::write(job.folder.path().join("imported"), "").unwrap();
     let second = world_reports::await_world(&job.folder, |world| world.len() == 3);
-    world_reports::assert_world(&second, &first.iter().map(|told| told.pid).collect());
+    world_reports::assert_world(&second, &first.iter().map(|report| report.pid).collect());
     assert_eq!(second[0].world.round, first[0].world.round + 1, "one change");
     job.folder.let_go();
     end_well(nodes);

@@ -31,7 +31,7 @@ fn stands_aside(second: &str) -> (Job, Launcher, Launcher) {
     world_reports::await_world(&job.folder, |world| world.len() == 1);
     let aside = one_more(&job, 1, &then(second));
     let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
-    let killed = first.iter().find(|told| !first[0].world.survivors.contains(&told.world.rank)).unwrap();
+    let killed = first.iter().find(|report| !first[0].world.survivors.contains(&report.world.rank)).unwrap();
     kill_worker(killed);
     world_reports::await_world(&job.folder, |world| world[0].world.world_size == 1 && world[0].pid == first[0].pid);
     (job, staying, aside)
@@ -149,7 +149,7 @@ fn the_next_world_does_not_wait_for_other_workers_of_a_failed_node_to_end() {
     let slow = worker("").replacen("exec ", &until_let_go, 1);
     let aside = job.node(2, &format!("if [ $LOCAL_RANK = 1 ]; then {slow} & wait; else {}; fi", worker("")));
     let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
-    kill_worker(first.iter().rfind(|told| told.world.local_rank == 0).unwrap());
+    kill_worker(first.iter().rfind(|report| report.world.local_rank == 0).unwrap());
     let second = world_reports::await_world(&job.folder, |world| world[0].world.world_size == 1);
     assert!(!job.folder.path().join("ended").exists(), "the other worker takes its time");
     assert_eq!(second[0].pid, first[0].pid);
@@ -167,7 +167,7 @@ fn a_node_without_work_rejoins_when_the_others_fall_below_the_minimum() {
     let aside = job.node(1, &then("exit 0").replacen("$FLEXOR_INCARNATION", "$$", 1));
     let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
     let killed: i32 = job.folder.await_lines("starts", 1)[0].parse().unwrap();
-    kill_worker(first.iter().find(|told| told.pid == killed).unwrap());
+    kill_worker(first.iter().find(|report| report.pid == killed).unwrap());
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2 && world[0].world.world_size == 2);
     aside.await_stderr("nothing left to do");
     drop(lost);
@@ -204,7 +204,7 @@ fn every_incarnation_of_a_worker_has_a_greater_number_than_its_predecessors() {
         let world = world_reports::await_world(&job.folder, |world| world.len() == 2);
         // One that is killed before it has joined was of no use, and is charged.
         second.await_stderr(&format!("have joined the world round={}", world[0].world.round));
-        kill_worker(world.iter().find(|told| !world[0].world.survivors.contains(&told.world.rank)).unwrap());
+        kill_worker(world.iter().find(|report| !world[0].world.survivors.contains(&report.world.rank)).unwrap());
         world_reports::await_world(&job.folder, |next| {
             next[0].world.round > world[0].world.round + 1 && next.len() == 2
         });
@@ -225,7 +225,7 @@ fn a_node_steps_out_after_an_outage_of_the_master_in_which_its_worker_died() {
     let aside = one_more(&job, 1, &then(WAIT));
     let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     job.master.end_with(Signal::SIGKILL);
-    kill_worker(first.iter().find(|told| told.pid != first[0].pid).unwrap());
+    kill_worker(first.iter().find(|report| report.pid != first[0].pid).unwrap());
     fs::write(job.folder.path().join("lost"), "").unwrap();
     job.folder.await_lines("starts", 2);
     job.start_master_again();

@@ -44,10 +44,10 @@ pub fn await_world(folder: &Folder, is_wanted: impl Fn(&[WorldReport]) -> bool) 
 
 /// That all were told the same world, each its own rank, and who was there before.
 pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
-    let ranks: Vec<u32> = world.iter().map(|told| told.world.rank).collect();
+    let ranks: Vec<u32> = world.iter().map(|report| report.world.rank).collect();
     assert_eq!(ranks, (0..).take(world.len()).collect::<Vec<u32>>(), "{world:?}");
-    let survived = |told: &&WorldReport| before.contains(&told.pid);
-    let survivors: Vec<u32> = world.iter().filter(survived).map(|told| told.world.rank).collect();
+    let survived = |report: &&WorldReport| before.contains(&report.pid);
+    let survivors: Vec<u32> = world.iter().filter(survived).map(|report| report.world.rank).collect();
     for WorldReport { world: one, .. } in world {
         let first = &world[0].world;
         assert_eq!((one.round, &one.store_prefix), (first.round, &first.store_prefix), "{world:?}");
@@ -58,9 +58,10 @@ pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
 }
 
 fn latest(folder: &Folder) -> Vec<WorldReport> {
-    let told: Vec<WorldReport> = folder.lines("told").iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let last = told.iter().map(|told| told.world.round).max();
-    let mut world: Vec<WorldReport> = told.into_iter().filter(|told| Some(told.world.round) == last).collect();
-    world.sort_by_key(|told| told.world.rank);
+    let reports: Vec<WorldReport> =
+        folder.lines("told").iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = reports.iter().map(|report| report.world.round).max();
+    let mut world: Vec<WorldReport> = reports.into_iter().filter(|report| Some(report.world.round) == last).collect();
+    world.sort_by_key(|report| report.world.rank);
     world
 }

@@ -18,9 +18,9 @@ fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
 
 #[test]
 fn an_invalid_seed_is_refused() {
-    for (chaos, told) in [("monkey", "write SEED, SEED,RATE or @FILE"), ("1,fast", "fast is no rate")] {
-        let said = refused(chaos, 2, None);
-        assert!(said.contains(told), "{said}");
+    for (chaos, message) in [("monkey", "write SEED, SEED,RATE or @FILE"), ("1,fast", "fast is no rate")] {
+        let output = refused(chaos, 2, None);
+        assert!(output.contains(message), "{output}");
     }
 }
 
@@ -28,14 +28,14 @@ fn an_invalid_seed_is_refused() {
 fn an_invalid_script_is_refused() {
     let other = r#"{"version":1,"seed":0,"rate":1,"faults":[{"atMs":1,"fault":{"kill":
         {"job":{"namespace":"default","name":"other"},"role":"Worker","rank":0}}}]}"#;
-    for (file, told) in [
+    for (file, message) in [
         (None, "chaos.json: No such file"),
         (Some("{"), "chaos.json: EOF"),
         (Some(r#"{"version":9,"seed":0,"rate":1,"faults":[]}"#), "it is of version 9"),
         (Some(other), "faults[0]: it is about the job default/other, which is not among those that are run"),
     ] {
-        let said = refused("@chaos.json", 1, file);
-        assert!(said.starts_with("error: --chaos chaos.json: ") && said.contains(told), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let output = refused("@chaos.json", 1, file);
+        assert!(output.starts_with("error: --chaos chaos.json: ") && output.contains(message), "{output}");
+        assert_eq!(output.lines().count(), 1, "{output}");
     }
 }

@@ -42,7 +42,7 @@ fn each_fault_hits_its_target_and_the_job_succeeds() {
         ],
     );
     let run = workspace.run(&[&job, "--chaos", FILE]);
-    for told in [
+    for message in [
         "job-worker-0: FaultInjected: kill Worker 0 of job: process ",
         "job-worker-1: FaultInjected: kill the supervisor of Worker 1 of job: process ",
         "default/job: FaultInjected: kill the sidecar of Worker 7 of job: missed, there is no such pod at the moment",
@@ -52,7 +52,7 @@ fn each_fault_hits_its_target_and_the_job_succeeds() {
         "default/job: FaultInjected: set the clock of default/job back by 60s: its master is told",
         "default/job: FaultInjected: fail all writes of the cluster for 0.3s",
     ] {
-        run.await_stdout(told, 1);
+        run.await_stdout(message, 1);
     }
     workspace.folder.await_lines("lives", 4);
     workspace.folder.let_go();
@@ -68,10 +68,11 @@ fn each_fault_hits_its_target_and_the_job_succeeds() {
 fn the_recorded_faults_of_a_seed_can_be_replayed() {
     let workspace = Workspace::new();
     let short = workspace.manifest(&job_of("job", 2, "true"));
-    let told = workspace.run(&[&short, "--chaos", "5,2"]).wait_for(0).stdout;
-    let listed = told.lines().skip_while(|line| !line.starts_with("chaos 5,2 (also in chaos.json): ")).skip(1).take(4);
+    let message = workspace.run(&[&short, "--chaos", "5,2"]).wait_for(0).stdout;
+    let listed =
+        message.lines().skip_while(|line| !line.starts_with("chaos 5,2 (also in chaos.json): ")).skip(1).take(4);
     let deeds: Vec<&str> = listed.map(|line| line.split_once("s ").unwrap().1).collect();
-    assert_eq!(deeds.len(), 4, "{told}");
+    assert_eq!(deeds.len(), 4, "{message}");
     let long = workspace.manifest(&job_of("job", 2, WAIT));
     let run = workspace.run(&[&long, "--chaos", "@chaos.json"]);
     for fault in deeds {
@@ -89,8 +90,8 @@ fn a_master_follows_its_faults() {
     script(&workspace, &[json!({ "fillDisk": { "job": of_job, "forMs": 200 } })]);
     let run = workspace.run(&[&job, "--chaos", FILE]);
     let master = workspace.await_running("job-master");
-    for told in ["write_error: Some(NoSpace)", "write_error: None"] {
-        eventually(told, || workspace.log(&master).contains(told).then_some(()));
+    for message in ["write_error: Some(NoSpace)", "write_error: None"] {
+        eventually(message, || workspace.log(&master).contains(message).then_some(()));
     }
     workspace.folder.let_go();
     run.wait_for(0);

@@ -40,8 +40,8 @@ fn ends_well_under(seed: u64) {
     let written = WrittenRecords::read(&workspace.folder);
     assert_eq!(written.records(), RECORDS, "{}", ended.stdout);
     let books = ended.stdout.lines().find(|line| line.trim_start().starts_with("records ")).unwrap();
-    for told in [format!("{RECORDS} expected, {RECORDS} accounted for"), ", 0 lost".to_owned()] {
-        assert!(books.contains(&told), "{told} is not in {books}");
+    for message in [format!("{RECORDS} expected, {RECORDS} accounted for"), ", 0 lost".to_owned()] {
+        assert!(books.contains(&message), "{message} is not in {books}");
     }
     println!("seed {seed}: {} acts; {} written again", acts(&ended.stdout), written.repeats());
     assert!(workspace.folder.read("chaos.json").contains(&format!("\"seed\": {seed}")));

@@ -30,8 +30,8 @@ fn ends_well_under(seed: u64) {
     let finished = training.finish();
     quickstart.assert_all_is_well(&finished);
     // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
-    let (told, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
-    assert!(told <= all, "{told} updates, {all} without harm: {}", finished.stdout);
+    let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
+    assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
     println!("seed {seed}: {} acts; an AUC of {}, {}", acts(&finished.stdout), finished.auc(), finished.job["updates"]);
     workspace.assert_nothing_is_left_of(&[]);
 }

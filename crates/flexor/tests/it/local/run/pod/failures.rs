@@ -32,45 +32,45 @@ fn message(code: i32, reason: &str, change: impl FnOnce(&mut ContainerPlan)) -> 
 
 #[test]
 fn a_command_that_does_not_exist_is_named() {
-    let told = message(127, "StartError", |main| main.command = vec!["no-such-program".to_owned()]);
+    let text = message(127, "StartError", |main| main.command = vec!["no-such-program".to_owned()]);
     assert_eq!(
-        told,
+        text,
         "no command 'no-such-program': no folder of PATH has it; check the spelling, install it, or give its path"
     );
 }
 
 #[test]
 fn a_script_without_the_executable_bit_is_named_with_the_remedy() {
-    let told = message(126, "StartError", |main| main.command = vec!["./script.sh".to_owned()]);
-    assert!(told.contains("script.sh' may not be executed; make it executable (chmod +x"), "{told}");
+    let text = message(126, "StartError", |main| main.command = vec!["./script.sh".to_owned()]);
+    assert!(text.contains("script.sh' may not be executed; make it executable (chmod +x"), "{text}");
 }
 
 #[test]
 fn a_script_whose_interpreter_is_missing_says_so() {
-    let told = message(127, "Error", |main| main.command = vec!["./lost.sh".to_owned()]);
+    let text = message(127, "Error", |main| main.command = vec!["./lost.sh".to_owned()]);
     assert!(
-        told.contains("cannot start './lost.sh'") && told.contains("does the interpreter in its first line exist?"),
-        "{told}"
+        text.contains("cannot start './lost.sh'") && text.contains("does the interpreter in its first line exist?"),
+        "{text}"
     );
 }
 
 #[test]
 fn a_folder_that_is_missing_is_named() {
-    let told = message(128, "StartError", |main| main.folder = "/no/such/folder".into());
-    assert_eq!(told, "no folder '/no/such/folder' for the program to run in; make it, or choose another");
+    let text = message(128, "StartError", |main| main.folder = "/no/such/folder".into());
+    assert_eq!(text, "no folder '/no/such/folder' for the program to run in; make it, or choose another");
 }
 
 #[test]
 fn a_missing_command_is_reported() {
-    let told = message(127, "StartError", |main| main.command.clear());
-    assert_eq!(told, "the command is empty; name the program to start");
+    let text = message(127, "StartError", |main| main.command.clear());
+    assert_eq!(text, "the command is empty; name the program to start");
 }
 
 #[test]
 fn the_error_file_of_a_program_is_its_message() {
     let script = "echo 'on the console'; echo '{\"message\": \"no such dataset\"}' > $TORCHELASTIC_ERROR_FILE; exit 5";
-    let told = message(5, "Error", |main| main.command[2] = script.to_owned());
-    assert_eq!(told, "no such dataset");
+    let text = message(5, "Error", |main| main.command[2] = script.to_owned());
+    assert_eq!(text, "no such dataset");
 }
 
 #[test]

@@ -20,11 +20,11 @@ fn a_program_goes_on_when_its_log_cannot() {
     let script = "yes something to be printed | head -c 4000000; touch flooded; while [ ! -e go ]; do sleep 0.02; done";
     let mut pod = pod().main("main", script).main("quiet", "true").log_disk("64k").start();
     eventually("the end of the flood", || pod.work.path().join("flooded").exists().then_some(()));
-    let told = eventually("a word about it while it runs", || {
+    let message = eventually("a word about it while it runs", || {
         let main = pod.status()?.containers.into_iter().find(|container| container.name == "main")?;
         main.log_cut
     });
-    assert!(told.contains("No space left on device"), "{told}");
+    assert!(message.contains("No space left on device"), "{message}");
     pod.work.let_go();
     let status = pod.wait();
     assert_eq!((status.phase, end(&status, "main").code), (PodPhase::Succeeded, 0));

@@ -74,10 +74,13 @@ fn a_kill_from_outside_is_no_oom_kill() {
 
 #[test]
 fn the_status_names_how_the_limit_is_enforced() {
-    let told =
+    let message =
         |limits: LimitsMode| limited("true", limits).start().wait().containers[0].limited.clone().unwrap().to_string();
-    assert_eq!(told(LimitsMode::Watched), "64Mi best effort: looked at ten times a second, because that was asked for");
-    let best = told(LimitsMode::Best);
+    assert_eq!(
+        message(LimitsMode::Watched),
+        "64Mi best effort: looked at ten times a second, because that was asked for"
+    );
+    let best = message(LimitsMode::Best);
     assert!(
         ["64Mi by cgroup v1", "64Mi by cgroup v2"].contains(&&*best) || best.starts_with("64Mi best effort: "),
         "{best}"

@@ -32,10 +32,10 @@ fn a_program_has_time_to_end() {
 fn a_program_that_does_not_end_is_killed_after_the_grace() {
     let mut pod = pod().main("main", STUBBORN).grace(400).start();
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main"), (137, "Error".to_owned()));
-    assert!(told.elapsed() >= Duration::from_millis(400), "{:?}", told.elapsed());
+    assert!(requested_at.elapsed() >= Duration::from_millis(400), "{:?}", requested_at.elapsed());
 }
 
 #[test]
@@ -46,26 +46,26 @@ fn containers_share_the_grace() {
     eventually("the programs", || {
         (0..3).all(|number| pod.work.path().join(format!("go{number}")).exists()).then_some(())
     });
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     let status = pod.wait();
     for container in ["sidecar", "one", "two"] {
         assert_eq!(how(&status, container).0, 137);
     }
-    assert!(told.elapsed() < Duration::from_millis(8000), "one grace for all: {:?}", told.elapsed());
+    assert!(requested_at.elapsed() < Duration::from_millis(8000), "one grace for all: {:?}", requested_at.elapsed());
 }
 
 #[test]
 fn a_second_request_ends_a_pod_at_once() {
     let mut pod = pod().main("main", &STUBBORN.replace("trap ''", "trap 'touch told'")).start();
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     // Two signals that come at the same time are one.
     eventually("the first to be passed on", || pod.work.path().join("told").exists().then_some(()));
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main").0, 137);
-    assert!(told.elapsed() < Duration::from_secs(30), "{:?}", told.elapsed());
+    assert!(requested_at.elapsed() < Duration::from_secs(30), "{:?}", requested_at.elapsed());
 }
 
 #[test]

@@ -38,9 +38,9 @@ impl<'a> Training<'a> {
 
     fn find_master(&self) -> Option<SocketAddr> {
         let mut describe = server(&["describe", "elasticjob", "quickstart", "--state-dir", "home"]);
-        let said = describe.current_dir(self.workspace.folder.path()).output().unwrap();
-        let said = String::from_utf8(said.stdout).unwrap();
-        said.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
+        let log = describe.current_dir(self.workspace.folder.path()).output().unwrap();
+        let log = String::from_utf8(log.stdout).unwrap();
+        log.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
     }
 
     /// The names of the parameter servers, in their order.

@@ -60,8 +60,8 @@ fn ends_well_under(seed: u64) {
     let finished = training.finish();
     println!("seed {seed}: {} acts", acts(&finished.stdout));
     // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
-    let (told, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
-    assert!(told <= all, "{told} updates, {all} without harm: {}", finished.stdout);
+    let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
+    assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
     workspace.assert_nothing_is_left_of(&[]);
 }
