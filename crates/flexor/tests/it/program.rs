@@ -1,4 +1,4 @@
-//! The `flexor` program, started as a user starts it.
+//! Starts the `flexor` program as a user does.
 
 use std::{
     env,

@@ -1,7 +1,7 @@
-//! `docs/tutorials/listings.md`: what kubectl prints when the tutorials are followed.
+//! Compares kubectl's output with `docs/tutorials/listings.md` while the test follows the tutorials.
 //!
-//! Only the rows that are marked as true today; the pods of a job come with the operator. The names of those pods are
-//! held to the naming rules by the tests of `flexor-dialects`.
+//! The test covers only rows marked as true today, because the pods of a job need the operator. The tests of
+//! `flexor-dialects` check the names of those pods.
 
 use std::collections::BTreeSet;
 

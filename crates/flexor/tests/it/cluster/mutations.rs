@@ -1,7 +1,7 @@
-//! `flexor validate` and the API server must not disagree about manifests that nobody thought of.
+//! Checks that `flexor validate` and the API server agree about mutated manifests.
 //!
-//! Every field of every published manifest is removed, emptied, or given a value of another type or size, one at a
-//! time, and sent to a real API server as a dry run. A sample of these is taken, the same in every run.
+//! Each mutation removes one field of a published manifest, empties it, or gives it a value of another type or size.
+//! The API server judges the result in a dry run. The test takes a fixed sample of all mutations.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,6 @@
-//! `flexor validate` and the API server must not disagree.
+//! Checks that `flexor validate` and the API server agree about every manifest of `testdata/`.
 //!
-//! Each manifest of `testdata/` is sent to a real API server with all kinds installed, as a dry run, and the server's
-//! verdict is held against ours.
+//! A real API server with all kinds installed judges each manifest in a dry run.
 
 use std::{
     path::Path,

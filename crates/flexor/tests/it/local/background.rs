@@ -1,6 +1,6 @@
-//! `flexor local`: a cluster in the background, with real processes.
+//! Tests of `flexor local`: a background cluster with real processes.
 //!
-//! A guard ends it, and its pods, by their ids.
+//! A guard ends the cluster and its pods by process id.
 
 mod cluster;
 mod deep_state_dirs;

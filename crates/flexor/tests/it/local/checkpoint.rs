@@ -1,4 +1,4 @@
-//! `flexor checkpoint` and folders of checkpoints: what is refused, with which code, and what stays as it was.
+//! Tests `flexor checkpoint` and checkpoint folders: refused inputs, their exit codes, and files that stay unchanged.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What a shell completes: the scripts are sourced by a real bash, which is asked as if a key had been pressed.
+//! Tests shell completion: a real bash sources the scripts and completes a line as if a user had pressed Tab.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

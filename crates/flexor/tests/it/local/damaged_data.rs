@@ -1,4 +1,4 @@
-//! Training on files of which a part cannot be read, by choice without that part.
+//! Tests training on partly unreadable files, with the option that skips damaged records.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `flexor data`: making, converting and looking into data files.
+//! Tests of `flexor data`: generation, conversion and inspection of data files.
 
 mod convert;
 mod generate;

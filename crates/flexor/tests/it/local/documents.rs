@@ -1,4 +1,4 @@
-//! What the documents show of `flexor` is what it prints.
+//! Checks that the outputs in the documents are what `flexor` prints.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! How the program ends: the codes that `flexor --help` tells.
+//! Tests the exit codes that `flexor --help` lists.
 
 use std::{fs::File, process::Stdio};
 

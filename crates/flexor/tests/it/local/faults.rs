@@ -1,6 +1,7 @@
-//! The fault list: masters, sidecars and agents that are killed, disks that fill, clocks that jump, peers that talk
-//! nonsense. Everything but the agents is the real program in a process of its own; an agent is a thread that says over
-//! a real socket what torchrun's rendezvous says.
+//! Tests of the fault list: killed masters, sidecars and agents, full disks, clock jumps, and peers that send garbage.
+//!
+//! Masters and sidecars are the real program in processes of their own. An agent is a thread that speaks torchrun's
+//! rendezvous protocol over a real socket.
 
 mod agent;
 mod clock_jumps;

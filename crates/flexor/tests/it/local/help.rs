@@ -1,4 +1,4 @@
-//! What the program says about itself.
+//! Tests the help and the version of the program.
 
 use crate::program::run;
 

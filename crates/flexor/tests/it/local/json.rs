@@ -1,4 +1,4 @@
-//! `flexor validate -o json`: the format that the guide describes.
+//! Tests `flexor validate -o json` against the format in the guide.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and goes on from its checkpoint.
+//! Tests `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and resumes from its
+//! checkpoint.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

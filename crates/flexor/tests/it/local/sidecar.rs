@@ -1,4 +1,4 @@
-//! `flexor sidecar`, alone and beside a master that is killed.
+//! Tests `flexor sidecar`, alone and beside a killed master.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

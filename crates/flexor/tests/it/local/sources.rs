@@ -1,4 +1,4 @@
-//! What `flexor validate` looks at: files, folders, links, standard input.
+//! Tests the inputs of `flexor validate`: files, folders, links, and standard input.
 
 use std::{
     fs,

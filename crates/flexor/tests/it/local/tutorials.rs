@@ -1,8 +1,8 @@
-//! The tutorials on a laptop, with `flexor` in place of `kubectl`: what is listed is what
-//! `docs/tutorials/listings.md` says, for the examples that need no image.
+//! Follows the tutorials on a laptop with `flexor` in place of `kubectl`, for the examples that need no image. The
+//! listings must equal `docs/tutorials/listings.md`.
 //!
-//! The programs are stand-ins that wait, since this is about pods and names; the training itself is in the peers tier. The
-//! tutorial of parameter-server jobs, which need no Python, is followed with real training in `run/plans.rs`.
+//! The programs are stand-ins that wait, because the subject is pods and names. The peers tier tests the training.
+//! `run/plans.rs` follows the parameter-server tutorial with real training, because it needs no Python.
 
 use std::fs;
 use std::process::Command;

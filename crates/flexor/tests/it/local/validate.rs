@@ -1,4 +1,4 @@
-//! `flexor validate`, as people see it.
+//! Tests the output of `flexor validate` for people.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The verbs of another terminal, against laptop clusters with real processes.
+//! Tests of the commands for a running laptop cluster, with real processes.
 
 mod describe;
 pub mod laptop;

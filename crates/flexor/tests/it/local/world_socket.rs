@@ -1,6 +1,7 @@
-//! The socket over which workers outlive a change of the world, with a worker that speaks its protocol by hand.
+//! Tests the world socket, through which workers outlive a change of the world, with a worker that speaks its protocol
+//! by hand.
 //!
-//! Training with it is the peers tier's `survive`.
+//! The peers tier's `survive` tests real training with it.
 
 mod newcomers;
 mod outside;

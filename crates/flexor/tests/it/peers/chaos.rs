@@ -1,5 +1,5 @@
-//! `examples/torch-mnist` under `flexor run --chaos`: stock torchrun, its sidecars and its master are killed and stopped,
-//! and every step is learnt.
+//! Tests `examples/torch-mnist` under `flexor run --chaos`: torchrun, its sidecars and its master are killed and
+//! stopped, and every step is trained.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! ElasticDL's released worker and master, unchanged, with our servers in the place of theirs.
+//! Tests ElasticDL's released worker and master, unchanged, with our parameter servers.
 //!
-//! They need Python 3.7, the last that their TensorFlow runs on; where there is none the test is skipped. The master has
-//! nobody to start pods with, so that nobody stands in for its pod manager (`master.py`).
+//! They need Python 3.7, the last version that their TensorFlow supports; without it the test is skipped. The master
+//! cannot start pods here, so `master.py` replaces its pod manager with a stub.
 
 mod environment;
 

@@ -1,4 +1,4 @@
-//! A DLRover all-reduce job under `flexor run` grows beyond its manifest at its user's word.
+//! Tests a DLRover all-reduce job under `flexor run` that the user scales beyond its manifest.
 
 use flexor_testbed::torch_or_skip;
 

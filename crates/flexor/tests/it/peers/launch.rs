@@ -1,4 +1,4 @@
-//! `flexor launch` with PyTorch: the example that torchrun's nodes train, under our launcher, to its end.
+//! Tests `flexor launch` with PyTorch: the torchrun example under our launcher, to its end.
 
 use std::{path::Path, process::Command};
 

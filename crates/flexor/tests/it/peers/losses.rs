@@ -1,4 +1,4 @@
-//! Nodes that are lost: those that are left go on, whoever it was.
+//! Tests lost nodes: the remaining nodes continue, whichever node was lost.
 
 use flexor_testbed::torch_or_skip;
 

@@ -1,4 +1,4 @@
-//! A node whose network is cut: it runs on, and nobody can reach it.
+//! Tests a node behind a network partition: it runs on, and no peer can reach it.
 
 use flexor_testbed::{
     flexor_processes::{JobNode, Master, TwoNetworks},

@@ -1,4 +1,4 @@
-//! The manifests of `examples/torch-mnist` under `flexor run`: a worker or the master is killed, and the job
+//! Tests the manifests of `examples/torch-mnist` under `flexor run`: a worker or the master is killed, and the job
 //! trains to its end.
 
 use std::{env, fs, process::Command};

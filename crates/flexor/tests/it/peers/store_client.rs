@@ -1,4 +1,4 @@
-//! torch's own TCPStore client gets from our store, directly and through a sidecar, what it gets from torch's.
+//! Compares the answers of our store, directly and through a sidecar, with those of torch's own TCPStore server.
 
 use std::process::Stdio;
 

@@ -1,5 +1,7 @@
-//! `examples/torch-survive` at a master: whoever is killed, the others go on in the processes they have, and the loss is
-//! that of a run that nothing happened to. How long they stand still is `bench survive`'s to measure.
+//! Tests `examples/torch-survive` at a master: when a worker is killed, the others continue in their processes. The
+//! loss equals that of an undisturbed run.
+//!
+//! `bench survive` measures how long training pauses.
 
 mod job;
 

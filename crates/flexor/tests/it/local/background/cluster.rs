@@ -1,4 +1,4 @@
-//! A folder with a cluster that may be in the background.
+//! A test folder with a laptop cluster that may run in the background.
 
 use std::process::Command;
 

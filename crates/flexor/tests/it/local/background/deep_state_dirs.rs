@@ -1,4 +1,4 @@
-//! A home whose path is longer than the address of a socket may be.
+//! Tests a state directory whose path is longer than a Unix socket address allows.
 
 use super::super::run::cluster::job_of;
 use super::cluster::BackgroundCluster;

@@ -1,4 +1,4 @@
-//! kill -9 of the process in the background: its pods run on, and another `up` goes on with them.
+//! Tests kill -9 of the background process: its pods run on, and the next `up` adopts them.
 
 use super::super::launch::folder::WAIT;
 use super::super::run::cluster::job_of;

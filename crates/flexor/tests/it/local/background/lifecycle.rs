@@ -1,4 +1,4 @@
-//! A cluster comes up, takes jobs, keeps what is over, and is told of.
+//! Tests the life of a background cluster: start, jobs, finished jobs, and status.
 
 use flexor_local::proc;
 use serde_json::json;

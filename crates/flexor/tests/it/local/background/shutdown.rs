@@ -1,4 +1,4 @@
-//! How it ends: when asked, in the pods' own time or at once, and with nothing left behind.
+//! Tests the end of a background cluster: with the grace period of its pods or at once, and without leftovers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! As much of an HTTP client as a program without libraries has.
+//! A minimal HTTP client for the master's API, as a program without libraries would write it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

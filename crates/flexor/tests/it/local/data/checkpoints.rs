@@ -1,4 +1,4 @@
-//! Programs that keep the position of the data in their own checkpoint: model and data move together.
+//! Tests programs that store the data position in their own checkpoint, which keeps model and data consistent.
 
 use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};

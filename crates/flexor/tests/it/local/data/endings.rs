@@ -1,4 +1,4 @@
-//! Datasets and programs that end in another way than most.
+//! Tests unusual ends: empty or shrunken datasets, and programs that exit with open leases.
 
 use flexor_testbed::skip;
 

@@ -1,4 +1,4 @@
-//! The two workers as the README of `examples/any-program` starts them: alone, at a master, with a token.
+//! Tests the two workers as the README of `examples/any-program` starts them: alone, at a master, and with a token.
 
 use std::fs;
 

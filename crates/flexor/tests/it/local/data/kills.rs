@@ -1,6 +1,6 @@
-//! kill -9 of workers, launchers and the master at random moments of an epoch, one after the other and together.
+//! Tests kill -9 of workers, launchers and the master at random moments of an epoch, in sequence and together.
 //!
-//! Nothing is lost, and what was done twice is not more than the report admits.
+//! No record is lost, and the workers repeat no more records than the report admits.
 
 use std::fs;
 

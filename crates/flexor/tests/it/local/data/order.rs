@@ -1,4 +1,4 @@
-//! The order of the records, computed by the program that the guide shows to its readers.
+//! Compares the order of leased records with the program that the guide shows for computing it.
 
 use std::fs;
 use std::net::SocketAddr;

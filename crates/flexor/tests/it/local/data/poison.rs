@@ -1,4 +1,4 @@
-//! A record that the program fails of: it is found among its neighbours, taken out and named, and the rest is done.
+//! Tests a record that makes the program fail: the master isolates, quarantines and names it, and the rest is trained.
 
 use flexor_testbed::skip;
 

@@ -1,4 +1,4 @@
-//! What the master says has become of the records, and what the workers wrote of them: the two must fit.
+//! Compares the master's report on the records with the records that the workers wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! `flexor data convert`.
+//! Tests of `flexor data convert`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `flexor data gen`.
+//! Tests of `flexor data gen`.
 
 use nix::sys::signal::Signal;
 

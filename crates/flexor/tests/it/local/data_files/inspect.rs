@@ -1,4 +1,4 @@
-//! `flexor data inspect`.
+//! Tests of `flexor data inspect`.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! torchrun's rendezvous over a real socket: it decides from the state it is shown, and writes with compare-and-set.
+//! A test agent with torchrun's rendezvous protocol over a real socket: it decides from the state it reads and writes
+//! with compare-and-set.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! Clocks that are set while a world stands.
+//! Tests clocks that jump while a world is running.
 
 use std::fs;
 use std::time::Duration;

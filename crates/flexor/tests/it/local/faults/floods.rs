@@ -1,4 +1,4 @@
-//! More than a server has to give: connections that say half a word and stay, and clients that ask and never read.
+//! Tests overload: thousands of half-open connections, and clients that send requests and never read.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};

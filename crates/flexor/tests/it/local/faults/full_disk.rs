@@ -1,4 +1,4 @@
-//! A disk under the journal that takes no more: everybody waits, is told why, and goes on when there is room.
+//! Tests a full disk under the journal: clients wait, get the reason, and continue when there is room.
 
 use std::fs;
 use std::path::Path;

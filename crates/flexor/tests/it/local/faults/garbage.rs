@@ -1,4 +1,4 @@
-//! Bytes that mean nothing, or more than there is, on every port.
+//! Tests invalid bytes and oversized lengths on every port.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! As much of an HTTP client as a probe is.
+//! A minimal HTTP client, as a liveness probe has it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! kill -9 of the master at random moments, while agents do everything that agents do.
+//! Tests kill -9 of the master at random moments, while agents join, leave, and use the store.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! kill -9 of sidecars and agents, alone, in pairs, and together with the master.
+//! Tests kill -9 of sidecars and agents: alone, in pairs, and together with the master.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! How much a master has to say about its nodes.
+//! Tests how much a master logs per node.
 
 use super::agent::{AgentView, FakeAgent};
 use super::master::Master;

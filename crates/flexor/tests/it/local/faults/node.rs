@@ -1,4 +1,4 @@
-//! A node that trains: an agent in a thread that looks often, and meets the others again whenever it should.
+//! A test node: an agent in a thread that polls often and rejoins when its world changes.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};

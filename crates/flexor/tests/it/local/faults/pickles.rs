@@ -1,4 +1,4 @@
-//! Pickles that are no state of a rendezvous.
+//! Tests pickles that are no rendezvous state.
 
 use bytes::Bytes;
 use flexor_store::codec::Request;

@@ -1,4 +1,4 @@
-//! One process of ours, owned by the test: its first line, its log, its memory, its end.
+//! One Flexor process owned by the test: its first line, its log, its memory, and its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

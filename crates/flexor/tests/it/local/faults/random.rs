@@ -1,4 +1,4 @@
-//! Chance that can be had again: a failing test has printed its seed.
+//! Reproducible randomness: the test prints its seed, and the same seed repeats a failure.
 
 use std::hash::{BuildHasher, RandomState};
 

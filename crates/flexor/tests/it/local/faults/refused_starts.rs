@@ -1,4 +1,4 @@
-//! Masters that cannot or must not start: the message names what is wrong and what to do.
+//! Tests masters that cannot start: the message names the problem and the remedy.
 
 use std::fmt::Write;
 use std::fs;

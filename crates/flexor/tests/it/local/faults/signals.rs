@@ -1,4 +1,4 @@
-//! How servers start, and how they end when they are asked to.
+//! Tests how servers start, and how they end on a signal.
 
 use std::time::{Duration, Instant};
 

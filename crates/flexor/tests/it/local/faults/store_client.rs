@@ -1,4 +1,4 @@
-//! torch's TCPStore client in small: one request, one reply, over one socket that is never opened again.
+//! A minimal TCPStore client: one request, one reply, over one socket without reconnection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

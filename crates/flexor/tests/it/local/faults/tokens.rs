@@ -1,4 +1,4 @@
-//! The job's token: whoever has it not is told so, and may find it later.
+//! Tests the job's token: the server refuses a client without it, and the client retries until it has the right one.
 
 use std::fs;
 use std::net::SocketAddr;

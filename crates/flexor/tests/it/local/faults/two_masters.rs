@@ -1,4 +1,4 @@
-//! Two masters for one job: the newer one wins, and nobody listens to the older one any more.
+//! Tests two masters of one job: the newer one wins, and no client follows the older one.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! Programs that do with their streams what nobody expects.
+//! Tests programs that close, flood or ignore their standard streams.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};

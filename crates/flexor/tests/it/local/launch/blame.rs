@@ -1,4 +1,4 @@
-//! Whose batch is to blame when a program fails in a world that ends with it.
+//! Tests which worker's batch is blamed when a program fails and its world ends.
 
 use super::folder::WAIT;
 use super::job::Job;

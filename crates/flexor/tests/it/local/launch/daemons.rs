@@ -1,4 +1,4 @@
-//! Programs that leave processes behind: nothing outlives a launch.
+//! Tests programs that leave processes behind: no process outlives a launch.
 
 use nix::sys::signal::Signal;
 

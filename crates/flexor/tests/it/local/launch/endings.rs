@@ -1,4 +1,4 @@
-//! How jobs end: not everybody at the same time, and not always everybody.
+//! Tests how jobs end when nodes finish at different times or are lost.
 
 use std::time::Duration;
 

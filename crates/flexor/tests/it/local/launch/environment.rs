@@ -1,4 +1,4 @@
-//! What a program finds in its environment.
+//! Tests the environment of a launched program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

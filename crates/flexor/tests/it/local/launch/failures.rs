@@ -1,4 +1,4 @@
-//! Programs that fail: started again as often as is allowed, everywhere at once.
+//! Tests failing programs: the launchers restart all workers up to the limit.
 
 use super::folder::{Folder, WAIT};
 use super::job::Job;

@@ -1,4 +1,4 @@
-//! Nodes that are taken for lost, or replaced, while they live.
+//! Tests nodes that the master declares lost, or replaces, while they are alive.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The folder in which the launchers of a test stand, and through which the test and its programs understand each other.
+//! The working folder of the launchers of a test, through which the test and its programs exchange files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

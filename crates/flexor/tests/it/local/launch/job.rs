@@ -1,4 +1,4 @@
-//! A master with a journal, and launchers at it.
+//! A test job: a master with a journal, and launchers that join it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Jobs at one address are not mixed: who was told which job is its own takes part in no other.
+//! Tests that jobs at one address stay separate: a launcher with a job name joins no other job.
 
 use std::time::Duration;
 

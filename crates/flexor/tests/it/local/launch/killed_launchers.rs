@@ -1,4 +1,4 @@
-//! Launchers that are killed: what their workers have started goes with them.
+//! Tests killed launchers: all processes that their workers started end with them.
 
 use std::os::unix::process::CommandExt as _;
 

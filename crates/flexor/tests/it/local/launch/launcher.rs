@@ -1,4 +1,4 @@
-//! One `flexor launch` in a process, owned by the test.
+//! One `flexor launch` process owned by the test.
 
 use std::ffi::OsStr;
 use std::io::Read;

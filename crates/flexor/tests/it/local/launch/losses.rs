@@ -1,4 +1,4 @@
-//! Launchers that are killed: their workers go with them, and the others go on.
+//! Tests killed launchers: their workers end with them, and the other nodes continue.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

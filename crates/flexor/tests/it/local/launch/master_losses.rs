@@ -1,4 +1,4 @@
-//! Masters that are gone: launchers wait for them, and programs do not notice.
+//! Tests lost masters: launchers wait for the next one, and programs run on.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What went wrong first: in the table at the end, and in the error file of the launcher.
+//! Tests the report of the first failure: in the table at the end and in the launcher's error file.
 
 use super::folder::{Folder, WAIT};
 use super::job::Job;

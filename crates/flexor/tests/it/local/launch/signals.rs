@@ -1,4 +1,4 @@
-//! Launchers that are told to end.
+//! Tests launchers that get SIGINT or SIGTERM.
 
 use nix::sys::signal::Signal;
 

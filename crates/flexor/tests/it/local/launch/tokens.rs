@@ -1,4 +1,4 @@
-//! The masters that launchers bring along let nobody in who does not have the job's token.
+//! Tests that the masters which launchers start refuse clients without the job's token.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};

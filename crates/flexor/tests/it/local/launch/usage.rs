@@ -1,4 +1,4 @@
-//! What a newcomer is told: the help, and what is wrong with a command line before anything is started.
+//! Tests the help, and refused command lines: nothing starts.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Several launchers at one master: who has which rank, and the store that they share.
+//! Tests several launchers at one master: their ranks, and the store that they share.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! `--cpus`: who finds no room waits and says so, and the more important take the room of others.
+//! Tests `--cpus`: a pod without room stays pending and says so, and a higher priority preempts.
 
 use flexor_local::pods::status::PodPhase;
 use nix::sys::signal::Signal;

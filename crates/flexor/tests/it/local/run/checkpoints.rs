@@ -1,4 +1,4 @@
-//! Checkpoints of a job: a disk that is full, one that is damaged, one of another model, and one of another job.
+//! Tests checkpoints of a job: a full disk, a damaged checkpoint, one of another model, and one of another job.
 
 use std::fs;
 use std::path::{Path, PathBuf};

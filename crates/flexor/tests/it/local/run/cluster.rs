@@ -1,4 +1,4 @@
-//! A folder with a laptop cluster of its own, and the `flexor run`s that stand in it.
+//! A test folder with a laptop cluster of its own, and the `flexor run` processes in it.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Data files that are not what they were: a job that cannot go on says why, and ends.
+//! Tests data files that change or are damaged: the job fails and names the file.
 
 use std::fs;
 

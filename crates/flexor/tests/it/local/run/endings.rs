@@ -1,4 +1,4 @@
-//! Jobs that end by themselves: what is printed, with which code, and what is left.
+//! Tests jobs that end without a signal: their output, exit code, and leftovers.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The model is measured on other data while it is trained, and used when it is trained.
+//! Tests evaluation on other data during training, and predictions with the trained model.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: once ends pods in their own time, twice at once; nothing is left behind.
+//! Tests Ctrl-C and SIGTERM: the first ends pods with their grace period, the second at once. Nothing is left behind.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! kill -9 of anything that belongs to a job, in the middle of it: it ends well, and no record is lost.
+//! Tests kill -9 of any process of a job during training: the job succeeds, and no record is lost.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,4 +1,4 @@
-//! A disk for pods that is filled by what one of them prints: the job goes on, and whoever asks is told.
+//! Tests a pod whose output fills the disk of the pods: the job continues, and `describe` reports it.
 
 use std::fs;
 use std::process::Command;

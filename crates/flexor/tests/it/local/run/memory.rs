@@ -1,4 +1,4 @@
-//! Memory limits of jobs: what happens when a worker wants more, by groups and without, and what is left behind.
+//! Tests memory limits of jobs with and without cgroups: growth after an OOM kill, and leftovers.
 
 use std::fs;
 use std::path::PathBuf;

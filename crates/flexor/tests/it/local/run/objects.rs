@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and PriorityClasses: shown, changed, waited for, and kept to their owner.
+//! Tests ConfigMaps, Secrets and PriorityClasses: listing, changes, pods that wait for them, and file permissions.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
-//! Plans on jobs that train with parameter servers: the tutorial of them, as `docs/tutorials/listings.md` has it, with
-//! `flexor` in place of `kubectl` and real processes, and servers that migrate.
+//! Tests plans on jobs with parameter servers: the tutorial of `docs/tutorials/listings.md` and server migrations.
 //!
-//! Who is not affected by a plan goes on: the processes of a job are compared by their ids.
+//! The tests use `flexor` in place of `kubectl`, with real processes. They compare process ids to show that a plan does
+//! not disturb other pods.
 
 mod tutorial;
 

@@ -1,4 +1,4 @@
-//! `flexor pod`: one pod under its parent, driven through its folder as the cluster does it.
+//! Tests of `flexor pod`: one pod under its supervisor, driven through its folder as the cluster does.
 
 mod failures;
 mod full_disk;

@@ -1,5 +1,4 @@
-//! What a job with parameter servers leaves behind: its updates, its pace, its loss over time, and how busy each server
-//! was.
+//! Tests the report of a job with parameter servers: updates, pace, loss over time, and the load of each server.
 
 use std::fs;
 use std::time::{Duration, Instant};

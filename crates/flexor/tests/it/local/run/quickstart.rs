@@ -1,4 +1,4 @@
-//! The quickstart, made smaller or changed otherwise, with a report that tests read.
+//! The quickstart for tests: smaller or otherwise changed, with a report that tests read.
 
 pub mod running_job;
 mod unchanged;

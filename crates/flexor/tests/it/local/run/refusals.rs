@@ -1,4 +1,4 @@
-//! What cannot run here is told before anything starts, with the file, and nothing has changed.
+//! Tests manifests that this machine cannot run: the message names the file, and nothing has changed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

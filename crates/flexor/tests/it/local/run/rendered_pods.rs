@@ -1,4 +1,4 @@
-//! Rendered Pods as programs see them on this machine: TensorFlow's cluster, labels, and restarts.
+//! Tests rendered Pods from the view of their programs: TensorFlow's cluster, labels, and restarts.
 
 use serde_json::{Value, json};
 

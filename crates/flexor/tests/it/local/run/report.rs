@@ -1,5 +1,5 @@
-//! `flexor run --report`: what is written when a job has gone well, badly, or not to its end, and that its numbers agree
-//! with each other and with what has happened.
+//! Tests `flexor run --report` for successful, failed and interrupted jobs: the numbers agree with each other and with
+//! the events.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! kill -9 of `flexor run` itself: what runs goes on, and `--resume` goes on with it. With `--ephemeral` it all ends.
+//! Tests kill -9 of `flexor run`: pods run on, and `--resume` adopts them. With `--ephemeral` they end with the run.
 
 use flexor_local::pods::status::PodPhase;
 use flexor_local::proc;

@@ -1,4 +1,4 @@
-//! Jobs with parameter servers: the quickstart, and servers that come and go while it trains.
+//! Tests jobs with parameter servers: the quickstart, and servers that are added and removed during training.
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Synchronous training and checkpoints: the model is the same to the last bit, whoever computes it, whatever is lost.
+//! Tests synchronous training and checkpoints: the model is identical to the last bit for any set of workers and any
+//! loss.
 
 use std::cell::Cell;
 use std::fs;

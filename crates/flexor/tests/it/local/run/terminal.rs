@@ -1,4 +1,4 @@
-//! A program on a terminal: a pseudo terminal that the test holds, and what a person would see on it.
+//! Runs a program on a pseudo terminal that the test holds, and gives the screen that a user would see.
 
 use std::fs::File;
 use std::io::Read;

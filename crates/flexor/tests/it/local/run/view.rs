@@ -1,5 +1,5 @@
-//! `flexor run` on a terminal: the picture is drawn in place, its last state and the summary stay, and the terminal is as
-//! it was.
+//! Tests `flexor run` on a terminal: the picture updates in place, the last picture and the summary stay, and the
+//! terminal is restored.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Volumes: what programs find at their paths, for whom, and what is left of it.
+//! Tests volumes: their content at the mount paths, their visibility, and leftovers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

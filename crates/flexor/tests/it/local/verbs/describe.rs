@@ -1,4 +1,4 @@
-//! What `describe` must tell that is so on a laptop alone: names that do not resolve, and ports that are in use.
+//! Tests what `describe` adds on a laptop: names that do not resolve, and ports that are in use.
 
 use std::net::TcpListener;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A laptop cluster of a test: `flexor run` in a folder of its own, and the verbs against it.
+//! A laptop cluster for tests: `flexor run` in a folder of its own, and the commands against it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What containers print, seen from another terminal.
+//! Tests `flexor logs` from another terminal.
 
 use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover, torchelastic};

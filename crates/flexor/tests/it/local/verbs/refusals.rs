@@ -1,4 +1,4 @@
-//! What cannot be had is told in one line, with the next thing to try, and the exit code says whose fault it is.
+//! Tests refused requests: one line with the next step, and an exit code that tells a user's mistake from a fault.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What people wish for: the steps of the tutorials, with `flexor` in place of `kubectl`.
+//! Tests the requests of users: the steps of the tutorials with `flexor` in place of `kubectl`.
 
 use super::laptop::{Laptop, dlrover, redacted, torchelastic};
 

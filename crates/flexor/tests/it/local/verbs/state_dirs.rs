@@ -1,4 +1,4 @@
-//! Where clusters are: folders of their own, which only their owners can open.
+//! Tests state directories: one for each cluster, accessible only by its owner.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What people see: every table and description.
+//! Tests every table and description for people.
 
 use super::super::launch::folder::WAIT;
 use super::laptop::{Laptop, dlrover, redacted, torchelastic};

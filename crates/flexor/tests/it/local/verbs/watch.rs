@@ -1,4 +1,4 @@
-//! `-w`: what changes, row by row.
+//! Tests `-w`: changes appear row by row.
 
 use nix::sys::signal::Signal;
 

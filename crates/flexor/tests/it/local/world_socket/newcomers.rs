@@ -1,4 +1,4 @@
-//! Nodes that come to others whose processes outlive changes: nobody waits for their start.
+//! Tests nodes that join a world of surviving processes: the world does not wait for their start.
 
 use std::collections::BTreeSet;
 use std::fs;

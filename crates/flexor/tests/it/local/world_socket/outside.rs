@@ -1,4 +1,4 @@
-//! Nodes that stand aside: their worker died among others that go on, and the next one starts outside every world.
+//! Tests nodes outside the world: after a worker's death its successor starts outside, while the others continue.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the workers were told, and what has to be true of a world.
+//! Reads the worlds that workers received, and checks each world's invariants.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! A record that one rank of a DDP job fails of, and the others because they lose that rank.
+//! Tests a record that fails one rank of a DDP job; the other ranks fail because they lose that rank.
 
 use flexor_testbed::{Torch, torch_or_skip};
 

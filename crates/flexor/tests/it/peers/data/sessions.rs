@@ -1,4 +1,4 @@
-//! `examples/any-program/worker_grpc.py`: a session that breaks is taken up again, and nothing is lost by it.
+//! Tests `examples/any-program/worker_grpc.py`: a broken session is resumed without loss.
 
 use std::fs;
 use std::process::Command;

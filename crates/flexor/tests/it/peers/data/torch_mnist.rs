@@ -1,5 +1,5 @@
-//! `examples/torch-mnist` with `--shards`: model and data go back together, and the model at the end has learnt every
-//! sample once per epoch.
+//! Tests `examples/torch-mnist` with `--shards`: model and data roll back together, and the final model has trained
+//! every sample once per epoch.
 
 use std::process::Command;
 

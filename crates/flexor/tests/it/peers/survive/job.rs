@@ -1,4 +1,4 @@
-//! The example on several nodes, and what its log tells of every step.
+//! The example on several nodes, and the step log of each.
 
 use std::fs;
 use std::path::PathBuf;

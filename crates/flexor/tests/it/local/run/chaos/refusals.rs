@@ -1,4 +1,4 @@
-//! What cannot be done is told in a line, before anything runs.
+//! Tests that `--chaos` refuses impossible values in one line, before anything runs.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Scripts that were written by hand: each act does what it says, or is told to have been missed.
+//! Tests handwritten fault scripts: each fault is injected or reported as missed.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A job of `examples/any-program` under three seeds: whatever was killed, stopped, full or late, no record is lost.
+//! Tests a job of `examples/any-program` under three seeds: no record is lost, whatever the faults.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The table of the parameter-server tutorial, row by row, in a cluster in the background.
+//! Follows the table of the parameter-server tutorial, row by row, in a background cluster.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Programs that cannot be started, or that fail: each is told in one line of the status.
+//! Tests programs that cannot start or that fail: the status has one line for each.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A disk that takes no more, under the logs of a pod or under its status.
+//! Tests a full disk under the logs or the status of a pod.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! What containers print.
+//! Tests the logs of containers.
 
 use std::fs;
 

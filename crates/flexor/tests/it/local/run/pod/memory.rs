@@ -1,4 +1,4 @@
-//! What containers may have of memory, by groups and without, and what a parent itself takes.
+//! Tests memory limits of containers with and without cgroups, and the memory of a supervisor.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What runs before what, and beside what.
+//! Tests the start order of init containers, sidecars and containers.
 
 use flexor_local::pods::status::{ContainerState, PodPhase};
 

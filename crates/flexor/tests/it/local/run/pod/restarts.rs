@@ -1,4 +1,4 @@
-//! Containers that end and are started again.
+//! Tests restarts of containers.
 
 use flexor_local::pods::plan::RestartPolicy;
 use flexor_local::pods::status::{ContainerState, PodPhase};

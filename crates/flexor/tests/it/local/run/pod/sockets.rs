@@ -1,4 +1,4 @@
-//! Listening sockets that a pod is given, and the containers that get them.
+//! Tests the listening sockets of a pod, and which containers inherit them.
 
 use std::fs;
 use std::net::TcpListener;

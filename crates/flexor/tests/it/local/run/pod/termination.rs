@@ -1,4 +1,4 @@
-//! Pods that are ended: in their own time, at once, and with everything that they have started.
+//! Tests the termination of pods: with their grace period, at once, and with all processes that they started.
 
 use std::time::{Duration, Instant};
 

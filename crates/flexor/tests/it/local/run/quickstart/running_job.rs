@@ -1,7 +1,7 @@
-//! A quickstart that runs: what its master says of it, and how far it may go.
+//! A running quickstart: the status from its master, and control of its progress.
 //!
-//! How fast the machine is must not decide what a test sees. So training goes no further than the test wants until
-//! something has happened: the workers are stopped, and go on afterwards.
+//! The speed of the machine must not decide what a test observes. The test therefore stops the workers at a step and
+//! lets them continue later.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

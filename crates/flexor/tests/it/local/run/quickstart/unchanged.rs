@@ -1,5 +1,7 @@
-//! The first command of the README: the manifest as it is, in a folder in which nothing was before. Plain, and under harm.
-//! It keeps its parameters once and makes no checkpoints, so that harm spares its servers but for a short stop.
+//! Tests the first command of the README: the unchanged manifest in an empty folder, plain and under injected faults.
+//!
+//! The quickstart has a replication factor of one and no checkpoints. The injector therefore only stops its servers
+//! briefly.
 
 use std::sync::LazyLock;
 
