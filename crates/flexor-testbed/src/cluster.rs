@@ -1,8 +1,9 @@
-//! A cluster as a guard: started, used through a client or kubectl, broken on purpose, and ended with its owner.
+//! A test cluster as a guard: tests use it through a client or kubectl, break it on purpose, and it ends with its
+//! owner.
 //!
-//! Starting is in `start`, reaching the API server in `connector`, one namespace per test in `namespace`, the cluster
-//! that all tests of a process share in `shared`. The processes themselves belong to [`crate::control_plane`] and
-//! their certain end to [`crate::keeper`].
+//! `start` starts it, `connector` reaches its API server, `namespace` makes one namespace per test, and `shared` holds
+//! the cluster that all tests of a process share. [`crate::control_plane`] owns the processes; [`crate::keeper`] ends
+//! them.
 
 mod connector;
 mod namespace;

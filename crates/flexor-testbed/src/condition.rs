@@ -1,7 +1,7 @@
-//! Waiting for the cluster: on a watch and with a deadline, never by sleeping.
+//! Waits for a condition in the cluster: on a watch and with a deadline, never by sleeping.
 //!
-//! When the time is over the error tells what was last seen, because "timed out" alone sends its reader hunting. A
-//! watch that breaks (a test killed the API server) is taken up again until the deadline.
+//! After the deadline the error shows the last observed objects. A watch that breaks, for instance because a test
+//! killed the API server, is resumed until the deadline.
 
 use std::{fmt::Debug, time::Duration};
 

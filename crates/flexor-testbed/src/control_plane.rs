@@ -1,7 +1,7 @@
-//! The programs of a control plane: which there are, with what flags, in which order, and their logs.
+//! The programs of a control plane: their flags, start order, and logs.
 //!
-//! One [`ControlPlane`] owns the five processes of one cluster. It starts and ends single components; whether the
-//! cluster is ready is [`crate::cluster`]'s question.
+//! One [`ControlPlane`] owns the five processes of one cluster and starts and ends single components.
+//! [`crate::cluster`] decides whether the cluster is ready.
 
 mod flags;
 

@@ -1,12 +1,12 @@
-//! Ownership: where a cluster's processes live, and the certainty that they end with their owner.
+//! Ownership of a cluster's processes: where they run, and the guarantee that they end with their owner.
 //!
-//! Each cluster has a *keeper*, a small shell with a pipe as its standard input, the life line, whose other end only
-//! the owner process holds. When the owner ends, in whatever way (drop, panic, Ctrl-C, kill -9), the kernel closes the
-//! pipe, the keeper ends all processes of the cluster and removes its folder.
+//! Each cluster has a *keeper*, a small shell whose standard input is a pipe, the life line. Only the owner process
+//! holds the other end. When the owner ends in any way (drop, panic, Ctrl-C, kill -9), the kernel closes the pipe. The
+//! keeper then ends all processes of the cluster and removes its folder.
 //!
-//! As root the processes live in network, mount and process-id [namespaces](Place::Namespaces) of their own, and the
-//! end of the first process in there ends all. Otherwise they are on [loopback](Place::Loopback) in a process group
-//! that the keeper kills. This module knows nothing of Kubernetes.
+//! As root the processes run in their own network, mount and process-id [namespaces](Sandbox::Namespaces); the end of
+//! the first process in there ends all. Otherwise they run on [loopback](Sandbox::Loopback) in a process group that the
+//! keeper kills. This module knows nothing of Kubernetes.
 
 mod folder;
 pub(crate) mod process_table;

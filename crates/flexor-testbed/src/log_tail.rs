@@ -1,4 +1,4 @@
-//! The end of a log, for errors: what went wrong is told last.
+//! The last lines of a log, for error messages.
 
 /// The last `count` lines of `text`.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {

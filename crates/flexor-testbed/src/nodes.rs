@@ -1,6 +1,6 @@
-//! Fake nodes: any count and size, added and taken away while the cluster runs.
+//! Fake nodes of any count and size, added and removed while the cluster runs.
 //!
-//! A node here is a Node object with a size; kwok plays its kubelet, by the rules of [`crate::stages`]. The scheduler
+//! A node here is a Node object with a size; kwok plays its kubelet by the rules of [`crate::stages`]. The scheduler
 //! and all controllers take it for real.
 
 use std::{

@@ -1,8 +1,7 @@
-//! Reaching an API server that listens in another network namespace.
+//! Connects to an API server in another network namespace.
 //!
-//! A socket belongs to the namespace of the thread that made it. So the connection is made by a thread of its own that
-//! entered the cluster's namespace and ends right after; the socket then works from any thread. On loopback it is a
-//! plain connection.
+//! A socket belongs to the namespace of the thread that created it. A short-lived thread therefore enters the cluster's
+//! namespace and connects; the socket then works from any thread. On loopback it is a plain connection.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! One namespace per test, so that tests share a cluster and not each other's objects.
+//! One namespace per test: tests share a cluster but no objects.
 
 use std::{
     process::Stdio,

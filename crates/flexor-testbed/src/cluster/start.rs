@@ -1,7 +1,8 @@
-//! Starting a cluster: the tools, a place, the programs in order, and the wait until it is of use.
+//! Starts a cluster: builds the tools, makes a sandbox, starts the programs in order, and waits until the cluster is
+//! usable.
 //!
-//! Whatever fails, the error says which component and carries the end of its log, because the log itself goes with
-//! the cluster's folder.
+//! Every error names the component and carries the end of its log, because the log is removed with the cluster's
+//! folder.
 
 use std::{future::Future, sync::Mutex, time::Duration};
 

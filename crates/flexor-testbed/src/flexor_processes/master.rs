@@ -1,4 +1,4 @@
-//! `flexor master` of one job: started, killed, started again on the same state, and asked.
+//! `flexor master` of one job: tests start it, kill it, restart it on the same state, and query it.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
-//! The folder of one cluster, and the removal of those whose owner is gone.
+//! The folder of one cluster, and the removal of folders without an owner.
 //!
-//! The keeper removes its cluster's folder when the owner ends. The sweep here is the second net, for the day when
-//! keeper and owner were killed together: the name says who owns the folder, so a later start can tell it is nobody's.
+//! The keeper removes its cluster's folder when the owner ends. The sweep handles the case that keeper and owner were
+//! killed together: the folder's name identifies its owner, so a later start finds out that the owner is gone.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
-//! What `/proc` says about processes: who is whose child, and when one was started.
+//! Reads parents and start times of processes from `/proc`.
 //!
-//! A process id alone may be used again by the kernel; id and start time together name one process for good.
+//! The kernel may reuse a process id. Id and start time together identify one process.
 
 use std::fs;
 

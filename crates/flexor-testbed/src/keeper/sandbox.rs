@@ -1,7 +1,7 @@
-//! Where a cluster's programs run, how a program is started there and how one is ended.
+//! Where a cluster's programs run, and how they are started and ended there.
 //!
-//! `nsenter` into a process-id namespace forks: the program is its child, and killing `nsenter` would leave it running.
-//! [`RunningProgram`] knows the difference.
+//! `nsenter` into a process-id namespace forks: the program is its child, and killing `nsenter` would leave the program
+//! running. [`RunningProgram`] handles the difference.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! The Python on this machine: is it there, is it young enough, can it make environments.
+//! Finds the Python of this machine and checks its version and its venv module.
 
 use std::{
     ffi::OsStr,

@@ -1,6 +1,6 @@
-//! Moving an environment: its scripts name the folder that they were installed into.
+//! Prepares an environment for a move: its scripts name the folder of their installation.
 //!
-//! Python itself finds its packages relative to `pyvenv.cfg`; only the first lines of the programs in `bin` and the
+//! Python itself finds its packages relative to `pyvenv.cfg`. Only the first lines of the programs in `bin` and the
 //! `activate` scripts hold an absolute path.
 
 use std::{fs, path::Path};

@@ -1,4 +1,4 @@
-//! Environments of no packages: everything but pip's download.
+//! Tests with environments of no packages: everything but pip's download.
 
 use super::*;
 

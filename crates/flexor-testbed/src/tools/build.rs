@@ -1,8 +1,8 @@
-//! Building one Go module into the cache, once, however many processes ask at the same time.
+//! Builds one Go module into the cache, once, however many processes ask at the same time.
 //!
-//! The rule that keeps it safe: a folder named by the key is only ever made by renaming a finished one into place, so
-//! its presence means it is complete. The lock makes the second asker wait instead of building the same again; the
-//! kernel lets go of it when its holder dies.
+//! A folder named by the key is only ever created by renaming a finished one, so its presence means that it is
+//! complete. A lock makes the second caller wait instead of building again; the kernel releases it when its holder
+//! dies.
 
 use std::{
     fs::{self, File},

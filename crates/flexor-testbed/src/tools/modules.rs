@@ -1,8 +1,8 @@
-//! The Go modules that the testbed is built from: which programs each gives, and the key of its place in the cache.
+//! The Go modules of the testbed: the programs of each, and its key in the cache.
 //!
-//! The module files are compiled in, so that a built test or xtask binary needs no checkout to find them; they are
-//! written beside the output when something is built. To move to another version edit `go/<name>/go.mod` (for
-//! Kubernetes the `replace` lines too), run `go mod tidy` there, and change the `-X` flags here.
+//! The module files are compiled in, so a built test or xtask binary needs no checkout; a build writes them beside its
+//! output. To move to another version, edit `go/<name>/go.mod` (for Kubernetes the `replace` lines too), run `go mod
+//! tidy` there, and change the `-X` flags here.
 
 use sha2::{Digest as _, Sha256};
 

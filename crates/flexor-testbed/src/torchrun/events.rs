@@ -1,4 +1,4 @@
-//! What the probe writes down, and waiting for it.
+//! The events that the probe records, and waiting for them.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Tests that break a control plane, each with a cluster of its own.
+//! Tests that break a control plane, each with its own cluster.
 
 use flexor_testbed::{ClusterConfig, Component, NodeGroup, cluster_or_skip};
 use k8s_openapi::api::core::v1::ConfigMap;

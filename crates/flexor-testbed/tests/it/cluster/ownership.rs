@@ -1,7 +1,7 @@
-//! However the owner of a cluster ends, nothing of the cluster stays: no process, no folder.
+//! Tests that no process and no folder of a cluster outlives its owner, however the owner ends.
 //!
-//! Each test starts itself again in a child process. The child owns a cluster and ends in the way of the test; the
-//! parent watches what is left.
+//! Each test runs again in a child process. The child owns a cluster and ends in the way of the test; the parent looks
+//! for leftovers.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Machines that lack something, and control planes that do not come up.
+//! Tests machines without Go, and control planes that do not start.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

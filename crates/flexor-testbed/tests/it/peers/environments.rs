@@ -1,4 +1,4 @@
-//! The environments hold what they promise.
+//! Tests that the environments hold the pinned packages.
 
 use flexor_testbed::{dlrover_or_skip, torch_or_skip};
 

@@ -1,4 +1,4 @@
-//! The example program: it ends, it learns, and it goes on from its checkpoint with another number of processes.
+//! Tests the example program: it ends, it learns, and it resumes from its checkpoint with another number of processes.
 
 use std::{
     ffi::OsString,
