@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: feeds a parser with random input for a while.
 //!
 //! The targets are the files of `fuzz/fuzz_targets/`, a workspace of its own, because they are compiled with coverage
-//! counters. Inputs that once mattered are checked in under `fuzz/corpus/` and replayed by the unit tier; what a run
-//! discovers by itself stays in the cache folder, so that the next run goes on from there.
+//! counters. `fuzz/corpus/` has checked-in inputs that once mattered; the unit tier replays them. The inputs that a run
+//! discovers stay in the cache folder, where the next run continues from them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! `cargo xtask gen`: files written from the code, checked in so that people can read and apply them.
 //!
-//! A [`Page`] renders one or more files from the crates' own tables; `gen` writes them, `gen --check` (and the unit
-//! tier) fails while a checked-in file says something else. A page may own a folder, where a file without a source is
-//! wrong too.
+//! A [`Page`] renders one or more files from the crates' own tables. `gen` writes them; `gen --check` (and the unit
+//! tier) fails while a checked-in file differs. A page may own a folder; a file without a source in it also fails the
+//! check.
 
 mod cli;
 mod crds;

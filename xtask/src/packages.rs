@@ -1,7 +1,7 @@
 //! The workspace's packages as cargo sees them.
 //!
-//! `tidy` asks here who depends on whom and under which licence, `test` and `fuzz` which cargo to call. Versions and
-//! features stay cargo's business.
+//! `tidy` reads dependencies and licences from here, `test` and `fuzz` the cargo to call. Versions and features stay
+//! cargo's business.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

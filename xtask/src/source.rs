@@ -1,4 +1,4 @@
-//! Rust source reduced to what the compiler acts on, so that a search does not stop at a comment or a message.
+//! Rust source reduced to what the compiler acts on, so that a search does not match comments or messages.
 //!
 //! [`code_only`] blanks comments and literals, [`without_tests`] blanks `#[cfg(test)]` items as well; both keep every
 //! line where it was. [`imports`] spells out grouped `use` items. This is a scanner for `tidy`, not a parser: it

@@ -1,7 +1,7 @@
 //! The files of a checkout: what git tracks or would track, relative to the root and in a fixed order.
 //!
-//! Every check of `tidy` and every page of `gen` reads the project through a [`Tree`], so that its tests can hand it a
-//! small made-up folder. It is not for build outputs: what git ignores does not exist here.
+//! Every check of `tidy` and every page of `gen` reads the project through a [`Tree`], so that its tests can use a
+//! small test folder. Build outputs are not included: files that git ignores do not exist here.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
-//! A master with its parameter servers, all of them processes, and whoever says how many there should be.
+//! A master with its parameter servers, all in processes, and a stand-in for the cluster's controller.
 //!
-//! It stands where the controller of a cluster stands: it starts and ends servers, and feeds the master with what it
-//! wants of them. When a change is done is read off the map that the master tells everybody, as clients do.
+//! The stand-in starts and ends servers and feeds the master their target number. It reads from the published partition
+//! map, as clients do, when a change is complete.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
 //! What a launcher adds to the start of a program, in time and memory: ours against torchrun and DLRover's agent.
 //!
-//! Eight processes of a [program] that does nothing but write down when it was started. What starting them by hand
-//! takes is subtracted in each repeat, so that the rest is the launcher's own: its start, the rendezvous, and the starts
-//! of the processes.
+//! Each launcher starts eight processes of a [program] that only records its start. Each repeat subtracts the time of
+//! starting them by hand. The rest is the launcher's own: its start, the rendezvous, and the starts of the processes.
 
 mod launcher;
 mod program;

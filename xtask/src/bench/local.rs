@@ -1,7 +1,7 @@
-//! The laptop cluster by itself: what it adds to programs, how soon it replaces a pod, and what a thousand pods cost.
+//! The laptop cluster alone: its overhead on programs, its time to replace a pod, and the cost of a thousand pods.
 //!
-//! The programs write down when they were started ([`Programs`]), so that nothing is measured through the cluster's own
-//! eyes. There is no peer: nothing else runs these manifests without a container runtime.
+//! The programs record their own start ([`Programs`]), so no measurement depends on the cluster's view. There is no
+//! peer: nothing else runs these manifests without a container runtime.
 
 mod crowd;
 mod empty;

@@ -1,8 +1,8 @@
-//! How many messages of a job's nodes a master can take, and what each costs it: ours against DLRover's.
+//! How many messages of a job's nodes a master can handle, and the cost of each: ours against DLRover's.
 //!
-//! A thousand nodes are in the world, 64 requests are under way at any time, and the [mix] is the same for both sides.
+//! A thousand nodes are in the world, 64 requests are in flight at any time, and the [mix] is the same for both sides.
 //! Ours writes a journal, on the machine's disk and on one whose every fsync takes 10 ms longer; DLRover's has none.
-//! The load generator, which is ours for both sides, takes its share of the same cores.
+//! The load generator is ours for both sides and shares the same cores.
 
 mod dlrover;
 mod mix;

@@ -1,15 +1,14 @@
-//! Rows of embedding tables, pulled and pushed: ours against ElasticDL's released server and Redis, and beside
-//! PaddlePaddle's.
+//! Pulls and pushes of embedding rows: ours against ElasticDL's released server and Redis, and beside PaddlePaddle's.
 //!
-//! One load for ours and for ElasticDL's server ([`wire_load`]): the same bytes of `proto.Pserver`, made before the clock
-//! runs, by so many clients with one request under way each. Redis is given the same rows as values ([`redis`]), which
-//! is what is left of a parameter server without its optimizer. PaddlePaddle's server is asked on its own wire
-//! ([`paddle`]); there is nothing to win against it. Our own API is played through our client ([`native`]), which sorts,
-//! sends and reads as a worker does; so its load costs more than the others'.
+//! Our server and ElasticDL's get the same load ([`wire_load`]): the same bytes of `proto.Pserver`, made before the
+//! clock starts, from clients with one request in flight each. Redis gets the same rows as values ([`redis`]), which is
+//! a parameter server without its optimizer. PaddlePaddle's server is driven on its own wire ([`paddle`]) and has no
+//! target. The load on our native API uses our client ([`native`]), which sorts, sends and reads as a worker does, so
+//! that load costs more than the others'.
 //!
-//! A server is new for each repeat. **First touch** asks for rows that nobody has asked for; **pull** and **push** go to
-//! rows that are there. The load has one half of the cores and the servers the other ([`cores`]), one side at a time;
-//! what a server costs is the CPU time per row.
+//! Each repeat starts a new server. **First touch** requests rows that do not exist yet; **pull** and **push** use
+//! existing rows. The load has one half of the cores and the servers the other ([`cores`]), one side at a time. The
+//! cost of a server is its CPU time per row.
 
 mod case;
 mod cores;

@@ -1,10 +1,10 @@
-//! Parameter servers that come, go, write checkpoints and hold snapshots while workers pull and push as fast as they can:
-//! what the workers notice of it, against stopping everything for a checkpoint ([`stop_the_world`]).
+//! Parameter servers are added, removed, write checkpoints and hold snapshots while workers pull and push at full
+//! speed. Measures the disturbance of the workers, against stopping everything for a checkpoint ([`stop_the_world`]).
 //!
-//! Master and servers are processes. Two workers in this one pull and push batches of rows in turn, over a table of about
-//! a gigabyte ([`load`]); keys are uniform, so that nearly every page of a partition is written while it is copied. A
-//! worker's stall is its longest call: nothing is taken off. Nobody has cores of its own, since moving partitions costs
-//! time of a core that the load would have.
+//! Master and servers are processes. Two workers in this process alternate pulls and pushes over a table of about a
+//! gigabyte ([`load`]). Keys are uniform, so nearly every page of a partition is written while it is copied. A worker's
+//! stall is its longest call, without deductions. No process has cores of its own, because moving partitions takes CPU
+//! time from the load.
 
 mod change;
 mod load;

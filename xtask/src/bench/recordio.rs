@@ -1,9 +1,9 @@
-//! Ranges of records out of RecordIO shards: ours against decoding the whole chunk for every range.
+//! Reads ranges of records from RecordIO shards: ours against decoding the whole chunk for every range.
 //!
-//! The shards look like ElasticDL's MNIST: 4,096 records of 3,174 bytes in one chunk of snappy, a frame for each length
-//! and each record. Its reader decompresses and checksums the chunk for any range of it; that is done here too, in Rust
-//! ([`whole_chunk`]), as the peer of the same run. What the original takes for that is told beside it. Both sides read the
-//! same ranges, one after the other, from files that the system holds in memory; time and CPU are of one thread.
+//! The shards look like ElasticDL's MNIST: 4,096 records of 3,174 bytes in one chunk of snappy, with a frame for each
+//! length and each record. ElasticDL's reader decompresses and checksums the chunk for any range of it. The peer does
+//! the same in Rust ([`whole_chunk`]); the time of the original is shown beside it. Both sides read the same ranges in
+//! sequence from cached files; time and CPU are of one thread.
 
 mod shards;
 mod whole_chunk;

@@ -1,9 +1,9 @@
-//! How long all nodes of a job need to find each other: torch's handlers and simulated agents over TCPStore, and nodes
-//! of the native API; at our master, at torch's own store and at DLRover's master.
+//! How long all nodes of a job need for a rendezvous: torch's handlers and simulated agents over TCPStore, and nodes of
+//! the native API; at our master, at torch's own store and at DLRover's master.
 //!
-//! Load generator and server share the cores of one machine, so that no figure is the server's alone. Our master keeps
-//! a journal in all of them; the peers keep none. Nodes of the native API share connections, [`NODES_PER_CONNECTION`]
-//! on each, and have a session each.
+//! Load generator and server share the cores of one machine, so no figure is the server's alone. Our master keeps a
+//! journal in all of them; the peers keep none. Nodes of the native API have a session each and share connections,
+//! [`NODES_PER_CONNECTION`] on each.
 
 mod agent;
 mod crowd;

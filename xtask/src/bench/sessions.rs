@@ -1,6 +1,6 @@
-//! Simulated nodes that speak the native API: each with a session of its own, many on one connection.
+//! Simulated nodes that speak the native API: each has its own session, and many share a connection.
 //!
-//! What they say after they have joined is the race's business.
+//! The race decides what they send after they have joined.
 
 use std::time::{Duration, Instant};
 

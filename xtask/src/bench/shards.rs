@@ -1,10 +1,10 @@
-//! What the data costs the master: ours against DLRover's.
+//! The cost of data for the master: ours against DLRover's.
 //!
-//! Two things are raced. **The first lease** of a dataset that is shuffled record by record: ours computes the order of a
-//! batch when it is leased, through a real master with a journal; DLRover's splitter makes lists of all records, and is
-//! measured alone, in its CPU time. Its datasets are a small part of ours, because its time grows with their square.
-//! **Lease and acknowledge**, as many as it can take, with a thousand workers that hold a batch each and 64 requests
-//! under way, at both masters.
+//! There are two races. **The first lease** of a dataset that is shuffled record by record: ours computes the order of
+//! a batch at its lease, through a real master with a journal. DLRover's splitter makes lists of all records and is
+//! measured alone, in CPU time. Its datasets are a small part of ours, because its time grows with their square.
+//! **Lease and acknowledge** at full speed, at both masters: a thousand workers hold a batch each, with 64 requests in
+//! flight.
 
 mod dataset;
 mod dlrover;

@@ -1,10 +1,9 @@
-//! Training a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process that keeps
-//! everything to itself, and where the time of a worker goes.
+//! Trains a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process with a local
+//! model, and breaks down the time of a worker.
 //!
-//! Same file, same shapes, same optimizer (Adagrad), batches of the same size. PyTorch has one thread ([`torch_peer`]),
-//! which reads the file too, as our worker does; what it takes with all batches in memory is told beside. Ours is a
-//! master, a server and one or two workers ([`job`]), which share the machine's cores. [`phases`] takes a worker's loop
-//! apart.
+//! File, shapes, optimizer (Adagrad) and batch size are the same. PyTorch has one thread ([`torch_peer`]), which also
+//! reads the file, as our worker does; its time with all batches in memory is shown beside it. Ours is a master, a
+//! server and one or two workers ([`job`]), which share the machine's cores. [`phases`] breaks down a worker's loop.
 
 mod job;
 mod phases;

@@ -1,8 +1,8 @@
-//! What is written down about a cluster of `cargo xtask cluster`, and where.
+//! The state file of a cluster of `cargo xtask cluster`, and its path.
 //!
-//! The files lie in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
-//! as it lives (the kernel takes it away however the holder ended), and the holder's log. Each begins with the name of
-//! its cluster.
+//! The files are in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
+//! as it lives (the kernel releases it however the holder ended), and the holder's log. Each file name begins with the
+//! name of its cluster.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};

@@ -1,4 +1,4 @@
-//! What the example program says about its progress.
+//! Reads the progress of the example program from its log.
 
 use std::time::{Duration, Instant};
 

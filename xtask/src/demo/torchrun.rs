@@ -1,4 +1,4 @@
-//! The demo of stock torchrun: one job, and what happens to it.
+//! The demo of stock torchrun: one job under several faults.
 
 use std::ffi::OsString;
 use std::fs;

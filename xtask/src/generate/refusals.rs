@@ -1,8 +1,8 @@
-//! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, who refuses each, and with which words.
+//! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, which program refuses each, and its message.
 //!
-//! The first line of such a file says who must refuse it and why: `# both: …` where the API server does it too,
-//! `# local only: …` where only `flexor validate` can see it. Tests hold both to it, dialect by dialect; so a file that
-//! no test would come across is refused here.
+//! The first line of such a file names the program that must refuse it and the reason: `# both: …` where the API server
+//! does too, `# local only: …` where only `flexor validate` can find the error. Tests check both, dialect by dialect.
+//! This page therefore refuses a file that no test would read.
 
 use std::collections::BTreeSet;
 use std::path::Path;

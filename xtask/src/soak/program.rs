@@ -1,4 +1,4 @@
-//! The jobs that are soaked: examples that users run, made to last, and what must be true when they have ended well.
+//! The jobs of the soak: examples for users, made longer, and what must be true after they succeed.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One job under one seed: run in a folder of its own, given so much time, looked at, and kept if it did not do well.
+//! One job under one seed: runs it in its own folder with a deadline, checks it, and keeps the folder of a failure.
 
 use std::env;
 use std::fmt;

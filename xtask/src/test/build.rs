@@ -1,4 +1,4 @@
-//! The test programs of the workspace, compiled once. Running them is [`super::program`]'s part.
+//! Compiles the test programs of the workspace, once. [`super::program`] runs them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the tests of a tier take from the cache is made before they run, so that no test's time holds it.
+//! Fills the cache before the tests of a tier run, so that no test's time includes it.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,7 @@
-//! Runs one test program and listens to what it says about each test.
+//! Runs one test program and reads its event for each test.
 //!
-//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. A program that goes
-//! silent or dies takes nothing with it: the tests it had not finished count as failed. Adding up is
-//! [`super::report`]'s part.
+//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. When a program hangs
+//! or dies, only the tests that it had not finished count as failed. [`super::report`] adds up.
 
 mod events;
 

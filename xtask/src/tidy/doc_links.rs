@@ -1,7 +1,6 @@
-//! Links between documents resolve: the file is there, and so is the heading.
+//! Checks that links between documents resolve: the file exists, and so does the heading.
 //!
-//! Only links inside the repository are looked at; the network is never asked. Headings get the anchors GitHub gives
-//! them.
+//! Only links inside the repository are checked, without the network. Headings get the anchors that GitHub gives them.
 
 mod markdown;
 

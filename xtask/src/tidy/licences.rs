@@ -1,7 +1,7 @@
-//! Every package that ours are built from has a licence that lets anyone use, change and ship the result.
+//! Checks that every package in our builds has a licence that permits use, change and distribution of the result.
 //!
-//! What counts is what the package's manifest states, an [`Expression`] over names of the SPDX list. The fuzz targets
-//! are never shipped and not judged. Whether a licence's text lies in a package is not looked at.
+//! The package's manifest states the licence, an [`Expression`] over names of the SPDX list. The fuzz targets are never
+//! shipped and not checked. The check does not look for a licence's text in a package.
 
 mod expression;
 

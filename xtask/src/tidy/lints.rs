@@ -1,4 +1,5 @@
-//! Every crate of the workspace takes the workspace's lints; one that forgets compiles under laxer rules unseen.
+//! Checks that every crate of the workspace takes the workspace's lints; without them a crate would silently compile
+//! under laxer rules.
 
 use anyhow::Result;
 

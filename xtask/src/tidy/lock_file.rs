@@ -1,5 +1,5 @@
-//! `Cargo.lock` is checked in, because a program's tests mean something only with the versions they ran with, and it
-//! names the public index alone, because a mirror's address would make the checkout work on one network only.
+//! Checks that `Cargo.lock` is checked in, because tests are meaningful only with the versions that they ran with. It
+//! may name only the public index, because a mirror's address would tie the checkout to one network.
 
 use std::path::Path;
 

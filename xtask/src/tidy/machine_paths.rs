@@ -1,6 +1,6 @@
-//! No file names a folder that exists on one person's machine only.
+//! Checks that no file names a folder of one person's machine.
 //!
-//! Such a path works for its author and for nobody else; it gets in by copying from a terminal.
+//! Such a path works only for its author; it gets in by copying from a terminal.
 
 use anyhow::Result;
 

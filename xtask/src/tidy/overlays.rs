@@ -1,7 +1,7 @@
-//! The overlays of `deploy/` run the same controller under the names their users know.
+//! Checks that the overlays of `deploy/` run the same controller under the names that their users know.
 //!
-//! Each `controller.yaml` is written out in full, so that it can be read and applied by itself; this holds their
-//! Deployments equal up to names. Their rights differ on purpose and are not compared.
+//! Each `controller.yaml` is complete, so that it can be read and applied by itself. Their Deployments must be equal up
+//! to names. Their rights differ on purpose and are not compared.
 
 use std::ffi::OsStr;
 use std::path::Path;

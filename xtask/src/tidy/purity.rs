@@ -1,8 +1,8 @@
-//! Pure crates decide; they do no I/O, start nothing, print nothing and read no clock.
+//! Checks that pure crates do no I/O, start no threads or processes, print nothing and read no clock.
 //!
-//! Three nets: their manifests name no crate that does such things, their sources name nothing of the standard library
-//! that does, and the `clippy.toml` of most bans the same, so that an editor says it first. Tests inside a pure crate
-//! may do what they like. What each is there for is in [`PURE_CRATES`].
+//! There are three nets. Their manifests name no impure crate, their sources name nothing impure of the standard
+//! library, and the `clippy.toml` of most bans the same, so that an editor reports it first. Tests inside a pure crate
+//! are exempt. [`PURE_CRATES`] has the role of each.
 
 use std::path::Path;
 

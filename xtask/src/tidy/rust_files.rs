@@ -1,4 +1,4 @@
-//! What may be said about a `.rs` file without understanding it: its name, its length, and that it is finished.
+//! Checks name, length and completeness of `.rs` files.
 
 use anyhow::Result;
 

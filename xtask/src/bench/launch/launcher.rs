@@ -1,4 +1,4 @@
-//! The raced launchers: one process each, started, measured while its workers run, and waited for.
+//! The raced launchers: starts one process each, measures it while its workers run, and waits for its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};

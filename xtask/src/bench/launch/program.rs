@@ -1,6 +1,6 @@
-//! The launched program: it writes down when it was started, stays for a second, and ends well.
+//! The launched program: it records its start, waits for a second, and exits with 0.
 //!
-//! A shell, so that its own start costs next to nothing; what it does cost is measured by [`started_alone`].
+//! It is a shell, so its own start costs almost nothing; [`started_alone`] measures that cost.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Programs that write down who they are and when they were started, each into a file of its own.
+//! Programs that record their identity and start time, each in its own file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! ElasticDL's released parameter server, from its package on PyPI.
 //!
-//! It wants to be in a cluster: without a token of a service account it ends at once. So it runs in a mount namespace of
-//! its own, where there is one that opens nothing.
+//! It expects to be in a cluster: without a service-account token it ends at once. It therefore runs in its own mount
+//! namespace with a dummy token.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Letting clients ask, and what that costs the server.
+//! Runs clients against a server and measures throughput and the server's CPU time.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Our own API: a master, a server, and clients as workers have them.
+//! Our native API: a master, a server, and clients as workers have them.
 
 use std::future::Future;
 use std::pin::Pin;

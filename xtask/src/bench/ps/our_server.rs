@@ -1,4 +1,4 @@
-//! A server as a process that ends with its owner, and ours as one.
+//! A server process that ends with its owner, and how ours is started.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};

@@ -1,12 +1,12 @@
 //! PaddlePaddle's parameter server, from its package on PyPI: `BrpcPsServer` with tables in memory.
 //!
-//! Its process is Python only until it serves. It is not asked by its own trainer, which is a Python program, merges
-//! pushes and does not wait for them, but by the same kind of load as the others ([`brpc`]): calls made before the clock
-//! runs, one of each client under way, and a push is answered when it has been applied. So its figures have neither
-//! Python nor fleet in them.
+//! Its process is Python only until it serves. Its own trainer is not the client: that is a Python program that merges
+//! pushes and does not wait for them. The same kind of load as for the others ([`brpc`]) drives it: calls made before
+//! the clock starts, one per client in flight, and a push is answered when it has been applied. Its figures therefore
+//! contain neither Python nor fleet.
 //!
-//! A pull of rows that are not there is answered with zeros and makes nothing: a row is made, and its weights are drawn,
-//! by its first push. So that is its first touch here.
+//! A pull of missing rows returns zeros and creates nothing. The first push creates a row and draws its weights, so
+//! that push is its first touch here.
 
 mod brpc;
 mod installed;

@@ -1,7 +1,7 @@
-//! Redis, with a value for each row: what a store of embeddings costs that knows no optimizer.
+//! Redis with one value per row: the cost of an embedding store without an optimizer.
 //!
-//! A pull is MGET, a push is MSET of the rows (in the place of the client's own update), both in commands of a thousand
-//! keys, all of a request sent at once. There are no files.
+//! A pull is MGET; a push is MSET of the rows, which stands for the client's own update. Both use commands of a
+//! thousand keys and pipeline all commands of a request. Redis writes no files.
 
 use std::fs;
 use std::future::Future;

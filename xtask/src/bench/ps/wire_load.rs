@@ -1,4 +1,4 @@
-//! The load of ElasticDL's wire, the same for both servers: requests as bytes, answers counted and thrown away.
+//! The load on ElasticDL's wire protocol, the same for both servers: requests as bytes, answers counted and discarded.
 
 mod connection;
 

@@ -1,4 +1,4 @@
-//! What happens to the servers while workers are at work, and what the workers notice of it.
+//! The changes of the servers under load, and their effect on the workers.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Workers that do nothing but pull and push rows, and a record of every call.
+//! Workers that only pull and push rows, and a record of every call.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The peer: a change of servers as DLRover makes it, with our own servers and checkpoints.
+//! The peer: a change of servers in DLRover's way, with our own servers and checkpoints.
 //!
-//! All workers stop, a checkpoint is written, all servers end; the new set starts and reads the checkpoint, and the
-//! workers connect anew. So only the strategy differs from ours. What the original waits for besides is left out: its
-//! workers look every ten seconds whether the set has changed, and all of them are started again.
+//! All workers stop, a checkpoint is written, and all servers end. The new set starts and reads the checkpoint, and the
+//! workers reconnect. Only the strategy differs from ours. Further waits of the original are not counted: its workers
+//! poll every ten seconds whether the set has changed, and all of them restart.
 
 use std::path::Path;
 use std::sync::Arc;

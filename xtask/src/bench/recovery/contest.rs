@@ -1,4 +1,4 @@
-//! A side of ours, whom it is measured against, and the marks it has to keep: the rows of the result.
+//! One of our sides, its peers, and its marks: the rows of the result.
 
 use anyhow::Result;
 

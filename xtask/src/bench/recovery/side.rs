@@ -1,4 +1,4 @@
-//! Who keeps the rendezvous of the raced jobs, and who launches their workers.
+//! The sides of the race: which store holds the rendezvous, and which launcher starts the workers.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A crowd of simulated agents that meet at a TCPStore, first and again.
+//! Many simulated agents that rendezvous at a TCPStore, twice.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Nodes that join at DLRover's master.
 //!
-//! Real agents ask for the world every five seconds; here each asks once, after all have joined, which is the least
-//! that this master can be asked.
+//! Real agents query the world every five seconds. Here each queries once, after all have joined, which is the lightest
+//! possible load on this master.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! What torch's rendezvous handler does next, given the state that it has read. No sockets, no clock.
+//! The next action of torch's rendezvous handler for a given state. No sockets, no clock.
 //!
 //! The rules are those of torch 2.15 (`_RendezvousExitOp`, `_RendezvousJoinOp`, `_RendezvousKeepAliveOp` and their
-//! actions); only the deadline of a join is left out, because a race has its own.
+//! actions). Only the deadline of a join is missing, because a race has its own.
 
 use std::time::Duration;
 

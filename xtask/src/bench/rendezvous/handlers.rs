@@ -1,8 +1,8 @@
 //! Torch's own handlers, unmodified, in Python processes: what agents do, without the agents.
 //!
-//! Handlers of one process share an interpreter, which is a large part of the time on either side: a handler spends
-//! 7 ms on looking at its own stack for its events, whatever the store does. The script is a file, as a program that
-//! users run is: torch takes three times as long over the stack of one that came with `-c`.
+//! Handlers of one process share an interpreter, which is a large part of the time on either side: a handler spends 7
+//! ms on inspecting its own stack for its events, whatever the store does. The script is a file, as a program of users
+//! is: torch takes three times as long for the stack of a `-c` program.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};

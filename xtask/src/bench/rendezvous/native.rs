@@ -1,4 +1,4 @@
-//! Nodes that join over the native API, and what the master logs about it.
+//! Nodes that join over the native API, and the size of the master's log.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! DLRover's own splitter for datasets that are shuffled record by record: what it does before the first task.
+//! DLRover's own splitter for datasets that are shuffled record by record: its work before the first task.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! The job: one parameter server and so many workers, as processes.
+//! The job: one parameter server and a number of workers, as processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

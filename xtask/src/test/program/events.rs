@@ -1,4 +1,4 @@
-//! The lines of libtest's JSON form, turned into what we want to know.
+//! Parses the lines of libtest's JSON format.
 
 use std::time::Duration;
 

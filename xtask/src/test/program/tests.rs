@@ -1,4 +1,4 @@
-//! Test programs made of shell, which behave in ways a real one should not.
+//! Test programs made of shell, which behave in ways that a real one should not.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! A licence expression as manifests write it: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 //!
-//! `AND` binds closer than `OR`, `WITH` belongs to the name before it, and `/` is how manifests once wrote `OR`. Names
-//! are not looked up here; who asks says which of them hold.
+//! `AND` binds closer than `OR`, `WITH` belongs to the name before it, and `/` is an old form of `OR`. The caller
+//! decides which names are acceptable.
 
 /// Which licences a package is under.
 #[derive(Debug, PartialEq, Eq)]

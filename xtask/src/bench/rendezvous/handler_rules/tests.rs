@@ -1,4 +1,4 @@
-//! Two handlers that take turns at one state.
+//! Tests two handlers that alternate on one state.
 
 use super::*;
 
