@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: races against the programs Flexor replaces, both sides in one run.
+//! `cargo xtask bench`: races Flexor against the programs that it replaces, both sides in one run.
 //!
-//! A [`Race`] measures and returns [`Row`]s; this module prints them and writes `target/bench/NAME.json`. Numbers are
-//! printed and kept, never asserted: what must hold on every machine is a test.
+//! A [`Race`] measures and returns [`Row`]s. This module prints them and writes `target/bench/NAME.json`. Numbers are
+//! printed and kept, never asserted: a claim that must hold on every machine is a test.
 
 mod dlrover_master;
 mod fleet;

@@ -1,7 +1,7 @@
-//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to play with, on this machine.
+//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to experiment with, on this machine.
 //!
-//! It is the cluster of the tests, kept by a process in the background ([`holder`]) instead of by a test. What the
-//! other commands need to know about it stands in a small file ([`state`]).
+//! It is the cluster of the tests, owned by a background process ([`holder`]) instead of a test. A small file
+//! ([`state`]) holds what the other commands need.
 
 mod holder;
 mod name;

@@ -1,6 +1,6 @@
-//! Runs cargo and learns from its messages what was compiled, so that no path is guessed from folder names.
+//! Runs cargo and reads the built artifacts from its messages, so that no path is guessed from folder names.
 //!
-//! `test` builds its test programs with it, `bench` the program it races with.
+//! `test` builds its test programs with it, `bench` the program that it measures.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

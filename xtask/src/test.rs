@@ -1,9 +1,9 @@
 //! `cargo xtask test`: builds everything once and runs the tests tier by tier.
 //!
-//! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and listens,
-//! [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. What a test needs beyond the
-//! binary (clusters, namespaces) it makes itself; only what is slow the first time is made by [`preparation`], before the
-//! clock of the tests runs.
+//! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and reads its
+//! events, [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. A test makes what it
+//! needs beyond the binary (clusters, namespaces) itself. [`preparation`] makes only what is slow the first time,
+//! before the clock of the tests runs.
 
 mod build;
 mod house_checks;

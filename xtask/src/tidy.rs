@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that the compiler does not know.
+//! `cargo xtask tidy`: the rules of the project that the compiler does not know.
 //!
-//! Each check is one file below and reads the project through a [`Tree`]; the list here is what the command and the
-//! unit tier run. A check finds facts about the checkout. Style belongs to rustfmt and clippy, not here.
+//! Each check is one file below and reads the project through a [`Tree`]; the command and the unit tier run the list
+//! here. A check finds facts about the checkout. Style belongs to rustfmt and clippy, not here.
 
 mod crate_graph;
 mod doc_links;

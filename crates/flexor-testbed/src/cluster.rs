@@ -1,8 +1,9 @@
-//! A cluster as a guard: started, used through a client or kubectl, broken on purpose, and ended with its owner.
+//! A test cluster as a guard: tests use it through a client or kubectl, break it on purpose, and it ends with its
+//! owner.
 //!
-//! Starting is in `start`, reaching the API server in `connector`, one namespace per test in `namespace`, the cluster
-//! that all tests of a process share in `shared`. The processes themselves belong to [`crate::control_plane`] and
-//! their certain end to [`crate::keeper`].
+//! `start` starts it, `connector` reaches its API server, `namespace` makes one namespace per test, and `shared` holds
+//! the cluster that all tests of a process share. [`crate::control_plane`] owns the processes; [`crate::keeper`] ends
+//! them.
 
 mod connector;
 mod namespace;
@@ -23,7 +24,7 @@ use tokio::net::TcpStream;
 pub use self::namespace::TestNamespace;
 use crate::{
     control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Place},
+    keeper::{Isolation, Keeper, Sandbox},
     nodes::{self, NodeGroup},
     tools::Tools,
 };
@@ -79,12 +80,12 @@ impl Cluster {
     /// caller's tokio runtime and every test has its own.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         let api_server = self.plane().api_server();
-        connector::client(&self.kubeconfig, api_server, self.keeper.place()).await
+        connector::client(&self.kubeconfig, api_server, self.keeper.sandbox()).await
     }
 
     /// Connects to a port in the cluster's network, for a test that talks to a program of [`Cluster::command_in`].
     pub async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        connector::Connector::new(self.keeper.place(), address).connect().await
+        connector::Connector::new(self.keeper.sandbox(), address).connect().await
     }
 
     /// The kubectl of this cluster's version, set up to talk to it.
@@ -96,7 +97,7 @@ impl Cluster {
 
     /// A command in the cluster's network, with `KUBECONFIG` set: for the programs under test.
     pub fn command_in(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = self.keeper.place().network_command(program.as_ref());
+        let mut command = self.keeper.sandbox().network_command(program.as_ref());
         command.env("KUBECONFIG", &self.kubeconfig);
         // Clusters in namespaces share one address, by which kubectl would mix up what it remembers of them.
         command.env("KUBECACHEDIR", self.folder().join("kubectl-cache"));
@@ -120,9 +121,9 @@ impl Cluster {
 
     /// As root, the process whose namespaces the cluster lives in, for `nsenter --target`; else nothing.
     pub fn namespace_pid(&self) -> Option<u32> {
-        match self.keeper.place() {
-            Place::Namespaces { init, .. } => Some(*init),
-            Place::Loopback { .. } => None,
+        match self.keeper.sandbox() {
+            Sandbox::Namespaces { init, .. } => Some(*init),
+            Sandbox::Loopback { .. } => None,
         }
     }
 

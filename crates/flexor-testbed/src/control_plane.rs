@@ -1,7 +1,7 @@
-//! The programs of a control plane: which there are, with what flags, in which order, and their logs.
+//! The programs of a control plane: their flags, start order, and logs.
 //!
-//! One [`ControlPlane`] owns the five processes of one cluster. It starts and ends single components; whether the
-//! cluster is ready is [`crate::cluster`]'s question.
+//! One [`ControlPlane`] owns the five processes of one cluster and starts and ends single components.
+//! [`crate::cluster`] decides whether the cluster is ready.
 
 mod flags;
 
@@ -16,7 +16,7 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    keeper::{Keeper, Place, RunningProgram},
+    keeper::{Keeper, RunningProgram, Sandbox},
     log_tail::last_lines,
     pki::Pki,
     stages,
@@ -81,10 +81,10 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// The usual ones in namespaces, where nobody else listens; free ones from the kernel on loopback.
-    fn choose(place: &Place) -> anyhow::Result<Self> {
-        match place {
-            Place::Namespaces { .. } => Ok(Self { etcd_client: 2379, etcd_peer: 2380, api_server: 6443 }),
-            Place::Loopback { .. } => {
+    fn choose(sandbox: &Sandbox) -> anyhow::Result<Self> {
+        match sandbox {
+            Sandbox::Namespaces { .. } => Ok(Self { etcd_client: 2379, etcd_peer: 2380, api_server: 6443 }),
+            Sandbox::Loopback { .. } => {
                 // All three are held before any is let go, so that they differ.
                 let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("get a free port on loopback");
                 let (client, peer, api_server) = (listen()?, listen()?, listen()?);
@@ -103,7 +103,7 @@ impl Ports {
 pub(crate) struct ControlPlane {
     tools: Tools,
     folder: PathBuf,
-    place: Place,
+    sandbox: Sandbox,
     pki: Pki,
     ports: Ports,
     running: BTreeMap<Component, RunningProgram>,
@@ -119,9 +119,9 @@ impl ControlPlane {
         let plane = Self {
             tools,
             folder: folder.to_owned(),
-            place: keeper.place().clone(),
+            sandbox: keeper.sandbox().clone(),
             pki,
-            ports: Ports::choose(keeper.place())?,
+            ports: Ports::choose(keeper.sandbox())?,
             running: BTreeMap::new(),
         };
         fs::write(plane.kubeconfig(), plane.pki.kubeconfig(plane.api_server())).context("write the kubeconfig")?;
@@ -147,13 +147,14 @@ impl ControlPlane {
     pub(crate) fn start(&mut self, component: Component) -> anyhow::Result<()> {
         let log = self.log(component);
         let log_file = File::options().create(true).append(true).open(&log).context("open the log")?;
-        let mut command = self.place.owned_command(&component.program(&self.tools));
+        let mut command = self.sandbox.owned_command(&component.program(&self.tools));
         command
             .args(flags::of(component, self))
             .current_dir(&self.folder)
             .stdout(log_file.try_clone()?)
             .stderr(log_file);
-        let program = RunningProgram::spawn(&self.place, &mut command).with_context(|| format!("start {component}"))?;
+        let program =
+            RunningProgram::spawn(&self.sandbox, &mut command).with_context(|| format!("start {component}"))?;
         self.running.insert(component, program);
         Ok(())
     }

@@ -1,16 +1,16 @@
-//! Ownership: where a cluster's processes live, and the certainty that they end with their owner.
+//! Ownership of a cluster's processes: where they run, and the guarantee that they end with their owner.
 //!
-//! Each cluster has a *keeper*, a small shell with a pipe as its standard input, the life line, whose other end only
-//! the owner process holds. When the owner ends, in whatever way (drop, panic, Ctrl-C, kill -9), the kernel closes the
-//! pipe, the keeper ends all processes of the cluster and removes its folder.
+//! Each cluster has a *keeper*, a small shell whose standard input is a pipe, the life line. Only the owner process
+//! holds the other end. When the owner ends in any way (drop, panic, Ctrl-C, kill -9), the kernel closes the pipe. The
+//! keeper then ends all processes of the cluster and removes its folder.
 //!
-//! As root the processes live in network, mount and process-id [namespaces](Place::Namespaces) of their own, and the
-//! end of the first process in there ends all. Otherwise they are on [loopback](Place::Loopback) in a process group
-//! that the keeper kills. This module knows nothing of Kubernetes.
+//! As root the processes run in their own network, mount and process-id [namespaces](Sandbox::Namespaces); the end of
+//! the first process in there ends all. Otherwise they run on [loopback](Sandbox::Loopback) in a process group that the
+//! keeper kills. This module knows nothing of Kubernetes.
 
 mod folder;
-mod place;
 pub(crate) mod process_table;
+mod sandbox;
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-pub(crate) use self::place::{Place, RunningProgram};
+pub(crate) use self::sandbox::{RunningProgram, Sandbox};
 
 /// How long the end of a cluster may take before the owner stops waiting; the keeper goes on by itself.
 const END_DEADLINE: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(crate) enum Isolation {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: PathBuf,
-    place: Place,
+    sandbox: Sandbox,
     keeper: Child,
     /// On loopback, the process that the group is named after.
     group_leader: Option<Child>,
@@ -80,8 +80,8 @@ impl Keeper {
     }
 
     /// Where the processes live.
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 }
 
@@ -105,8 +105,8 @@ fn in_namespaces(folder: PathBuf) -> anyhow::Result<Keeper> {
     let init = process_table::child_of(keeper.id())
         .and_then(process_table::child_of)
         .context("find the first process of the new namespaces in /proc")?;
-    let place = Place::namespaces(init)?;
-    Ok(Keeper { folder, place, keeper, group_leader: None })
+    let sandbox = Sandbox::namespaces(init)?;
+    Ok(Keeper { folder, sandbox, keeper, group_leader: None })
 }
 
 fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
@@ -119,8 +119,8 @@ fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
         .context("start `cat`")?;
     let group = i32::try_from(leader.id()).context("a process id")?;
     let keeper = spawn_keeper(LOOPBACK_KEEPER, &folder, Some(group))?;
-    let place = Place::Loopback { group };
-    Ok(Keeper { folder, place, keeper, group_leader: Some(leader) })
+    let sandbox = Sandbox::Loopback { group };
+    Ok(Keeper { folder, sandbox, keeper, group_leader: Some(leader) })
 }
 
 /// Starts a keeper's script and waits until it says `up`; anything else that it says is why it cannot.

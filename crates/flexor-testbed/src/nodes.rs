@@ -1,6 +1,6 @@
-//! Fake nodes: any count and size, added and taken away while the cluster runs.
+//! Fake nodes of any count and size, added and removed while the cluster runs.
 //!
-//! A node here is a Node object with a size; kwok plays its kubelet, by the rules of [`crate::stages`]. The scheduler
+//! A node here is a Node object with a size; kwok plays its kubelet by the rules of [`crate::stages`]. The scheduler
 //! and all controllers take it for real.
 
 use std::{
@@ -19,7 +19,7 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 
-use crate::waiting::await_list;
+use crate::condition::await_list;
 
 /// The annotation by which kwok knows its nodes, as a selector.
 pub(crate) const MANAGED_BY_KWOK: &str = "kwok.x-k8s.io/node=fake";

@@ -1,11 +1,11 @@
 //! Python environments with pinned packages, installed once and kept in the cache.
 //!
 //! [`Recipe::ensure`] turns a recipe (a checked-in list of packages, a finishing step, a check) into a finished
-//! environment at `CACHE/NAME-VERSION-KEY`. As with the Go tools, a folder of that name is only ever made by renaming a
-//! finished one, so its presence means that it is complete; a lock keeps two processes from installing at once.
+//! environment at `CACHE/NAME-VERSION-KEY`. A folder of that name is only ever created by renaming a finished one, so
+//! its presence means that it is complete. A lock prevents two processes from installing at once.
 //!
-//! Which packages there are is told by [`crate::Torch`], [`crate::Torchft`] and [`crate::Dlrover`]; packages come
-//! through pip as the user has set it up, from nowhere else.
+//! [`crate::Torch`], [`crate::Torchft`] and [`crate::Dlrover`] name the packages. Packages come only through pip, as
+//! the user has configured it.
 
 mod install;
 mod interpreter;

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_to_be_filled_in() {
+    fn no_placeholder_is_left() {
         assert!(!manifest().contains("@pods"));
         assert!(!POD_FUNCTIONS.contains(['\'', '#']), "would break a quoted string or a line");
     }

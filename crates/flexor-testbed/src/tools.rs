@@ -1,8 +1,8 @@
 //! The programs of a control plane, built from Go modules at pinned versions and kept in a cache.
 //!
 //! [`Tools::ensure`] is the first step of every cluster. The first call on a machine builds for some minutes; every
-//! later one, by any process, finds the finished programs. The modules live in `go/`, what is in them is told by
-//! [`modules`], the cache's rules by [`build`]. Nothing is ever downloaded but through the Go module proxy.
+//! later call, by any process, finds the finished programs. The modules are in `go/`; [`modules`] lists their programs,
+//! and [`build`] has the rules of the cache. Downloads go only through the Go module proxy.
 
 mod build;
 mod go;

@@ -1,7 +1,7 @@
 //! DLRover's local master as the measured peer, and its calls.
 //!
-//! It is driven as its own agents do it, by gRPC calls that carry pickles; these are made beforehand by DLRover's own
-//! classes, so that the load generator costs as little as for ours. It keeps no journal.
+//! The load drives it as its own agents do, by gRPC calls that carry pickles. DLRover's own classes make these pickles
+//! before the measurement, so that the load generator costs as little as for ours. DLRover's master keeps no journal.
 
 mod pickles;
 

@@ -1,7 +1,7 @@
-//! A master with its parameter servers, all of them processes, and whoever says how many there should be.
+//! A master with its parameter servers, all in processes, and a stand-in for the cluster's controller.
 //!
-//! It stands where the controller of a cluster stands: it starts and ends servers, and feeds the master with what it
-//! wants of them. When a change is done is read off the map that the master tells everybody, as clients do.
+//! The stand-in starts and ends servers and feeds the master their target number. It reads from the published partition
+//! map, as clients do, when a change is complete.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_done_when_those_who_stay_share_all() {
+    fn a_change_is_done_when_the_remaining_servers_share_all_partitions() {
         assert!(are_spread(&map(&[0, 1, 0]), &["a", "b"]));
         assert!(!are_spread(&map(&[0, 2, 1]), &["a", "b"]), "one that leaves has something");
         assert!(!are_spread(&map(&[0, 0, 0, 1]), &["a", "b"]), "one has two more than the other");

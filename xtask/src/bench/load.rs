@@ -1,4 +1,4 @@
-//! Load on a master from many nodes with a fixed number of requests under way, and what it costs the master.
+//! Load on a master from many nodes with a fixed number of concurrent requests, and its cost for the master.
 
 use std::future::Future;
 use std::time::{Duration, Instant};

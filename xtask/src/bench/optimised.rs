@@ -1,8 +1,8 @@
 //! Runs a race again in an optimised build of this program.
 //!
-//! `cargo xtask` is built for quick compiling. A load generator built that way would be the slow part of every race,
-//! for ours and for the peer, so races that make load are played by a release build; the master that is measured is a
-//! process of its own in either case.
+//! `cargo xtask` is built for quick compiling. A load generator built that way would be the bottleneck of every race,
+//! for ours and for the peer. A release build therefore runs the races that generate load. The measured master is a
+//! separate process in either case.
 
 use std::process::Command;
 

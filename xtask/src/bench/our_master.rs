@@ -1,4 +1,4 @@
-//! `flexor master` as the measured process: with a journal, its log in a file, ended with its guard.
+//! `flexor master` as the measured process: it has a journal, logs to a file, and ends with its guard.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,13 +17,13 @@ pub(super) const JOB: &str = "race";
 #[derive(Debug)]
 pub(super) struct OurMaster {
     child: Child,
-    serves: Serves,
+    serves: MasterAddresses,
     /// Journal, log and faults.
     folder: TempDir,
 }
 
 #[derive(Debug, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     grpc: String,
     store: String,
 }

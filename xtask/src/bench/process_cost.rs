@@ -1,4 +1,4 @@
-//! What a process has used so far, from `/proc`.
+//! Resource usage of a process, from `/proc`.
 
 use std::fs;
 

@@ -1,10 +1,10 @@
-//! Parameter servers that come, go, write checkpoints and hold snapshots while workers pull and push as fast as they can:
-//! what the workers notice of it, against stopping everything for a checkpoint ([`stop_the_world`]).
+//! Parameter servers are added, removed, write checkpoints and hold snapshots while workers pull and push at full
+//! speed. Measures the disturbance of the workers, against stopping everything for a checkpoint ([`stop_the_world`]).
 //!
-//! Master and servers are processes. Two workers in this one pull and push batches of rows in turn, over a table of about
-//! a gigabyte ([`load`]); keys are uniform, so that nearly every page of a partition is written while it is copied. A
-//! worker's stall is its longest call: nothing is taken off. Nobody has cores of its own, since moving partitions costs
-//! time of a core that the load would have.
+//! Master and servers are processes. Two workers in this process alternate pulls and pushes over a table of about a
+//! gigabyte ([`load`]). Keys are uniform, so nearly every page of a partition is written while it is copied. A worker's
+//! stall is its longest call, without deductions. No process has cores of its own, because moving partitions takes CPU
+//! time from the load.
 
 mod change;
 mod load;
@@ -17,9 +17,9 @@ use flexor_wire::master::v1 as wire;
 use flexor_worker::ledger::{LedgerClient, WorkerName};
 use tokio::runtime::Runtime;
 
-use self::change::{Change, Noticed};
+use self::change::{Change, Disturbance};
 use self::load::{Load, ROW_BYTES};
-use self::stop_the_world::Stopped;
+use self::stop_the_world::Downtime;
 use super::fleet::Fleet;
 use super::row::Row;
 use crate::compile;
@@ -60,7 +60,7 @@ pub(super) fn small(repeats: u32) -> Result<Vec<Row>> {
 fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
     let program = compile::flexor(&project_root()?, "release")?;
     let runtime = Runtime::new().context("cannot start tokio")?;
-    let mut played: Vec<Played> = Vec::new();
+    let mut played: Vec<ChangeSample> = Vec::new();
     for _ in 0..repeats.min(MOST_REPEATS) {
         played.push(runtime.block_on(play(&program, bytes / ROW_BYTES))?);
     }
@@ -79,14 +79,14 @@ fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
 }
 
 /// What came of one repeat.
-struct Played {
-    noticed: Vec<(Change, Noticed)>,
+struct ChangeSample {
+    noticed: Vec<(Change, Disturbance)>,
     /// The longest that any partition took nothing while it was handed over, in seconds.
     freeze: f64,
-    stopped: Stopped,
+    stopped: Downtime,
 }
 
-async fn play(program: &Path, rows: u64) -> Result<Played> {
+async fn play(program: &Path, rows: u64) -> Result<ChangeSample> {
     let folder = tempfile::tempdir().context("cannot make a folder for checkpoints")?;
     let load = Load::of(rows);
     let mut fleet = Fleet::start(program, 2, Some(folder.path())).await?;
@@ -101,11 +101,11 @@ async fn play(program: &Path, rows: u64) -> Result<Played> {
     for change in READINGS {
         noticed.push((change, change.happen(&mut fleet, &load).await?));
     }
-    Ok(Played { noticed, freeze, stopped })
+    Ok(ChangeSample { noticed, freeze, stopped })
 }
 
-fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>> {
-    let of = |what: fn(&Noticed) -> f64| -> Vec<f64> {
+fn judged(change: Change, played: &[ChangeSample], stopped: &[f64]) -> Result<Vec<Row>> {
+    let of = |what: fn(&Disturbance) -> f64| -> Vec<f64> {
         let noticed = played.iter().flat_map(|one| &one.noticed).filter(|(happened, _)| *happened == change);
         noticed.map(|(_, noticed)| what(noticed)).collect()
     };

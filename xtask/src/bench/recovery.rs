@@ -1,13 +1,13 @@
-//! How long a job stands still when its nodes change: stock torchrun on our store and `flexor launch`, against stock
-//! torchrun on its own.
+//! How long a job pauses when its nodes change: stock torchrun on our store and `flexor launch`, against stock torchrun
+//! alone.
 //!
-//! Every [scenario] is played once per repeat on every [`Side`], with torchrun's default timers, three nodes and a
-//! minimum of two. What counts is the time until the workers of the new world are started; the first step comes after
-//! torch was imported, which is the same for everyone, and is printed beside it. A job that has not come back after
-//! [`outcome::LIMIT`] is said to take forever.
+//! Each [scenario] runs once per repeat on every [`Side`], with torchrun's default timers, three nodes and a minimum of
+//! two. The result is the time until the workers of the new world are started. The first step follows the import of
+//! torch, which is the same for every side, and is printed beside it. A job that has not recovered after
+//! [`outcome::LIMIT`] counts as never recovering.
 //!
-//! Ours is played alone, one job at a time. Stock torchrun recovers by its timers, tens of seconds long: its jobs are
-//! played [`STOCK_JOBS_AT_ONCE`], which costs them little and saves most of an hour.
+//! Our jobs run one at a time. Stock torchrun recovers by timers of tens of seconds, so [`STOCK_JOBS_AT_ONCE`] of its
+//! jobs run concurrently. That costs them little and saves most of an hour.
 
 mod contest;
 mod first_byte;
@@ -82,7 +82,7 @@ fn is_possible(scenario: &Scenario) -> bool {
 }
 
 /// One scenario that was played on one side.
-struct Played {
+struct ScenarioRun {
     metric: &'static str,
     changes: u32,
     cause: Cause,
@@ -91,16 +91,16 @@ struct Played {
 }
 
 /// Plays every game, so many jobs side by side.
-fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<Played>> {
+fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<ScenarioRun>> {
     let games = Mutex::new((0..repeats).flat_map(|_| games.iter().copied()));
     let next = || games.lock().ok().and_then(|mut games| games.next());
-    let play_on = || -> Result<Vec<Played>> {
+    let play_on = || -> Result<Vec<ScenarioRun>> {
         let mut played = Vec::new();
         while let Some((scenario, side)) = next() {
             let Scenario { metric, changes, cause, .. } = *scenario;
             let outcome = scenario.play(torch, side).with_context(|| format!("{metric}, {side}"))?;
             eprintln!("{metric}, {side}: {outcome}");
-            played.push(Played { metric, changes, cause, side: side.to_string(), outcome });
+            played.push(ScenarioRun { metric, changes, cause, side: side.to_string(), outcome });
         }
         Ok(played)
     };

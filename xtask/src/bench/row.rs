@@ -1,4 +1,4 @@
-//! One measured quantity of a race: ours, the peer's, and how they compare.
+//! One measured quantity of a race: ours, the peer's, and their ratio.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Simulated nodes that speak the native API: each with a session of its own, many on one connection.
+//! Simulated nodes that speak the native API: each has its own session, and many share a connection.
 //!
-//! What they say after they have joined is the race's business.
+//! The race decides what they send after they have joined.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub(super) struct Session {
 }
 
 /// All nodes, in their world.
-pub(super) struct Joined {
+pub(super) struct JoinedNodes {
     pub(super) sessions: Vec<Session>,
     /// From the first join that was sent until the last node knew its rank and the size of the world.
     pub(super) seconds: f64,
@@ -53,7 +53,7 @@ pub(super) fn node(number: usize) -> wire::Node {
 }
 
 /// Lets all nodes join at once and waits until each knows its place in the one world.
-pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Result<Joined> {
+pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Result<JoinedNodes> {
     let started = Instant::now();
     let mut joining = JoinSet::new();
     for number in 0..nodes {
@@ -70,7 +70,7 @@ pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Res
     }
     ranks.sort_unstable();
     ensure!(ranks.iter().copied().eq(0..ranks.len()), "{nodes} nodes have joined and a rank is missing or given twice");
-    Ok(Joined { sessions, seconds: (last - started).as_secs_f64() })
+    Ok(JoinedNodes { sessions, seconds: (last - started).as_secs_f64() })
 }
 
 impl Session {

@@ -1,8 +1,8 @@
-//! How fast a store serves: ours against torch's own libuv server, both for the same clients.
+//! The throughput of a store: ours against torch's own libuv server, for the same clients.
 //!
-//! Three processes: our server, torch's, and the load (`store_load` of `flexor-store`), which speaks to one of them at a
-//! time. Waking a crowd is mostly the kernel's work, 7 to 9 µs for each byte sent to another client: torch's server does
-//! it on one core, ours on all there are, so that two cores can at best halve the time.
+//! There are three processes: our server, torch's, and the load (`store_load` of `flexor-store`), which uses one of
+//! them at a time. Waking many clients is mostly the kernel's work, 7 to 9 µs for each byte sent to another client.
+//! Torch's server does it on one core, ours on all cores, so two cores can at best halve the time.
 
 mod network;
 mod server;

@@ -1,8 +1,9 @@
-//! How long training stands still for those who are left when one of three workers is killed: `examples/torch-survive`
-//! under `flexor launch`, against replica groups of torchft and against stock torchrun.
+//! How long training pauses for the remaining workers when one of three is killed: `examples/torch-survive` under
+//! `flexor launch`, against replica groups of torchft and against stock torchrun.
 //!
-//! Everybody makes short steps on the CPU. The clock runs from just before SIGKILL until the last of the two others has
-//! made a step that does not need the one that was killed; torchrun starts all again, so that is its first step of all.
+//! All sides make short steps on the CPU. The clock runs from just before SIGKILL until the later of the two others has
+//! made a step without the killed worker. Torchrun restarts all workers, so its clock ends at the first step of the
+//! restarted world.
 
 mod ours;
 mod steps;

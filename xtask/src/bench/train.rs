@@ -1,10 +1,9 @@
-//! Training a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process that keeps
-//! everything to itself, and where the time of a worker goes.
+//! Trains a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process with a local
+//! model, and breaks down the time of a worker.
 //!
-//! Same file, same shapes, same optimizer (Adagrad), batches of the same size. PyTorch has one thread ([`torch_peer`]),
-//! which reads the file too, as our worker does; what it takes with all batches in memory is told beside. Ours is a
-//! master, a server and one or two workers ([`job`]), which share the machine's cores. [`phases`] takes a worker's loop
-//! apart.
+//! File, shapes, optimizer (Adagrad) and batch size are the same. PyTorch has one thread ([`torch_peer`]), which also
+//! reads the file, as our worker does; its time with all batches in memory is shown beside it. Ours is a master, a
+//! server and one or two workers ([`job`]), which share the machine's cores. [`phases`] breaks down a worker's loop.
 
 mod job;
 mod phases;
@@ -62,9 +61,9 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     for (workers, ours) in WORKERS.into_iter().zip(&ours) {
         let pace: Vec<f64> = ours.iter().map(|one| one.records_per_second).collect();
         let metric = |what: &str| format!("DeepFM, 1 server, {workers} worker{}: {what}", plural(workers));
-        let told = metric("records");
-        rows.push(Row::rate(&told, "records/s", &pace, READING, &reading, 0.0)?.only_told());
-        rows.push(Row::rate(&told, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
+        let records_metric = metric("records");
+        rows.push(Row::rate(&records_metric, "records/s", &pace, READING, &reading, 0.0)?.only_told());
+        rows.push(Row::rate(&records_metric, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
         let all: Vec<f64> = ours.iter().map(|one| one.cpu.iter().sum()).collect();
         rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.only_told());
         for (process, name) in ["workers", "server", "master"].into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! How long a user waits to learn whether the example manifests are right: `flexor validate`, which needs no cluster,
-//! against kubectl's server-side dry run on a cluster with our definitions installed.
+//! How long a user waits for a verdict on the example manifests: `flexor validate`, which needs no cluster, against
+//! kubectl's server-side dry run on a cluster with our definitions installed.
 
 use std::collections::BTreeSet;
 use std::path::Path;

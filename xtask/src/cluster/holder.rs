@@ -1,7 +1,7 @@
-//! The process in the background that owns the cluster between `up` and `down`.
+//! The background process that owns the cluster between `up` and `down`.
 //!
-//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. So no process
-//! id is acted upon that could be another's by now, and a wiped cache folder ends the cluster too.
+//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. No command therefore
+//! signals a process id that the kernel may have reused, and a wiped cache folder also ends the cluster.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

@@ -1,8 +1,8 @@
-//! What is written down about a cluster of `cargo xtask cluster`, and where.
+//! The state file of a cluster of `cargo xtask cluster`, and its path.
 //!
-//! The files lie in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
-//! as it lives (the kernel takes it away however the holder ended), and the holder's log. Each begins with the name of
-//! its cluster.
+//! The files are in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
+//! as it lives (the kernel releases it however the holder ended), and the holder's log. Each file name begins with the
+//! name of its cluster.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_tells_how_long_from_where_and_by_whom() {
+    fn the_origin_names_age_checkout_and_holder() {
         let origin = state(None).origin();
         assert!(origin.starts_with("for "), "{origin}");
         assert!(origin.ends_with(" hours, started from /src/flexor and held by process 4711"), "{origin}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_understands_the_lines() {
+    fn the_printed_lines_are_valid_shell() {
         let script = format!("{}printf %s \"$KUBECONFIG\"", state(None).shell_lines());
         let answer = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8(answer.stdout).unwrap(), "/tmp/it's/kubeconfig");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_state_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let files = files_in(folder.path(), "a");
         files.write(&state(Some(7))).unwrap();

@@ -1,4 +1,4 @@
-//! Tells a story line by line, each with the time since it began.
+//! Prints a story line by line, each with the time since its start.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_things_stay_hidden_and_global_options_stand_once() {
+    fn hidden_commands_stay_hidden_and_global_options_appear_once() {
         let page = page(sample());
         assert!(!page.contains("inner") && !page.contains("--secret") && !page.contains("--help"), "{page}");
         assert_eq!(page.matches("`-v, --verbose`").count(), 1);

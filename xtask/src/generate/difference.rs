@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn only_differing_lines_are_shown() {
         assert_eq!(shown("a\nb\nc\n", "a\nx\ny\nc\n"), "  line 2\n  - b\n  + x\n  + y");
         assert_eq!(shown("a\nb\n", "a\n"), "  line 2\n  - b");
     }

@@ -1,4 +1,4 @@
-//! The shape that the generated reference pages share: a head that says where it comes from, and tables.
+//! The shape that the generated reference pages share: a head that names the source, and tables.
 
 /// The beginning of a page.
 pub(super) fn head(title: &str, introduction: &str) -> String {

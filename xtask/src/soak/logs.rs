@@ -1,7 +1,7 @@
-//! Keeps the logs of all pods of a laptop cluster, which are gone with their pods otherwise.
+//! Keeps the logs of all pods of a laptop cluster, which are otherwise removed with their pods.
 //!
-//! A second name is given to every log as soon as it is seen, so that nothing is copied and nothing is missing but what is
-//! printed by a pod that lives for less than a look takes.
+//! Each log gets a hard link as soon as it is found, so nothing is copied. Only the log of a pod that lives for less
+//! than one polling interval is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The jobs that are soaked: examples that users run, made to last, and what must be true when they have ended well.
+//! The jobs of the soak: examples for users, made longer, and what must be true after they succeed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -128,8 +128,8 @@ fn every_record_is_written(out: &Path) -> Result<()> {
 fn every_step_is_learnt(folder: &Path, checkpoint: &str, torch: Option<&Torch>) -> Result<()> {
     let torch = torch.context("torch is not there")?;
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
-    let told = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
-    let steps = String::from_utf8_lossy(&told.stdout);
+    let python = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
+    let steps = String::from_utf8_lossy(&python.stdout);
     ensure!(steps.trim() == STEPS, "the model has learnt {:?} steps, not {STEPS}", steps.trim());
     Ok(())
 }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_parameter_servers_is_held_to_its_books_and_its_model() {
+    fn a_job_with_parameter_servers_must_match_its_ledger_and_its_model() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         fs::create_dir(path.join("report")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_can_be_made_to_last() {
+    fn the_examples_can_be_made_longer() {
         let examples = crate::tree::project_root().unwrap().join("examples");
         for program in Program::ALL {
             program.manifest(&examples).unwrap();

@@ -1,4 +1,4 @@
-//! One job under one seed: run in a folder of its own, given so much time, looked at, and kept if it did not do well.
+//! One job under one seed: runs it in its own folder with a deadline, checks it, and keeps the folder of a failure.
 
 use std::env;
 use std::fmt;
@@ -67,7 +67,7 @@ impl Trial<'_> {
     /// Runs the job; an error says what is wrong with how it ended.
     fn end_well(&self, folder: &Path) -> Result<()> {
         let logs = KeptLogs::of(&folder.join("home"), folder.join("logs"));
-        let mut run = Running(self.command(folder)?.spawn().context("cannot start flexor")?);
+        let mut run = RunningJob(self.command(folder)?.spawn().context("cannot start flexor")?);
         let ended = run.wait_for(DEADLINE)?;
         drop(logs);
         ensure!(ended.success(), "flexor run ended with {ended}: {}", last_line(folder));
@@ -127,9 +127,9 @@ fn last_line(folder: &Path) -> String {
 }
 
 /// `flexor run`; killed when dropped, and its pods end with it.
-struct Running(Child);
+struct RunningJob(Child);
 
-impl Running {
+impl RunningJob {
     fn wait_for(&mut self, deadline: Duration) -> Result<ExitStatus> {
         let until = Instant::now() + deadline;
         while Instant::now() < until {
@@ -142,7 +142,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

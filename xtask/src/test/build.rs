@@ -1,4 +1,4 @@
-//! The test programs of the workspace, compiled once. Running them is [`super::program`]'s part.
+//! Compiles the test programs of the workspace, once. [`super::program`] runs them.
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn integration_tests_and_unit_tests_are_told_apart() {
+    fn integration_tests_and_unit_tests_are_distinguished() {
         let integration = program("test", "it", true).unwrap();
         assert_eq!((integration.kind, integration.target.as_str()), (ProgramKind::Integration, "it"));
         let unit = program("lib", "flexor_model", true).unwrap();

@@ -1,8 +1,7 @@
-//! Runs one test program and listens to what it says about each test.
+//! Runs one test program and reads its event for each test.
 //!
-//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. A program that goes
-//! silent or dies takes nothing with it: the tests it had not finished count as failed. Adding up is
-//! [`super::report`]'s part.
+//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. When a program hangs
+//! or dies, only the tests that it had not finished count as failed. [`super::report`] adds up.
 
 mod events;
 
@@ -50,7 +49,7 @@ impl TestProgram {
         let events = listen(&mut child)?;
 
         let started = Instant::now();
-        let mut hearing = Hearing::new(self, tests);
+        let mut hearing = RunProgress::new(self, tests);
         let silent = loop {
             match events.recv_timeout(SILENCE) {
                 Ok(Event::Finished { name, verdict, time, output }) => {
@@ -98,16 +97,16 @@ impl TestProgram {
 }
 
 /// What has been heard of the tests of one run.
-struct Hearing<'a> {
+struct RunProgress<'a> {
     program: &'a TestProgram,
     /// Tests without a result yet, and since when they run.
     open: BTreeMap<String, Option<Instant>>,
     outcomes: Vec<Outcome>,
 }
 
-impl<'a> Hearing<'a> {
-    fn new(program: &'a TestProgram, tests: &[String]) -> Hearing<'a> {
-        Hearing { program, open: tests.iter().map(|test| (test.clone(), None)).collect(), outcomes: Vec::new() }
+impl<'a> RunProgress<'a> {
+    fn new(program: &'a TestProgram, tests: &[String]) -> RunProgress<'a> {
+        RunProgress { program, open: tests.iter().map(|test| (test.clone(), None)).collect(), outcomes: Vec::new() }
     }
 
     fn started(&mut self, name: &str) {

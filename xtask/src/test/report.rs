@@ -1,6 +1,6 @@
-//! Adds up what the tests did and says it at the end.
+//! Adds up the results of the tests and prints them at the end.
 //!
-//! The last line is for machines too: `N passed, N failed, N skipped`, alone.
+//! The last line is also for machines: `N passed, N failed, N skipped`, alone.
 
 use std::fmt;
 use std::ops::Sub;

@@ -1,4 +1,4 @@
-//! The tiers of tests, by what they need of the machine.
+//! The tiers of tests, by their requirements on the machine.
 
 use clap::ValueEnum;
 

@@ -1,7 +1,7 @@
-//! Every package that ours are built from has a licence that lets anyone use, change and ship the result.
+//! Checks that every package in our builds has a licence that permits use, change and distribution of the result.
 //!
-//! What counts is what the package's manifest states, an [`Expression`] over names of the SPDX list. The fuzz targets
-//! are never shipped and not judged. Whether a licence's text lies in a package is not looked at.
+//! The package's manifest states the licence, an [`Expression`] over names of the SPDX list. The fuzz targets are never
+//! shipped and not checked. The check does not look for a licence's text in a package.
 
 mod expression;
 
@@ -73,7 +73,7 @@ fn complaint(package: &Package, exceptions: &[Exception]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     const LISTED: Exception = Exception { package: "list", licence: "CDLA-Permissive-2.0", reason: "data" };
 
@@ -133,7 +133,7 @@ mod tests {
         let member = |name: &str, license: &str, dependencies: &str| {
             format!("[package]\nname = \"{name}\"\nedition = \"2024\"\nlicense = \"{license}\"\n{dependencies}")
         };
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             ("Cargo.toml", &format!("[workspace]\n{}", member("a", "MIT", "[dependencies]\nb = { path = \"b\" }\n"))),
             ("src/lib.rs", ""),
             ("b/Cargo.toml", &member("b", "AGPL-3.0-only", "")),

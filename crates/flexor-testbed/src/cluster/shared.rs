@@ -1,6 +1,6 @@
 //! The one cluster that all tests of a process share.
 //!
-//! It lives in a static and is never dropped; the end of the process cuts its life line.
+//! It is in a static and is never dropped. The end of the process closes its life line.
 
 use tokio::sync::OnceCell;
 

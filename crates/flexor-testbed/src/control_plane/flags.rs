@@ -1,6 +1,6 @@
-//! The command line of each component: what makes a small, fast, forgetful control plane.
+//! The command line of each component, for a small and fast control plane without durability.
 //!
-//! Defaults stay wherever they do no harm, so that a test meets the behaviour of a stock cluster.
+//! Flags keep their defaults wherever possible, so that tests meet the behaviour of a stock cluster.
 
 use std::{fmt::Display, path::Path};
 

@@ -1,4 +1,4 @@
-//! A master's `/api`, as far as tests read it.
+//! A client for the parts of a master's `/api` that tests read.
 
 use std::{
     io::{Read as _, Write as _},

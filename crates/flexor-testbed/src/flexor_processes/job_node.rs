@@ -1,4 +1,4 @@
-//! One node of a job: stock torchrun and its sidecar, lost and hanging together.
+//! One node of a job: stock torchrun and its sidecar, which are lost and hang together.
 
 use super::{Master, Namespace, Sidecar};
 use crate::torch::Torch;

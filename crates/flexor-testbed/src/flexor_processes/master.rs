@@ -1,4 +1,4 @@
-//! `flexor master` of one job: started, killed, started again on the same state, and asked.
+//! `flexor master` of one job: tests start it, kill it, restart it on the same state, and query it.
 
 use std::{
     collections::BTreeMap,
@@ -67,7 +67,7 @@ pub struct Master {
     config: MasterConfig,
     /// Journal and token.
     folder: TempDir,
-    serves: Serves,
+    serves: MasterAddresses,
     service: Option<Service>,
     /// What its earlier lives have logged.
     past_log: String,
@@ -75,7 +75,7 @@ pub struct Master {
 
 /// What a master prints when it serves.
 #[derive(Debug, Clone, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     generation: u64,
     grpc: String,
     store: String,
@@ -87,7 +87,7 @@ impl Master {
     pub fn start(python: &PythonEnv, config: MasterConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("make a folder for a master")?;
         let grpc = config.network.as_ref().map_or(LOOPBACK.to_owned(), |network| format!("{}:0", network.address()));
-        let serves = Serves { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
+        let serves = MasterAddresses { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
         let past_log = String::new();
         let mut master = Self { python: python.clone(), config, folder, serves, service: None, past_log };
         if let Some(file) = master.token_file() {
@@ -110,7 +110,7 @@ impl Master {
         self.kill();
         let mut command = self.flexor(self.network());
         command.args(["master", "--job", &self.config.job, "--nnodes", &format!("{}", self.config.nodes)]);
-        let Serves { grpc, store, http, .. } = &self.serves;
+        let MasterAddresses { grpc, store, http, .. } = &self.serves;
         command.args(["--grpc", grpc, "--store", store, "--http", http]).args(&self.config.args);
         command.arg("--state").arg(self.folder.path().join("state"));
         if let Some(file) = self.token_file() {
@@ -166,9 +166,10 @@ impl Master {
     pub fn torchrun_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let MasterConfig { program, job, nodes, .. } = &self.config;
         let args = ["env", "torchrun", "--nnodes", nodes, "--id", job, "--endpoint", endpoint, "-o", "json"];
-        let said = Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
-        ensure!(said.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&said.stderr));
-        serde_json::from_slice(&said.stdout).context("read what flexor env torchrun printed")
+        let printed =
+            Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
+        ensure!(printed.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&printed.stderr));
+        serde_json::from_slice(&printed.stdout).context("read what flexor env torchrun printed")
     }
 
     /// The environment for a `flexor launch` that meets at `endpoint`: torchrun's, and the token where one is needed.

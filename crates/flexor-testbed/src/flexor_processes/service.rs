@@ -1,4 +1,4 @@
-//! A server of ours as a process: started, asked where it serves, stopped, ended.
+//! A Flexor server process: starts it, reads its addresses, stops and ends it.
 
 use std::{fmt, process::Command, time::Duration};
 

@@ -12,7 +12,7 @@ pub struct Sidecar {
 }
 
 #[derive(Deserialize)]
-struct Serves {
+struct SidecarAddress {
     listen: String,
 }
 
@@ -29,7 +29,7 @@ impl Sidecar {
         if let Some(file) = master.token_file() {
             command.arg("--token-file").arg(file);
         }
-        let (service, serves) = Service::start::<Serves>(master.python(), &mut command)?;
+        let (service, serves) = Service::start::<SidecarAddress>(master.python(), &mut command)?;
         Ok(Self { listen: serves.listen, service })
     }
 

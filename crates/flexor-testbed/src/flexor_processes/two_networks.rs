@@ -1,7 +1,7 @@
-//! Two networks with one cable between them, which can be cut: for nodes that are cut off.
+//! Two networks with one cable between them that a test can cut, for partitioned nodes. Needs root.
 //!
-//! Each is a network namespace that a small process holds open, so both are gone when their owner is, however that
-//! ended. The cable's ends are made inside of them: the host's own network never has a part in it. Needs root.
+//! A small process holds each network namespace open, so both end with their owner, however it ends. The ends of the
+//! cable are created inside the namespaces; the host's network is never involved.
 
 use std::{
     ffi::OsStr,
@@ -149,7 +149,7 @@ impl Drop for Holder {
 }
 
 fn ip(command: &mut Command) -> anyhow::Result<()> {
-    let said = command.output().context("run ip; install iproute2")?;
-    ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr).trim());
+    let printed = command.output().context("run ip; install iproute2")?;
+    ensure!(printed.status.success(), "{command:?}: {}", String::from_utf8_lossy(&printed.stderr).trim());
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What `/proc` says about processes: who is whose child, and when one was started.
+//! Reads parents and start times of processes from `/proc`.
 //!
-//! A process id alone may be used again by the kernel; id and start time together name one process for good.
+//! The kernel may reuse a process id. Id and start time together identify one process.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_name_with_a_parenthesis_is_no_trap() {
+    fn a_program_name_with_a_parenthesis_is_parsed() {
         let line = "42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
         assert_eq!(parse_stat(line), Some(ProcessStat { parent: 7, start_time: 98765 }));
     }

@@ -1,4 +1,4 @@
-//! Installing one environment: venv, pip, the recipe's finishing step, its check, and the move into place.
+//! Installs one environment: venv, pip, the recipe's finishing step, its check, and the final rename.
 
 use std::{
     ffi::OsStr,

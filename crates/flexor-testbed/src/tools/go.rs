@@ -1,6 +1,6 @@
-//! The Go toolchain on this machine: is it there, is it young enough, run a build with it.
+//! Finds the Go toolchain of this machine, checks its version, and runs a build with it.
 //!
-//! Only [`super::build`] asks, and only when something has to be built: tools that stand in the cache need no Go.
+//! Only [`super::build`] uses it, and only when something must be built: tools in the cache need no Go.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,8 +1,8 @@
-//! The Go modules that the testbed is built from: which programs each gives, and the key of its place in the cache.
+//! The Go modules of the testbed: the programs of each, and its key in the cache.
 //!
-//! The module files are compiled in, so that a built test or xtask binary needs no checkout to find them; they are
-//! written beside the output when something is built. To move to another version edit `go/<name>/go.mod` (for
-//! Kubernetes the `replace` lines too), run `go mod tidy` there, and change the `-X` flags here.
+//! The module files are compiled in, so a built test or xtask binary needs no checkout; a build writes them beside its
+//! output. To move to another version, edit `go/<name>/go.mod` (for Kubernetes the `replace` lines too), run `go mod
+//! tidy` there, and change the `-X` flags here.
 
 use sha2::{Digest as _, Sha256};
 
@@ -106,7 +106,7 @@ mod tests {
     };
 
     #[test]
-    fn the_key_follows_the_files_and_the_recipe() {
+    fn the_key_changes_with_the_files_and_the_recipe() {
         let same = MODULE.clone();
         let other_file = GoModule { files: &[("go.mod", "module m\n"), ("go.sum", "x")], ..MODULE };
         let moved_text = GoModule { files: &[("go.mod", "module m"), ("go.sum", "\n")], ..MODULE };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_told_to_the_linker_is_the_pinned_one() {
+    fn the_version_passed_to_the_linker_is_the_pinned_one() {
         let (_, go_mod) = KUBERNETES.files[0];
         let version = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word == "require").collect();

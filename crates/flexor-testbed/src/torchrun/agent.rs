@@ -1,4 +1,4 @@
-//! One torchrun, or one `flexor launch` in its place: how it is started and what can be done to it.
+//! One torchrun, or one `flexor launch` in its stead: its configuration, start, signals and log.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,4 @@
-//! What the probe writes down, and waiting for it.
+//! The events that the probe records, and waiting for them.
 
 use std::{
     fs,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_a_broken_last_one_is_left_out() {
+    fn lines_are_read_and_a_broken_last_one_is_skipped() {
         let (_folder, log) = log(&format!("{START}\n{{\"t\": 1001.0, \"ev"));
         let events = log.read();
         assert_eq!(events.len(), 1);

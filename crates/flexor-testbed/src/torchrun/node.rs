@@ -1,8 +1,8 @@
-//! A command with everything below it, owned as one.
+//! A command with all its descendants, owned as one.
 //!
-//! The command's parent is a small Python program, `node.py`, which adopts every orphan of the node and kills all of
-//! them when its standard input ends: when this guard is dropped or when the process that holds it dies. It is no part
-//! of the node: signals to the node go to what is below it.
+//! The command's parent is a small Python program, `node.py`. It adopts every orphan of the node and kills all of them
+//! when its standard input ends: when this guard is dropped or when the process that holds it dies. It is not part of
+//! the node: signals to the node go to its descendants.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! Who is below whom, from `/proc`. Process groups and sessions do not tell: torchrun's workers have their own.
+//! Finds the descendants of a process in `/proc`. Process groups and sessions do not help: torchrun's workers have
+//! their own.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A stock TCPStore server in a process of its own: what a careful user of torchrun would set up.
+//! A stock TCPStore server in its own process, as a careful user of torchrun would run it.
 
 use std::{
     io::{BufRead as _, BufReader},

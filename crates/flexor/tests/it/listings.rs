@@ -1,4 +1,4 @@
-//! `docs/tutorials/listings.md`, read: what is listed after every step of the tutorials.
+//! Parses `docs/tutorials/listings.md`: the expected listing after every step of the tutorials.
 
 use crate::program::root;
 

@@ -1,4 +1,4 @@
-//! What DLRover's agents would send, made by DLRover's own classes.
+//! The messages of DLRover's agents, made by DLRover's own classes.
 
 use std::process::Stdio;
 

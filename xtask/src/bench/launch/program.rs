@@ -1,6 +1,6 @@
-//! The launched program: it writes down when it was started, stays for a second, and ends well.
+//! The launched program: it records its start, waits for a second, and exits with 0.
 //!
-//! A shell, so that its own start costs next to nothing; what it does cost is measured by [`started_alone`].
+//! It is a shell, so its own start costs almost nothing; [`started_alone`] measures that cost.
 
 use std::fs;
 use std::path::Path;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_line_of_the_right_world_counts() {
+    fn only_a_complete_line_of_the_right_world_counts() {
         assert_eq!(start("8 1500000000\n"), Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)));
         assert_eq!(start("8 15"), None);
         assert_eq!(start("4 1500000000\n"), None);

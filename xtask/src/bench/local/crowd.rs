@@ -1,4 +1,4 @@
-//! A thousand pods of `sleep`: how long they take to start, and what they cost when nothing happens.
+//! A thousand pods of `sleep`: their start time, and their cost while idle.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A job of four pods, a master and three workers that do nothing: from the start of `flexor run` until all of them run,
-//! and until its end. What the programs take by hand is subtracted.
+//! A job of four idle pods, a master and three workers: the time from the start of `flexor run` until all of them run,
+//! and until its end. The time of starting the programs by hand is subtracted.
 
 use std::path::Path;
 use std::process::Command;

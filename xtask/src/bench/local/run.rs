@@ -1,4 +1,4 @@
-//! One `flexor run` in a folder of its own, ended with it.
+//! One `flexor run` in its own folder, which ends with its guard.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What the nodes of a running job say, in turn: a heartbeat, a value stored, a value read, the world asked for.
+//! The messages of the nodes of a running job, in rotation: a heartbeat, a stored value, a read value, a query for the
+//! world.
 
 use flexor_wire::master::v1 as wire;
 use wire::request::Op;

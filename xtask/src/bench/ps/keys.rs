@@ -1,4 +1,4 @@
-//! Which rows are asked for.
+//! The keys of the requested rows.
 
 use std::collections::HashSet;
 use std::fmt;

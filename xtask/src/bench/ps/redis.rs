@@ -1,7 +1,7 @@
-//! Redis, with a value for each row: what a store of embeddings costs that knows no optimizer.
+//! Redis with one value per row: the cost of an embedding store without an optimizer.
 //!
-//! A pull is MGET, a push is MSET of the rows (in the place of the client's own update), both in commands of a thousand
-//! keys, all of a request sent at once. There are no files.
+//! A pull is MGET; a push is MSET of the rows, which stands for the client's own update. Both use commands of a
+//! thousand keys and pipeline all commands of a request. Redis writes no files.
 
 use std::fs;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use super::case::Case;
 use super::measure::{Lane, Lanes};
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::{Phase, Programs};
 use super::{go_server, keys};
 
@@ -59,7 +59,7 @@ pub(super) fn ensure() -> Result<Installed> {
 
 /// A running Redis.
 pub(super) struct Redis {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
@@ -70,7 +70,7 @@ impl Redis {
         let mut command = programs.cores.command(installed.folder.join("usr/bin/redis-server"));
         command.env("LD_LIBRARY_PATH", library);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()]);
-        let redis = Self { server: Running::start(&mut command, port)?, case: *case };
+        let redis = Self { server: RunningServer::start(&mut command, port)?, case: *case };
         redis.connect().await?;
         Ok(redis)
     }

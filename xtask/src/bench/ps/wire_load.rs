@@ -1,4 +1,4 @@
-//! The load of ElasticDL's wire, the same for both servers: requests as bytes, answers counted and thrown away.
+//! The load on ElasticDL's wire protocol, the same for both servers: requests as bytes, answers counted and discarded.
 
 mod connection;
 
@@ -16,7 +16,7 @@ use self::connection::{Connection, framed};
 use super::case::Case;
 use super::keys;
 use super::measure::{Lane, Lanes};
-use super::our_server::Running;
+use super::our_server::RunningServer;
 use super::side::Phase;
 
 /// Rows that are drawn when they are first asked for.
@@ -30,13 +30,13 @@ const TRIES: u32 = 200;
 
 /// A server and who asks it.
 pub(super) struct WireLoad {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
 impl WireLoad {
     /// Waits until the server serves, and tells it the tables.
-    pub(super) async fn new(server: Running, case: &Case) -> Result<Self> {
+    pub(super) async fn new(server: RunningServer, case: &Case) -> Result<Self> {
         let load = Self { server, case: *case };
         let info = |name: &str, initializer: &str| wire::EmbeddingTableInfo {
             name: name.to_owned(),

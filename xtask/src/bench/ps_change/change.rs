@@ -1,4 +1,4 @@
-//! What happens to the servers while workers are at work, and what the workers notice of it.
+//! The changes of the servers under load, and their effect on the workers.
 
 use std::fmt;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub(super) enum Change {
 }
 
 /// What workers noticed.
-pub(super) struct Noticed {
+pub(super) struct Disturbance {
     /// The longest that one of them waited for an answer, in seconds.
     pub(super) stall: f64,
     /// Rows per second before, and while it happened.
@@ -43,7 +43,7 @@ pub(super) struct Noticed {
 
 impl Change {
     /// Lets it happen to a fleet whose workers are at work, and tells what they noticed.
-    pub(super) async fn happen(self, fleet: &mut Fleet, load: &Arc<Load>) -> Result<Noticed> {
+    pub(super) async fn happen(self, fleet: &mut Fleet, load: &Arc<Load>) -> Result<Disturbance> {
         let at_work = load.begin(fleet.master()).await?;
         tokio::time::sleep(WARM_UP).await;
         let start = Instant::now();
@@ -79,10 +79,10 @@ impl Change {
         fleet.settled().await
     }
 
-    fn noticed(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Noticed> {
+    fn noticed(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Disturbance> {
         let usual = calls.longest(&before).context("nothing was answered before")?;
         let longest = calls.longest(&meanwhile).context("nothing was answered meanwhile")?;
-        let noticed = Noticed {
+        let noticed = Disturbance {
             stall: longest.took().as_secs_f64(),
             before: calls.rows_per_second(&before),
             meanwhile: calls.rows_per_second(&meanwhile),

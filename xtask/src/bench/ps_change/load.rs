@@ -1,4 +1,4 @@
-//! Workers that do nothing but pull and push rows, and a record of every call.
+//! Workers that only pull and push rows, and a record of every call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ const STRIDE: u64 = 1_000_003;
 /// One call of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    pub(super) what: What,
+    pub(super) what: CallKind,
     pub(super) began: Instant,
     pub(super) ended: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CallKind {
     Pull,
     Push,
 }
@@ -48,7 +48,7 @@ pub(super) struct Load {
 }
 
 /// Workers at work.
-pub(super) struct AtWork {
+pub(super) struct RunningWorkers {
     stop: Arc<AtomicBool>,
     workers: JoinSet<Result<Vec<Call>>>,
 }
@@ -90,13 +90,13 @@ impl Load {
     }
 
     /// Sets the workers to work. They connect first.
-    pub(super) async fn begin(self: &Arc<Self>, master: &str) -> Result<AtWork> {
+    pub(super) async fn begin(self: &Arc<Self>, master: &str) -> Result<RunningWorkers> {
         let (stop, mut workers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
         for worker in 0..WORKERS {
             let client = Self::connect(master).await?;
             workers.spawn(Arc::clone(self).work(worker, client, Arc::clone(&stop)));
         }
-        Ok(AtWork { stop, workers })
+        Ok(RunningWorkers { stop, workers })
     }
 
     async fn work(self: Arc<Self>, worker: u64, mut client: Client, stop: Arc<AtomicBool>) -> Result<Vec<Call>> {
@@ -119,14 +119,14 @@ impl Load {
                 non_finite: NonFinite::Refuse,
             };
             client.push(&push).await?;
-            calls.push(Call { what: What::Pull, began, ended: between });
-            calls.push(Call { what: What::Push, began: between, ended: Instant::now() });
+            calls.push(Call { what: CallKind::Pull, began, ended: between });
+            calls.push(Call { what: CallKind::Push, began: between, ended: Instant::now() });
         }
         Ok(calls)
     }
 }
 
-impl AtWork {
+impl RunningWorkers {
     /// Ends the work, each worker with its next batch.
     pub(super) async fn end(mut self) -> Result<Calls> {
         self.stop.store(true, Ordering::Relaxed);
@@ -176,7 +176,7 @@ mod tests {
     fn a_call_counts_for_all_the_time_it_was_under_way() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let call = |began, ended| Call { what: What::Pull, began: at(began), ended: at(ended) };
+        let call = |began, ended| Call { what: CallKind::Pull, began: at(began), ended: at(ended) };
         let calls = Calls(vec![call(0, 10), call(10, 400), call(400, 420)]);
         assert_eq!(calls.longest(&(at(100)..at(200))).unwrap().took(), Duration::from_millis(390));
         assert_eq!(calls.longest(&(at(401)..at(410))).unwrap().took(), Duration::from_millis(20));

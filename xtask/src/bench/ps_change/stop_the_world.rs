@@ -1,8 +1,8 @@
-//! The peer: a change of servers as DLRover makes it, with our own servers and checkpoints.
+//! The peer: a change of servers in DLRover's way, with our own servers and checkpoints.
 //!
-//! All workers stop, a checkpoint is written, all servers end; the new set starts and reads the checkpoint, and the
-//! workers connect anew. So only the strategy differs from ours. What the original waits for besides is left out: its
-//! workers look every ten seconds whether the set has changed, and all of them are started again.
+//! All workers stop, a checkpoint is written, and all servers end. The new set starts and reads the checkpoint, and the
+//! workers reconnect. Only the strategy differs from ours. Further waits of the original are not counted: its workers
+//! poll every ten seconds whether the set has changed, and all of them restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::bench::fleet::Fleet;
 const AT_WORK: Duration = Duration::from_secs(1);
 
 /// How long nobody made progress, in seconds.
-pub(super) struct Stopped {
+pub(super) struct Downtime {
     /// From the last answer of the old servers to the first one of the new ones.
     pub(super) change: f64,
     /// Until the checkpoint was written: what it costs to write one with nobody at work.
@@ -30,7 +30,7 @@ pub(super) async fn change(
     old: Fleet,
     load: &Arc<Load>,
     checkpoints: &Path,
-) -> Result<(Fleet, Stopped)> {
+) -> Result<(Fleet, Downtime)> {
     let at_work = load.begin(old.master()).await?;
     tokio::time::sleep(AT_WORK).await;
     let last = at_work.end().await?.last().context("nothing was answered by the old servers")?;
@@ -48,5 +48,5 @@ pub(super) async fn change(
          written, {:.2} s until the new servers answered",
         first.duration_since(ended).as_secs_f64()
     );
-    Ok((new, Stopped { change, checkpoint }))
+    Ok((new, Downtime { change, checkpoint }))
 }

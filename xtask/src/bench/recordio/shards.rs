@@ -1,4 +1,4 @@
-//! Shards as ElasticDL's tools write them, and the ranges that are read of them.
+//! Shards as ElasticDL's tools write them, and the ranges to read.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

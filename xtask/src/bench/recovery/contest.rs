@@ -1,8 +1,8 @@
-//! A side of ours, whom it is measured against, and the marks it has to keep: the rows of the result.
+//! One of our sides, its peers, and its marks: the rows of the result.
 
 use anyhow::Result;
 
-use super::Played;
+use super::ScenarioRun;
 use super::scenario::{Cause, Marks, Scenario};
 use super::side::Side;
 use crate::bench::row::Row;
@@ -14,21 +14,21 @@ pub(super) struct Contest<'a> {
     ours: &'a Side,
     peers: &'a [Side],
     mark: fn(&Marks) -> f64,
-    counts: &'static [Count],
+    counts: &'static [Counter],
     /// What it is played with.
     scenarios: Vec<&'a Scenario>,
 }
 
 /// Something that is counted over all scenarios and repeats, and of which the most is told.
-struct Count {
+struct Counter {
     metric: &'static str,
     unit: &'static str,
     mark: f64,
-    of: fn(&Played) -> f64,
+    of: fn(&ScenarioRun) -> f64,
 }
 
-const WITH_TORCHRUN: &[Count] = &[
-    Count {
+const WITH_TORCHRUN: &[Counter] = &[
+    Counter {
         metric: "restarts that torchrun charged for one change, at most",
         unit: "restarts",
         mark: 1.0,
@@ -37,8 +37,8 @@ const WITH_TORCHRUN: &[Count] = &[
     STARTS,
 ];
 
-const WITH_LAUNCH: &[Count] = &[
-    Count {
+const WITH_LAUNCH: &[Counter] = &[
+    Counter {
         metric: "restarts charged for one change of the nodes, at most",
         unit: "restarts",
         mark: 0.0,
@@ -50,14 +50,14 @@ const WITH_LAUNCH: &[Count] = &[
     STARTS,
 ];
 
-const STARTS: Count = Count {
+const STARTS: Counter = Counter {
     metric: "times that the workers of a node were started for one change, at most",
     unit: "starts",
     mark: 1.0,
     of: |one| one.outcome.starts as f64 / f64::from(one.changes),
 };
 
-fn charged_per_change(one: &Played) -> f64 {
+fn charged_per_change(one: &ScenarioRun) -> f64 {
     f64::from(one.outcome.charged) / f64::from(one.changes)
 }
 
@@ -92,13 +92,13 @@ impl<'a> Contest<'a> {
     }
 
     /// The time of every scenario, and what is counted over all of them; nothing where there is none.
-    pub(super) fn rows(&self, played: &[Played]) -> Result<Vec<Row>> {
+    pub(super) fn rows(&self, played: &[ScenarioRun]) -> Result<Vec<Row>> {
         if self.scenarios.is_empty() {
             return Ok(Vec::new());
         }
         let of_side = |side: &Side| {
             let name = side.to_string();
-            let is_chosen = |one: &Played| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
+            let is_chosen = |one: &ScenarioRun| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
             played.iter().filter(move |one| one.side == name && is_chosen(one))
         };
         let mut rows = Vec::new();
@@ -112,7 +112,7 @@ impl<'a> Contest<'a> {
                 rows.push(Row::seconds_within(&metric, &seconds(self.ours), &peer.to_string(), &seconds(peer), mark)?);
             }
         }
-        for Count { metric, unit, mark, of } in self.counts {
+        for Counter { metric, unit, mark, of } in self.counts {
             let most = |side: &Side| [of_side(side).map(of).fold(0.0, f64::max)];
             let metric = format!("{}{metric}", self.prefix);
             for peer in self.peers {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_chosen_is_played() {
+    fn only_chosen_scenarios_are_run() {
         let (ours, peers) = (Side::FlexorLaunch { program: "flexor".into() }, [Side::StockAtItsBest]);
         let contest = Contest::of_launchers(&ours, &peers).choose(&[&ALL[0]], None);
         assert!(contest.needs(&ALL[0], &ours) && contest.needs(&ALL[0], &Side::StockAtItsBest));

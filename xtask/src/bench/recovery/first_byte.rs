@@ -1,6 +1,6 @@
-//! A relay in front of a newcomer that notes when its first byte passes: the moment from which a join is measured.
+//! A relay in front of a newcomer that records the time of its first byte, from which a join is measured.
 //!
-//! What comes before that moment is Python's and torch's own start.
+//! The time before that is the start of Python and torch.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

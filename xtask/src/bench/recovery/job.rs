@@ -9,7 +9,7 @@ use flexor_testbed::flexor_processes::{Namespace, TwoNetworks};
 use flexor_testbed::torchrun::{Agent, AgentConfig, ProbeEvent, ProbeEventKind};
 
 use super::first_byte::FirstByteRelay;
-use super::side::{Attachment, Host, Interrupted, Place, Side};
+use super::side::{Attachment, Host, Interrupted, NodePosition, Side};
 
 /// How long a first world may take: torch is imported twice per node, and with two of three nodes torchrun waits 30 s
 /// for the third.
@@ -168,7 +168,7 @@ impl<'a> Job<'a> {
     fn start_agent(&mut self, index: usize, attachment: Attachment, endpoint: &str) -> Result<()> {
         let config = AgentConfig::new(name_of(index)).env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + index));
         let config = self.network_of(index).into_iter().fold(config, AgentConfig::network);
-        let place = if index == 0 { Place::First } else { Place::Later };
+        let place = if index == 0 { NodePosition::First } else { NodePosition::Later };
         let config = (self.work)(self.host.agent(config, endpoint, place)?, index);
         let agent = Agent::start(self.torch, config)?;
         self.nodes.push(RunningNode { agent, attachment });

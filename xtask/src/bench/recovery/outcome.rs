@@ -1,4 +1,4 @@
-//! What became of a job after something happened to it.
+//! The outcome of a job after a fault.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! The things that happen to a job: one function each, and the table with the time that each may stop it.
+//! The faults of a job: one function each, and the table with the longest allowed pause for each.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who keeps the rendezvous of the raced jobs, and who launches their workers.
+//! The sides of the race: which store holds the rendezvous, and which launcher starts the workers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// An agent that joins through `endpoint`.
-    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: Place) -> Result<AgentConfig> {
+    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: NodePosition) -> Result<AgentConfig> {
         let with = |config: AgentConfig, variables: BTreeMap<String, String>| {
             variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
         };
@@ -102,7 +102,9 @@ impl Host {
                 with(config.flexor_launch(program), master.launch_variables(endpoint)?)
             }
             // All nodes are on one machine, so which of them the endpoint names has to be said.
-            Host::FirstNode { .. } => stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == Place::First)),
+            Host::FirstNode { .. } => {
+                stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == NodePosition::First))
+            }
             Host::Store { .. } => {
                 stock(config).env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
             }
@@ -132,7 +134,7 @@ impl Host {
 
 /// Where a node stands among those of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NodePosition {
     /// The first, which keeps the store where no one else does.
     First,
     /// Any other.

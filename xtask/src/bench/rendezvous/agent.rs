@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use flexor_store::state::{self, RendezvousState, SENTINEL, Stamp};
 
-use super::handler_rules::{Action, Aim, Handler};
+use super::handler_rules::{Action, Goal, Handler};
 use super::store_client::StoreClient;
 
 /// A state that was read is not read again for this long.
@@ -45,17 +45,17 @@ impl Agent {
         if self.state.round == 0 {
             tokio::time::sleep(FIRST_DELAY.mul_f64(self.delay)).await;
         }
-        self.pursue(Aim::Exit).await?;
-        self.pursue(Aim::Join).await?;
+        self.pursue(Goal::Exit).await?;
+        self.pursue(Goal::Join).await?;
         self.handler.rank(&self.state).context("a handler has finished without a rank")
     }
 
     /// Writes a heartbeat if one is due.
     pub(super) async fn keep_alive(&mut self) -> Result<()> {
-        self.pursue(Aim::KeepAlive).await
+        self.pursue(Goal::KeepAlive).await
     }
 
-    async fn pursue(&mut self, aim: Aim) -> Result<()> {
+    async fn pursue(&mut self, aim: Goal) -> Result<()> {
         self.read().await?;
         loop {
             match self.handler.next(aim, &self.state, now()) {

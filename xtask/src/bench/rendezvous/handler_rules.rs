@@ -1,7 +1,7 @@
-//! What torch's rendezvous handler does next, given the state that it has read. No sockets, no clock.
+//! The next action of torch's rendezvous handler for a given state. No sockets, no clock.
 //!
 //! The rules are those of torch 2.15 (`_RendezvousExitOp`, `_RendezvousJoinOp`, `_RendezvousKeepAliveOp` and their
-//! actions); only the deadline of a join is left out, because a race has its own.
+//! actions). Only the deadline of a join is missing, because a race has its own.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Handler {
 
 /// What a handler wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum Goal {
     /// To have left the last world.
     Exit,
     /// To be in the next one.
@@ -58,13 +58,13 @@ pub(super) enum Change {
 }
 
 impl Handler {
-    pub(super) fn next(&self, aim: Aim, state: &RendezvousState, now: Stamp) -> Action {
+    pub(super) fn next(&self, aim: Goal, state: &RendezvousState, now: Stamp) -> Action {
         match aim {
-            Aim::Exit if self.takes_part(state) => Action::Write(Change::Leave),
-            Aim::Exit => Action::Finish,
-            Aim::Join => self.next_to_join(state, now),
-            Aim::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
-            Aim::KeepAlive => Action::Finish,
+            Goal::Exit if self.takes_part(state) => Action::Write(Change::Leave),
+            Goal::Exit => Action::Finish,
+            Goal::Join => self.next_to_join(state, now),
+            Goal::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
+            Goal::KeepAlive => Action::Finish,
         }
     }
 

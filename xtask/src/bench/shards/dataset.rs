@@ -1,4 +1,4 @@
-//! The datasets of the race, as they are registered at our master.
+//! The datasets of the race, as registered at our master.
 
 use flexor_wire::master::v1 as wire;
 use wire::dataset::Order;

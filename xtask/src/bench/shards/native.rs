@@ -16,7 +16,7 @@ use crate::bench::sessions::{self, Session};
 
 /// What one master with one dataset was measured with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Played {
+pub(super) struct ShardSample {
     /// Seconds from the registration until the first worker had its batch.
     pub(super) first_lease: f64,
     /// By how many MiB that made the master grow.
@@ -26,7 +26,7 @@ pub(super) struct Played {
 }
 
 /// Registers a dataset at a new master, which keeps a journal, and lets this many workers go through it.
-pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Result<Played> {
+pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Result<ShardSample> {
     let master = OurMaster::start(flexor, workers, Disk::AsItIs)?;
     let clients = sessions::connect(master.grpc(), workers).await?;
     let open = |number: usize| {
@@ -50,7 +50,7 @@ pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Resu
         lanes[number % OUTSTANDING].workers.push(Worker::begin(open(number).await?).await?);
     }
     let load = load::drive(lanes, master.pid()).await?;
-    Ok(Played { first_lease, growth_mib, load })
+    Ok(ShardSample { first_lease, growth_mib, load })
 }
 
 struct Workers {

@@ -1,4 +1,4 @@
-//! A store server as a process that ends with its owner.
+//! A store server process that ends with its owner.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! What training programs write down of their steps, and the one thing that happens to them.
+//! The step logs of the training programs, and the kill of one of them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! Where the time of a worker goes: its loop, one thing after the other, with a clock between.
+//! Where the time of a worker goes: its loop, one phase after the other, each with its own clock.
 //!
-//! A real worker reads and pulls the next batch while it computes and pushes this one; here nothing overlaps, so that
-//! the parts add up. They are the worker's own: data set, features, model, client and ledger.
+//! A real worker reads and pulls the next batch while it computes and pushes this one. Here nothing overlaps, so that
+//! the parts add up. They are the worker's own code: data set, features, model, client and ledger.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The lines of libtest's JSON form, turned into what we want to know.
+//! Parses the lines of libtest's JSON format.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_of_a_test_writes_is_passed_on_and_hides_nothing() {
+    fn output_of_a_child_process_is_passed_on_and_hides_no_result() {
         let line = r#"half a line{ "type": "test", "event": "started", "name": "a" }"#;
         let expected = [Event::Noise("half a line".to_owned()), Event::Started { name: "a".to_owned() }];
         assert_eq!(Event::from_line(line), expected);

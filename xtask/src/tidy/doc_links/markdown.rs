@@ -1,4 +1,4 @@
-//! As much Markdown as finding links and headings takes.
+//! Finds links and headings in Markdown.
 //!
 //! Code, fenced or inline, holds neither. Links are the inline and the reference form and the HTML attributes `href`
 //! and `src`; headings are those written with `#`.

@@ -1,4 +1,4 @@
-//! Nodes of any size come, get pods from the real scheduler, and go.
+//! Tests nodes of any size: the real scheduler gives them pods, and they are removed.
 
 use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, await_condition, await_list, cluster_or_skip, is_ready};
 use k8s_openapi::api::core::v1::{Node, Pod};

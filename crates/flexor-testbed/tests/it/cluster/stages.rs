@@ -208,7 +208,7 @@ async fn a_deleted_pod_reports_its_end_before_it_goes() {
 }
 
 #[tokio::test]
-async fn the_pod_of_a_job_completes_only_when_told() {
+async fn the_pod_of_a_job_completes_only_when_annotated() {
     let cluster = cluster_or_skip!();
     let namespace = cluster.namespace("job").await.unwrap();
     for (name, annotations) in [("told", json!({ stages::COMPLETE_AFTER: "500ms" })), ("untold", json!({}))] {

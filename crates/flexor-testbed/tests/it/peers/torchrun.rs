@@ -1,4 +1,4 @@
-//! The harness itself: agents meet, their loss is noticed, and nothing of them stays.
+//! Tests the torchrun harness: agents meet, their loss is noticed, and no process of them stays.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},

@@ -1,4 +1,4 @@
-//! The definitions on a real API server.
+//! Tests the custom resource definitions on a real API server.
 
 use flexor_testbed::cluster_or_skip;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -1,4 +1,4 @@
-//! A cluster with an overlay of `deploy/` installed.
+//! Starts a cluster with one overlay of `deploy/` installed.
 
 use std::{path::Path, process::Command, time::Duration};
 

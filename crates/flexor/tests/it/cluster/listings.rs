@@ -1,7 +1,7 @@
-//! `docs/tutorials/listings.md`: what kubectl prints when the tutorials are followed.
+//! Compares kubectl's output with `docs/tutorials/listings.md` while the test follows the tutorials.
 //!
-//! Only the rows that are marked as true today; the pods of a job come with the operator. The names of those pods are
-//! held to the naming rules by the tests of `flexor-dialects`.
+//! The test covers only rows marked as true today, because the pods of a job need the operator. The tests of
+//! `flexor-dialects` check the names of those pods.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ impl Row {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_marked_as_true_today_is() {
+async fn rows_marked_as_true_today_are_true() {
     let mut sections = todays();
     let installing = sections.remove(0);
     assert_eq!(installing.title, "Installing");

@@ -1,7 +1,7 @@
-//! `flexor validate` and the API server must not disagree about manifests that nobody thought of.
+//! Checks that `flexor validate` and the API server agree about mutated manifests.
 //!
-//! Every field of every published manifest is removed, emptied, or given a value of another type or size, one at a
-//! time, and sent to a real API server as a dry run. A sample of these is taken, the same in every run.
+//! Each mutation removes one field of a published manifest, empties it, or gives it a value of another type or size.
+//! The API server judges the result in a dry run. The test takes a fixed sample of all mutations.
 
 use std::collections::BTreeSet;
 
@@ -52,19 +52,19 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 fn mutations(object: &Value) -> Vec<Value> {
-    let mut places = Vec::new();
-    pointers(object, "", &mut places);
+    let mut found = Vec::new();
+    pointers(object, "", &mut found);
     let values =
         [json!(null), json!(true), json!(-1), json!(0), json!(1.5), json!("4 Gi"), json!(""), json!([]), json!({})];
     let mut mutated = Vec::new();
-    for place in places {
+    for pointer in found {
         for value in &values {
             let mut copy = object.clone();
-            *copy.pointer_mut(&place).unwrap() = value.clone();
+            *copy.pointer_mut(&pointer).unwrap() = value.clone();
             mutated.push(copy);
         }
         let mut copy = object.clone();
-        let (parent, key) = place.rsplit_once('/').unwrap();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
         if let Some(Value::Object(fields)) = copy.pointer_mut(parent) {
             let key = key.replace("~1", "/").replace("~0", "~");
             let value = fields.remove(&key).unwrap();
@@ -135,8 +135,8 @@ async fn the_api_server_agrees_about_mutated_manifests() {
             }
             (true, None) if !only_we_can_tell(&object) => {
                 let report = manifest::check(serde_json::to_string(&object).unwrap().as_bytes());
-                let said: Vec<String> = report.findings().map(ToString::to_string).collect();
-                disagreements.insert(format!("the API server accepts, we say: {}", said.join("; ")));
+                let output: Vec<String> = report.findings().map(ToString::to_string).collect();
+                disagreements.insert(format!("the API server accepts, we say: {}", output.join("; ")));
             }
             (true | false, _) => {}
         }

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows with one overlay installed, and with all.
+//! Tests the columns of `kubectl get` with one overlay installed, and with all of them.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `flexor data`: making, converting and looking into data files.
+//! Tests of `flexor data`: generation, conversion and inspection of data files.
 
 mod convert;
 mod generate;
@@ -6,7 +6,7 @@ mod inspect;
 
 use std::path::PathBuf;
 
-use crate::program::{Ran, flexor};
+use crate::program::{ProgramOutput, flexor};
 
 /// A folder of its own, in which commands are run.
 struct Folder(tempfile::TempDir);
@@ -21,7 +21,7 @@ impl Folder {
     }
 
     /// Runs `flexor data` to its end, in the folder.
-    fn data(&self, args: &[&str]) -> Ran {
+    fn data(&self, args: &[&str]) -> ProgramOutput {
         flexor(&[&["data"], args].concat()).current_dir(self.0.path()).output().unwrap().into()
     }
 

@@ -1,4 +1,5 @@
-//! `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and goes on from its checkpoint.
+//! Tests `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and resumes from its
+//! checkpoint.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +9,7 @@ use flexor_wire::elasticdl as wire;
 use flexor_wire::elasticdl::pserver_client::PserverClient;
 use tonic::transport::Channel;
 
-use crate::local::faults::waiting::PATIENCE;
+use crate::local::faults::deadline::PATIENCE;
 use crate::program::{flexor, run};
 
 const OPTIMIZER: [&str; 4] = ["--opt-type", "SGD", "--opt-args", "learning_rate=0.5;momentum=0.9;nesterov=False;"];
@@ -66,14 +67,14 @@ async fn pulled(client: &mut PserverClient<Channel>) -> (i32, Vec<u8>) {
 
 #[tokio::test]
 async fn a_server_that_is_killed_goes_on_from_its_checkpoint() {
-    let state_dir = tempfile::tempdir().unwrap();
-    let folder = state_dir.path().to_str().unwrap();
+    let output_folder = tempfile::tempdir().unwrap();
+    let folder = output_folder.path().to_str().unwrap();
     let server = Server::start(&["--use-async", "--checkpoint_dir", folder, "--checkpoint_steps", "2"]);
     let mut client = server.client().await;
     client.push_model(ones()).await.unwrap();
     assert_eq!((pushed(&mut client).await, pushed(&mut client).await), (1, 2));
     let held = pulled(&mut client).await;
-    let written = state_dir.path().join("version-2/ps-0-of-1/checkpoint-000000000002/manifest.json");
+    let written = output_folder.path().join("version-2/ps-0-of-1/checkpoint-000000000002/manifest.json");
     await_file(&written).await;
     assert_eq!(pushed(&mut client).await, 3);
     let wanted = pulled(&mut client).await;
@@ -86,7 +87,7 @@ async fn a_server_that_is_killed_goes_on_from_its_checkpoint() {
     assert_eq!(pushed(&mut client).await, 3);
     assert_eq!(pulled(&mut client).await, wanted);
 
-    let native = state_dir.path().join("native");
+    let native = output_folder.path().join("native");
     let args = ["checkpoint", "convert", folder, native.to_str().unwrap()];
     let converted = run(&args);
     assert_eq!(converted.code, 0, "{}", converted.stderr);
@@ -104,7 +105,7 @@ async fn await_file(path: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_it_serves() {
+fn a_wrong_configuration_is_refused_before_serving() {
     let refused = |args: &[&str]| {
         let ran = run(&[&["ps", "--listen", "127.0.0.1:0"], args].concat());
         assert_ne!(ran.code, 0, "{args:?}");

@@ -1,4 +1,4 @@
-//! `flexor sidecar`, alone and beside a master that is killed.
+//! Tests `flexor sidecar`, alone and beside a killed master.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -98,7 +98,7 @@ fn ctrl_c_ends_with_130() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_at_once() {
+fn an_invalid_address_is_refused_at_once() {
     let ran = run(&["sidecar", "--listen", "127.0.0.1:0", "--upstream", "master"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.is_empty() && ran.stderr.contains("HOST:PORT"), "{}", ran.stderr);

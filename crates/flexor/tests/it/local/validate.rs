@@ -1,4 +1,4 @@
-//! `flexor validate`, as people see it.
+//! Tests the output of `flexor validate` for people.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ fn every_bad_manifest_is_refused() {
 }
 
 #[test]
-fn output_that_nobody_sees_has_no_colours() {
+fn output_that_goes_to_no_terminal_has_no_colours() {
     let ran = run(&["validate", "testdata/bad/edl/two-problems.yaml"]);
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
     let forced =

@@ -1,4 +1,4 @@
-//! A job of stock torchruns at a master of ours that trains the example, for tests that do something to it.
+//! A job of stock torchruns at our master that trains the example, for tests that inject faults.
 
 use std::{path::Path, time::Duration};
 

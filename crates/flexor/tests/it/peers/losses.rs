@@ -1,4 +1,4 @@
-//! Nodes that are lost: those that are left go on, whoever it was.
+//! Tests lost nodes: the remaining nodes continue, whichever node was lost.
 
 use flexor_testbed::torch_or_skip;
 
@@ -25,7 +25,7 @@ fn the_others_go_on_when_the_node_of_rank_0_is_killed() {
 }
 
 #[test]
-fn a_node_that_is_told_to_leave_leaves_and_the_others_go_on() {
+fn a_terminated_node_leaves_and_the_others_continue() {
     let mut job = Job::start(torch_or_skip!(), 3);
     let old = job.workers();
     let leaving = job.take(2);
@@ -36,7 +36,7 @@ fn a_node_that_is_told_to_leave_leaves_and_the_others_go_on() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_lost_node() {
+fn a_spare_replaces_a_lost_node() {
     let mut job = Job::start(torch_or_skip!(), 3);
     let before = job.workers();
     job.add();

@@ -1,4 +1,4 @@
-//! The master itself is lost, and comes back where it was.
+//! Tests a lost master that restarts on its journal.
 
 use std::{thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! torch's own TCPStore client gets from our store, directly and through a sidecar, what it gets from torch's.
+//! Compares the answers of our store, directly and through a sidecar, with those of torch's own TCPStore server.
 
 use std::process::Stdio;
 
@@ -18,9 +18,9 @@ fn answers(torch: &Torch, endpoint: &str) -> Vec<String> {
     let (host, port) = endpoint.rsplit_once(':').unwrap();
     let mut command = torch.command();
     command.args(["-W", "ignore", "-c", SCRIPT, host, port]);
-    let said = command.stdin(Stdio::null()).output().unwrap();
-    assert!(said.status.success(), "at {endpoint}: {}", String::from_utf8_lossy(&said.stderr));
-    String::from_utf8(said.stdout).unwrap().lines().map(str::to_owned).collect()
+    let printed = command.stdin(Stdio::null()).output().unwrap();
+    assert!(printed.status.success(), "at {endpoint}: {}", String::from_utf8_lossy(&printed.stderr));
+    String::from_utf8(printed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! `examples/torch-survive` at a master: whoever is killed, the others go on in the processes they have, and the loss is
-//! that of a run that nothing happened to. How long they stand still is `bench survive`'s to measure.
+//! Tests `examples/torch-survive` at a master: when a worker is killed, the others continue in their processes. The
+//! loss equals that of an undisturbed run.
+//!
+//! `bench survive` measures how long training pauses.
 
-mod training;
+mod job;
 
 use flexor_testbed::torch_or_skip;
 
-use self::training::{Node, STEPS, Training};
+use self::job::{Node, STEPS, Training};
 
 /// By when something happens: well before the end, because who was killed has to import torch again.
 const A_WHILE: u64 = 20;
@@ -70,7 +72,7 @@ fn the_others_go_on_in_their_processes_when_the_node_of_rank_0_is_killed() {
 }
 
 #[test]
-fn a_newcomer_takes_the_model_over_and_nobody_is_started_again() {
+fn a_newcomer_receives_the_model_and_no_other_worker_restarts() {
     let mut training = Training::start(torch_or_skip!(), 2);
     training.await_step(A_WHILE);
     training.add();

@@ -1,5 +1,4 @@
-//! Calls of brpc as they are on the wire (`baidu_std`): a request of bytes that were made before, an answer of which
-//! only its success and its length count.
+//! brpc calls at wire level (`baidu_std`): prepared request bytes, and answers of which only success and length count.
 
 use anyhow::{Context, Result, ensure};
 use bytes::{BufMut as _, Bytes, BytesMut};

@@ -1,4 +1,4 @@
-//! The tables of PaddlePaddle's server, as its own trainers describe them: protobuf as text.
+//! The tables of PaddlePaddle's server in protobuf text format, as its own trainers describe them.
 
 use super::super::case::{Case, Optimizer};
 

@@ -1,5 +1,5 @@
-//! Calls of gRPC as they are on the wire: a request of bytes that were made before, an answer of which only the length
-//! counts. A client that read its answers would be the slow part of the race.
+//! gRPC calls at wire level: prepared request bytes, and answers of which only the length counts. A client that decoded
+//! its answers would be the bottleneck of the race.
 
 use anyhow::{Context, Result, ensure};
 use bytes::{BufMut as _, Bytes, BytesMut};

@@ -1,4 +1,4 @@
-//! A folder with a cluster that may be in the background.
+//! A test folder with a laptop cluster that may run in the background.
 
 use std::process::Command;
 
@@ -7,18 +7,18 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::super::faults::deadline::eventually_or_tell;
 use super::super::faults::process::server;
-use super::super::faults::waiting::eventually_or_tell;
-use super::super::run::cluster::Place;
-use crate::program::Ran;
+use super::super::run::cluster::Workspace;
+use crate::program::ProgramOutput;
 
 /// The folder. Whatever was up in it is ended when this is dropped.
-pub struct Background {
-    pub place: Place,
+pub struct BackgroundCluster {
+    pub workspace: Workspace,
     pub state_dir: String,
 }
 
-impl Background {
+impl BackgroundCluster {
     /// Nothing is up yet.
     pub fn new() -> Self {
         Self::in_folder("home")
@@ -26,18 +26,18 @@ impl Background {
 
     /// The same with a home of this name.
     pub fn in_folder(state_dir: &str) -> Self {
-        Self { place: Place::new(), state_dir: state_dir.to_owned() }
+        Self { workspace: Workspace::new(), state_dir: state_dir.to_owned() }
     }
 
     /// What starts `flexor` with these words, about this cluster.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.args(["--state-dir", &self.state_dir]).current_dir(self.place.folder.path());
+        command.args(["--state-dir", &self.state_dir]).current_dir(self.workspace.folder.path());
         command
     }
 
     /// Runs `flexor` to its end.
-    pub fn flexor(&self, words: &[&str]) -> Ran {
+    pub fn flexor(&self, words: &[&str]) -> ProgramOutput {
         self.command(words).output().unwrap().into()
     }
 
@@ -50,7 +50,7 @@ impl Background {
 
     /// A text without the path of the folder and the numbers of processes.
     pub fn shown(&self, text: &str) -> String {
-        let text = text.replace(&self.place.folder.path().canonicalize().unwrap().display().to_string(), "DIR");
+        let text = text.replace(&self.workspace.folder.path().canonicalize().unwrap().display().to_string(), "DIR");
         regex::Regex::new(r"process \d+").unwrap().replace_all(&text, "process PID").into_owned()
     }
 
@@ -82,13 +82,13 @@ impl Background {
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
         eventually_or_tell(what, look, || {
-            let log = std::fs::read_to_string(self.place.state_dir().log()).unwrap_or_default();
+            let log = std::fs::read_to_string(self.workspace.state_dir().log()).unwrap_or_default();
             format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
         })
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundCluster {
     fn drop(&mut self) {
         let _ = self.command(&["local", "down", "--now"]).output();
     }

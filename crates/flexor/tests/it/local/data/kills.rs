@@ -1,6 +1,6 @@
-//! kill -9 of workers, launchers and the master at random moments of an epoch, one after the other and together.
+//! Tests kill -9 of workers, launchers and the master at random moments of an epoch, in sequence and together.
 //!
-//! Nothing is lost, and what was done twice is not more than the report admits.
+//! No record is lost, and the workers repeat no more records than the report admits.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::chance::Chance;
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::random::Random;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::Launcher;
-use super::report::{Report, Written};
+use super::report::{Report, WrittenRecords};
 use super::worker::Worker;
 
 const BATCH: u64 = 5;
@@ -62,14 +62,14 @@ fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
     let batches = steps.len() as u64 * APART + REST;
     // The last batch is smaller than the others.
     let records = batches * BATCH - 2;
-    let mut scene = Scene::start(&worker.script(records, BATCH, 0.1));
+    let mut scene = TwoNodeJob::start(&worker.script(records, BATCH, 0.1));
     for step in steps {
         scene.some_batches_later();
         scene.kill(step);
     }
     let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.tell());
-    let Scene { job, nodes, .. } = scene;
-    report.fits(records, &Written::read(&job.folder));
+    let TwoNodeJob { job, nodes, .. } = scene;
+    report.fits(records, &WrittenRecords::read(&job.folder));
     // A launcher that goes and comes starts four workers again, twice; what more there could be is not counted.
     let disturbed = steps.concat().len() as u64 * 8;
     assert!(report.totals.repeated_at_most <= disturbed * BATCH, "{report:?}");
@@ -77,26 +77,26 @@ fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
 }
 
 /// A job of two nodes with two workers each.
-struct Scene {
+struct TwoNodeJob {
     job: Job,
     nodes: Vec<Launcher>,
     script: String,
-    chance: Chance,
+    random: Random,
 }
 
-impl Scene {
+impl TwoNodeJob {
     fn start(script: &str) -> Self {
         let job = Job::start("1:2", "1000");
         job.expect(2);
         let nodes = vec![job.node(2, script), job.node(2, script)];
-        Self { job, nodes, script: script.to_owned(), chance: Chance::new() }
+        Self { job, nodes, script: script.to_owned(), random: Random::new() }
     }
 
     /// A random moment: so many batches further.
     fn some_batches_later(&mut self) {
         let master = self.job.master.ports.grpc;
         let done = Report::ask(master).map_or(0, |report| report.totals.accounted + report.totals.quarantined);
-        let further = (1 + self.chance.below(APART - 1)) * BATCH;
+        let further = (1 + self.random.below(APART - 1)) * BATCH;
         Report::await_done(master, done + further, || self.tell());
     }
 
@@ -129,13 +129,18 @@ impl Scene {
 
     /// What there is to know when something has gone wrong.
     fn tell(&self) -> String {
-        let said: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
-        format!("{:#}\nthe master: {}\nits nodes: {}", self.job.master.status(), self.job.master.log(), said.join("\n"))
+        let output: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
+        format!(
+            "{:#}\nthe master: {}\nits nodes: {}",
+            self.job.master.status(),
+            self.job.master.log(),
+            output.join("\n")
+        )
     }
 
     /// Waits for one: a node that has just come may have none yet.
     fn any_worker(&mut self) -> Pid {
-        let one = usize::try_from(self.chance.below(4)).unwrap();
+        let one = usize::try_from(self.random.below(4)).unwrap();
         let look = || {
             let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
             workers.get(one).or(workers.first()).copied()
@@ -144,7 +149,7 @@ impl Scene {
     }
 
     fn any_node(&mut self) -> usize {
-        usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap()
+        usize::try_from(self.random.below(self.nodes.len() as u64)).unwrap()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the master says has become of the records, and what the workers wrote of them: the two must fit.
+//! Compares the master's report on the records with the records that the workers wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_tell;
 use super::super::launch::folder::Folder;
 use super::api;
 
@@ -47,12 +47,12 @@ impl Report {
     ///
     /// Whenever it is asked, the records add up.
     pub fn of(dataset: &str, master: SocketAddr) -> Option<Self> {
-        let (status, said) = api::get(master, &format!("datasets/{dataset}"));
+        let (status, body) = api::get(master, &format!("datasets/{dataset}"));
         if status == 404 {
             return None;
         }
-        assert_eq!(status, 200, "{said}");
-        let report: Self = serde_json::from_value(said).unwrap();
+        assert_eq!(status, 200, "{body}");
+        let report: Self = serde_json::from_value(body).unwrap();
         let Totals { expected, accounted, quarantined, outstanding, .. } = report.totals;
         assert_eq!(expected, accounted + quarantined + outstanding, "{report:?}");
         Some(report)
@@ -66,7 +66,7 @@ impl Report {
     }
 
     /// Nothing is left, nothing is lost, and nothing was written more often than the report admits.
-    pub fn fits(&self, records: u64, written: &Written) {
+    pub fn fits(&self, records: u64, written: &WrittenRecords) {
         let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound } = self.totals;
         assert!(self.finished, "{self:?}");
         assert_eq!((expected, accounted + quarantined, outstanding), (records, records, 0), "{self:?}");
@@ -84,9 +84,9 @@ impl Report {
 }
 
 /// How often each record was written, by all workers together.
-pub struct Written(BTreeMap<u64, u64>);
+pub struct WrittenRecords(BTreeMap<u64, u64>);
 
-impl Written {
+impl WrittenRecords {
     /// What stands in the files of the workers that were given the folder `out`.
     pub fn read(folder: &Folder) -> Self {
         let mut written = BTreeMap::new();

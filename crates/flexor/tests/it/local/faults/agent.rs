@@ -1,4 +1,5 @@
-//! torchrun's rendezvous over a real socket: it decides from the state it is shown, and writes with compare-and-set.
+//! A test agent with torchrun's rendezvous protocol over a real socket: it decides from the state it reads and writes
+//! with compare-and-set.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +15,7 @@ use super::worlds::World;
 
 /// What an agent makes of the state it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum AgentView {
     /// It is in a world that stands.
     World(World),
     /// It should stop its workers and join again.
@@ -50,7 +51,7 @@ impl FakeAgent {
     }
 
     /// Reads the state.
-    pub fn look(&mut self) -> io::Result<Shown> {
+    pub fn look(&mut self) -> io::Result<AgentView> {
         self.store.send(&Request::Get { key: state_key() })?;
         self.answer()
     }
@@ -76,13 +77,13 @@ impl FakeAgent {
     }
 
     /// Leaves its place, if it has one, and asks for one in the next world.
-    pub fn join(&mut self) -> io::Result<Shown> {
+    pub fn join(&mut self) -> io::Result<AgentView> {
         self.ask_to_join()?;
         self.answer()
     }
 
     /// Says that it lives, as agents do every five seconds.
-    pub fn keep_alive(&mut self) -> io::Result<Shown> {
+    pub fn keep_alive(&mut self) -> io::Result<AgentView> {
         let mut state = self.state();
         self.stamp(&mut state);
         self.write(&state)?;
@@ -90,7 +91,7 @@ impl FakeAgent {
     }
 
     /// Reads the answer to a look or a write.
-    pub fn answer(&mut self) -> io::Result<Shown> {
+    pub fn answer(&mut self) -> io::Result<AgentView> {
         self.known = self.store.read_value()?;
         self.read_at = unix_micros();
         Ok(self.shown())
@@ -109,20 +110,20 @@ impl FakeAgent {
         self.store.socket()
     }
 
-    fn shown(&self) -> Shown {
+    fn shown(&self) -> AgentView {
         let state = self.state();
         if state.closed {
-            return Shown::Closed;
+            return AgentView::Closed;
         }
         if state.redundancy_list.contains(&self.node) {
-            return Shown::Spare;
+            return AgentView::Spare;
         }
         let rank = state.participants.iter().find(|(node, _)| *node == self.node).map(|(_, rank)| *rank);
         match rank {
-            Some(_) if !state.complete => Shown::Waiting,
-            _ if !state.wait_list.is_empty() => Shown::RestartWanted,
-            Some(rank) => Shown::World(World { round: state.round, rank, members: by_rank(state.participants) }),
-            None => Shown::Outside,
+            Some(_) if !state.complete => AgentView::Waiting,
+            _ if !state.wait_list.is_empty() => AgentView::RestartWanted,
+            Some(rank) => AgentView::World(World { round: state.round, rank, members: by_rank(state.participants) }),
+            None => AgentView::Outside,
         }
     }
 

@@ -1,4 +1,4 @@
-//! More than a server has to give: connections that say half a word and stay, and clients that ask and never read.
+//! Tests overload: thousands of half-open connections, and clients that send requests and never read.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -14,11 +14,11 @@ use flexor_testbed::skip;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 
+use super::deadline::{eventually, throughout};
 use super::http;
 use super::master::{Master, Ports};
 use super::process::{Process, inside};
 use super::store_client::StoreClient;
-use super::waiting::{eventually, throughout};
 
 /// On each port.
 const HALF_OPEN: usize = 2000;
@@ -75,7 +75,7 @@ fn honest_work(ports: Ports, sidecar: SocketAddr, stop: &AtomicBool) -> Duration
 }
 
 #[test]
-fn thousands_of_half_open_connections_on_every_port_harm_nobody() {
+fn thousands_of_half_open_connections_on_every_port_affect_no_other_client() {
     if !may_open(3 * HALF_OPEN as u64 + 1000) {
         skip!("thousands of connections need a higher limit of open files (ulimit -Hn)");
     }
@@ -101,7 +101,7 @@ fn thousands_of_half_open_connections_on_every_port_harm_nobody() {
 }
 
 #[test]
-fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_gets_rid_of_the_others() {
+fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_closes_the_others() {
     if !may_open(2 * HALF_OPEN as u64) {
         skip!("thousands of connections need a higher limit of open files (ulimit -Hn)");
     }
@@ -123,7 +123,7 @@ fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_gets_rid_of_th
 }
 
 #[test]
-fn a_client_that_asks_for_much_and_reads_nothing_costs_little() {
+fn a_client_that_sends_requests_and_never_reads_costs_little_memory() {
     const VALUE: usize = 4 << 20;
     let (master, sidecar) = at_work();
     for (process, store) in [(&*master, master.ports.store), (&sidecar, sidecar.address("listen"))] {

@@ -1,15 +1,15 @@
-//! Bytes that mean nothing, or more than there is, on every port.
+//! Tests invalid bytes and oversized lengths on every port.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use flexor_store::codec::{Opcode, Request};
 
-use super::chance::Chance;
+use super::deadline::PATIENCE;
 use super::master::Master;
 use super::process::Process;
+use super::random::Random;
 use super::store_client::StoreClient;
-use super::waiting::PATIENCE;
 
 const FOUR_GIB: u64 = 1 << 32;
 /// A server that does as it is told would need thousands; a debug build with all its threads is below 40.
@@ -70,17 +70,17 @@ fn ends(mut socket: TcpStream) -> bool {
 }
 
 #[test]
-fn garbage_on_any_port_harms_nobody() {
+fn garbage_on_any_port_affects_no_other_client() {
     let targets = Targets::start();
-    let mut chance = Chance::new();
+    let mut random = Random::new();
     let mut open = Vec::new();
     for port in targets.ports() {
         for _ in 0..RANDOM {
-            let length = usize::try_from(1 + chance.below(3000)).unwrap();
-            let mut bytes = chance.bytes(length);
-            if chance.one_in(2) {
+            let length = usize::try_from(1 + random.below(3000)).unwrap();
+            let mut bytes = random.bytes(length);
+            if random.one_in(2) {
                 // Half of it gets behind the greeting.
-                bytes.splice(0..0, greeting(&mut chance));
+                bytes.splice(0..0, greeting(&mut random));
             }
             open.push(say(port, &bytes));
         }
@@ -131,7 +131,7 @@ fn lengths_beyond_reason_are_not_believed() {
 }
 
 #[test]
-fn frames_that_are_cut_off_anywhere_do_nothing() {
+fn truncated_frames_have_no_effect() {
     let targets = Targets::start();
     let add = Request::Add { key: "/cut".into(), delta: 1 };
     let whole = [Request::Validate.to_bytes(), add.to_bytes()].concat();
@@ -146,9 +146,9 @@ fn frames_that_are_cut_off_anywhere_do_nothing() {
     }
 }
 
-fn greeting(chance: &mut Chance) -> Vec<u8> {
+fn greeting(random: &mut Random) -> Vec<u8> {
     let greetings = [&Request::Validate.to_bytes()[..], HTTP2_PREFACE, b"GET /ready HTTP/1.1\r\n"];
-    greetings[usize::try_from(chance.below(3)).unwrap()].to_vec()
+    greetings[usize::try_from(random.below(3)).unwrap()].to_vec()
 }
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,4 +1,4 @@
-//! kill -9 of sidecars and agents, alone, in pairs, and together with the master.
+//! Tests kill -9 of sidecars and agents: alone, in pairs, and together with the master.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::process::Process;
 use super::worlds::Worlds;
 
 /// A master with three pods, each with a sidecar and a node, that have met.
-struct Scene {
+struct ThreePodJob {
     folder: tempfile::TempDir,
     worlds: Worlds,
     nodes: Vec<Node>,
@@ -21,7 +21,7 @@ struct Scene {
 
 const WORLD: &str = "1:3";
 
-impl Scene {
+impl ThreePodJob {
     fn new() -> Self {
         let (folder, worlds) = (tempfile::tempdir().unwrap(), Worlds::default());
         let master = Master::on(folder.path(), WORLD);
@@ -50,7 +50,7 @@ impl Scene {
 
 #[test]
 fn a_killed_sidecar_takes_its_node_along_within_seconds() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     let start = Instant::now();
     scene.sidecars[0].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[1, 2]);
@@ -62,7 +62,7 @@ fn a_killed_sidecar_takes_its_node_along_within_seconds() {
 
 #[test]
 fn two_sidecars_killed_at_once_leave_a_world_of_the_rest() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.sidecars[0].signal(Signal::SIGKILL);
     scene.sidecars[1].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[2]);
@@ -70,7 +70,7 @@ fn two_sidecars_killed_at_once_leave_a_world_of_the_rest() {
 
 #[test]
 fn two_agents_killed_at_once_leave_a_world_of_the_rest() {
-    let scene = Scene::new();
+    let scene = ThreePodJob::new();
     scene.nodes[0].kill();
     scene.nodes[2].kill();
     scene.survivors_meet(&[1]);
@@ -81,7 +81,7 @@ fn two_agents_killed_at_once_leave_a_world_of_the_rest() {
 
 #[test]
 fn a_sidecar_and_the_master_killed_at_once_cost_one_node() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.sidecars[0].signal(Signal::SIGKILL);
     scene.master.end_with(Signal::SIGKILL);
     scene.master = Master::at(scene.master.ports, scene.state(), WORLD);
@@ -91,7 +91,7 @@ fn a_sidecar_and_the_master_killed_at_once_cost_one_node() {
 
 #[test]
 fn an_agent_and_the_master_killed_at_once_cost_one_node() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.master.signal(Signal::SIGKILL);
     scene.nodes[1].kill();
     scene.master.wait();

@@ -1,6 +1,6 @@
-//! How much a master has to say about its nodes.
+//! Tests how much a master logs per node.
 
-use super::agent::{FakeAgent, Shown};
+use super::agent::{AgentView, FakeAgent};
 use super::master::Master;
 
 /// Bytes of log that a node may cost until it is in a world.
@@ -15,10 +15,10 @@ fn log_of(nodes: usize) -> String {
     agents.iter_mut().for_each(|agent| agent.ask_to_join().unwrap());
     for agent in &mut agents {
         let mut shown = agent.answer().unwrap();
-        while shown == Shown::Waiting {
+        while shown == AgentView::Waiting {
             shown = agent.look().unwrap();
         }
-        assert!(matches!(&shown, Shown::World(world) if world.members.len() == nodes), "{shown:?}");
+        assert!(matches!(&shown, AgentView::World(world) if world.members.len() == nodes), "{shown:?}");
     }
     master.await_log("round complete");
     master.log()

@@ -1,4 +1,4 @@
-//! A master in a process, which can be started again where it was.
+//! A master in a process of its own that a test can restart on the same journal and ports.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! A node that trains: an agent in a thread that looks often, and meets the others again whenever it should.
+//! A test node: an agent in a thread that polls often and rejoins when its world changes.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::agent::{FakeAgent, Shown};
-use super::waiting::eventually;
+use super::agent::{AgentView, FakeAgent};
+use super::deadline::eventually;
 use super::worlds::{World, Worlds};
 
 /// torchrun looks once a second; here nobody has that much time.
@@ -17,15 +17,15 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// The node. Its agent is gone when it is dropped.
 pub struct Node {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observation>>,
     stop: Arc<AtomicBool>,
     socket: TcpStream,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    shown: Option<Shown>,
+struct Observation {
+    shown: Option<AgentView>,
     /// The oldest that its own heartbeat ever was.
     heartbeat_age: Duration,
     /// Why it looks no more.
@@ -36,7 +36,7 @@ impl Node {
     /// A node whose store is at `address`.
     pub fn start(address: SocketAddr, name: &str, worlds: &Worlds) -> Self {
         let mut agent = FakeAgent::connect(address, name, 1).unwrap();
-        let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Seen::default())), Arc::default());
+        let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Observation::default())), Arc::default());
         let (sees, stops, worlds) = (Arc::clone(&seen), Arc::clone(&stop), worlds.clone());
         let thread = thread::spawn(move || {
             if let Err(error) = train(&mut agent, &sees, &stops, &worlds) {
@@ -56,13 +56,13 @@ impl Node {
     /// Waits until it is in a world of this size, of this round or a later one.
     pub fn await_world(&self, round: u64, size: usize) -> World {
         eventually(&format!("a world of {size} in round {round}"), || match &self.seen.lock().unwrap().shown {
-            Some(Shown::World(world)) if world.round >= round && world.members.len() == size => Some(world.clone()),
+            Some(AgentView::World(world)) if world.round >= round && world.members.len() == size => Some(world.clone()),
             _ => None,
         })
     }
 
     /// What it was shown last.
-    pub fn shown(&self) -> Option<Shown> {
+    pub fn shown(&self) -> Option<AgentView> {
         self.seen.lock().unwrap().shown.clone()
     }
 
@@ -95,19 +95,19 @@ impl Drop for Node {
     }
 }
 
-fn train(agent: &mut FakeAgent, seen: &Mutex<Seen>, stop: &AtomicBool, worlds: &Worlds) -> io::Result<()> {
+fn train(agent: &mut FakeAgent, seen: &Mutex<Observation>, stop: &AtomicBool, worlds: &Worlds) -> io::Result<()> {
     let mut shown = agent.join()?;
     let mut beat = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         note(agent, &shown, seen, worlds);
         shown = match shown {
-            Shown::RestartWanted | Shown::Outside => agent.join()?,
-            Shown::Closed => return Err(io::Error::other("the run is closed")),
-            Shown::World(_) | Shown::Waiting | Shown::Spare if beat.elapsed() > KEEP_ALIVE_EVERY => {
+            AgentView::RestartWanted | AgentView::Outside => agent.join()?,
+            AgentView::Closed => return Err(io::Error::other("the run is closed")),
+            AgentView::World(_) | AgentView::Waiting | AgentView::Spare if beat.elapsed() > KEEP_ALIVE_EVERY => {
                 beat = Instant::now();
                 agent.keep_alive()?
             }
-            Shown::World(_) | Shown::Waiting | Shown::Spare => {
+            AgentView::World(_) | AgentView::Waiting | AgentView::Spare => {
                 thread::sleep(LOOK_EVERY);
                 agent.look()?
             }
@@ -116,8 +116,8 @@ fn train(agent: &mut FakeAgent, seen: &Mutex<Seen>, stop: &AtomicBool, worlds: &
     Ok(())
 }
 
-fn note(agent: &FakeAgent, shown: &Shown, seen: &Mutex<Seen>, worlds: &Worlds) {
-    if let Shown::World(world) = shown {
+fn note(agent: &FakeAgent, shown: &AgentView, seen: &Mutex<Observation>, worlds: &Worlds) {
+    if let AgentView::World(world) = shown {
         worlds.note(world);
     }
     let mut seen = seen.lock().unwrap();

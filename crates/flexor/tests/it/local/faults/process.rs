@@ -1,4 +1,4 @@
-//! One process of ours, owned by the test: its first line, its log, its memory, its end.
+//! One Flexor process owned by the test: its first line, its log, its memory, and its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use flexor_model::env;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::waiting::eventually;
+use super::deadline::eventually;
 use crate::program::flexor;
 
 /// `flexor` with arguments, and with nothing from the environment that would change what a server does or says.

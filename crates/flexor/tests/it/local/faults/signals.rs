@@ -1,13 +1,13 @@
-//! How servers start, and how they end when they are asked to.
+//! Tests how servers start, and how they end on a signal.
 
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::Master;
 use super::node::Node;
 use super::process::Process;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 /// Promptly, for a process on a machine that has much else to do. Whoever waited for a connection would wait for ever.

@@ -1,4 +1,4 @@
-//! torch's TCPStore client in small: one request, one reply, over one socket that is never opened again.
+//! A minimal TCPStore client: one request, one reply, over one socket without reconnection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use bytes::Bytes;
 use flexor_store::codec::Request;
 
-use super::waiting::PATIENCE;
+use super::deadline::PATIENCE;
 
 const NONCE: u32 = 4711;
 

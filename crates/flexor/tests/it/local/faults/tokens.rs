@@ -1,4 +1,4 @@
-//! The job's token: whoever has it not is told so, and may find it later.
+//! Tests the job's token: the server refuses a client without it, and the client retries until it has the right one.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ fn a_sidecar_with_a_wrong_token_says_so_and_tries_until_it_is_right() {
 }
 
 #[test]
-fn a_sidecar_without_a_token_is_told_what_is_missing() {
+fn a_sidecar_without_a_token_says_that_the_token_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let master = with_token(folder.path());
     let mut sidecar = Process::sidecar("pod", master.ports.grpc);
@@ -44,7 +44,7 @@ fn a_sidecar_without_a_token_is_told_what_is_missing() {
 }
 
 #[test]
-fn the_api_wants_the_token_and_says_how_to_send_it() {
+fn the_api_requires_the_token_and_says_how_to_send_it() {
     let folder = tempfile::tempdir().unwrap();
     let master = with_token(folder.path());
     let ask = |address: SocketAddr, path: &str, headers: &str| http::get_with(address, path, headers);

@@ -1,4 +1,4 @@
-//! Everything that agents were told about worlds, held against each other.
+//! Records every world that agents observe and checks that they agree.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

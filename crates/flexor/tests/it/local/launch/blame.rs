@@ -1,4 +1,4 @@
-//! Whose batch is to blame when a program fails in a world that ends with it.
+//! Tests which worker's batch is blamed when a program fails and its world ends.
 
 use super::folder::WAIT;
 use super::job::Job;
@@ -14,7 +14,7 @@ fn pod(job: &Job, name: &str, processes: &str, script: &str) -> Launcher {
 }
 
 #[test]
-fn the_worker_that_failed_first_is_to_blame_though_others_of_its_node_take_their_time() {
+fn the_first_failed_worker_is_blamed_although_others_of_its_node_end_slowly() {
     let job = Job::start("2", "1");
     job.post("/api/datasets", r#"{"name":"numbers","records":2,"batch":1}"#);
     let slow = format!("trap 'echo > asked; sleep 3; exit 0' TERM; echo > waits; {WAIT}");

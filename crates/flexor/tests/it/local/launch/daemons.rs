@@ -1,4 +1,4 @@
-//! Programs that leave processes behind: nothing outlives a launch.
+//! Tests programs that leave processes behind: no process outlives a launch.
 
 use nix::sys::signal::Signal;
 
@@ -30,7 +30,7 @@ fn daemons_of_a_failed_attempt_are_gone_before_the_next_begins() {
 }
 
 #[test]
-fn daemons_are_gone_when_the_launcher_is_told_to_end() {
+fn daemons_end_with_a_terminated_launcher() {
     let folder = Folder::new();
     let script = format!("{DAEMON}; {WAIT}");
     let launcher = alone(&folder, &[], &script);

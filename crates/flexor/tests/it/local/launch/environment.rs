@@ -1,4 +1,4 @@
-//! What a program finds in its environment.
+//! Tests the environment of a launched program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -63,7 +63,7 @@ fn every_process_finds_torchruns_variables() {
 }
 
 #[test]
-fn what_the_user_has_set_stays() {
+fn variables_set_by_the_user_stay() {
     let folder = Folder::new();
     let found = environments(&folder, &["--standalone", "--nproc-per-node=2"], |command| {
         command.env("OMP_NUM_THREADS", "7").env("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
@@ -124,7 +124,7 @@ fn a_python_script_or_module_is_run_with_the_python_that_is_named() {
 }
 
 #[test]
-fn a_long_path_for_temporary_files_stops_nobody() {
+fn a_long_path_for_temporary_files_is_accepted() {
     let folder = Folder::new();
     let long = folder.path().join("x".repeat(120));
     std::fs::create_dir(&long).unwrap();

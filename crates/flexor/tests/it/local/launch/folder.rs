@@ -1,11 +1,11 @@
-//! The folder in which the launchers of a test stand, and through which the test and its programs understand each other.
+//! The working folder of the launchers of a test, through which the test and its programs exchange files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 
 /// A part of a script: waits until the test lets it go. It gives up after a while, so that nothing outlives a test that
 /// failed.

@@ -1,4 +1,4 @@
-//! A master with a journal, and launchers at it.
+//! A test job: a master with a journal, and launchers that join it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use flexor_model::env;
 
+use super::super::faults::deadline::PATIENCE;
 use super::super::faults::master::{JOB, Master, Ports};
 use super::super::faults::process::server;
-use super::super::faults::waiting::PATIENCE;
 use super::folder::Folder;
 use super::launcher::{Launcher, launch};
 
@@ -53,8 +53,8 @@ impl Job {
     /// The same, with what it is told of its job.
     pub fn command_for(&self, job: &[&str]) -> Command {
         let endpoint = self.master.ports.grpc.to_string();
-        let place = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
-        launch(&self.folder, place.iter().chain(job))
+        let rendezvous = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
+        launch(&self.folder, rendezvous.iter().chain(job))
     }
 
     /// Tells the master how many nodes will come.

@@ -1,4 +1,4 @@
-//! One `flexor launch` in a process, owned by the test.
+//! One `flexor launch` process owned by the test.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::super::faults::deadline::{PATIENCE, eventually};
 use super::super::faults::process::server;
-use super::super::faults::waiting::{PATIENCE, eventually};
 use super::folder::Folder;
 
 /// `flexor launch` in a folder, with nothing in its environment that would change what it does.
@@ -34,7 +34,7 @@ pub fn alone(folder: &Folder, options: &[&str], script: &str) -> Launcher {
 }
 
 /// A launch of one machine, to its end.
-pub fn standalone(folder: &Folder, options: &[&str], script: &str) -> Ended {
+pub fn standalone(folder: &Folder, options: &[&str], script: &str) -> LauncherOutput {
     alone(folder, options, script).wait()
 }
 
@@ -48,7 +48,7 @@ pub struct Launcher {
 
 /// What a launcher has printed, and how it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct LauncherOutput {
     /// Its exit code; none where a signal ended it.
     pub code: Option<i32>,
     pub stdout: String,
@@ -119,14 +119,14 @@ impl Launcher {
     }
 
     /// Waits for its end, and for that of its output: what holds that open would be left over.
-    pub fn wait(mut self) -> Ended {
+    pub fn wait(mut self) -> LauncherOutput {
         self.eventually("the end of its output", || self.stdout.has_ended() && self.stderr.has_ended());
         let code = eventually("the end of a launcher", || self.child.try_wait().unwrap()).code();
-        Ended { code, stdout: self.stdout(), stderr: self.stderr() }
+        LauncherOutput { code, stdout: self.stdout(), stderr: self.stderr() }
     }
 
     /// Waits for an end with this code; what it had printed.
-    pub fn wait_for(self, code: i32) -> Ended {
+    pub fn wait_for(self, code: i32) -> LauncherOutput {
         let ended = self.wait();
         assert_eq!(ended.code, Some(code), "{}\n{}", ended.stdout, ended.stderr);
         ended

@@ -1,4 +1,4 @@
-//! Where what the processes print goes.
+//! Tests where the output of the processes goes.
 
 use std::path::Path;
 

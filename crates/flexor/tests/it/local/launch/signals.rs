@@ -1,8 +1,8 @@
-//! Launchers that are told to end.
+//! Tests launchers that get SIGINT or SIGTERM.
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, alone, await_gone, end_well};
@@ -76,7 +76,7 @@ fn a_launcher_that_still_waits_for_others_ends_at_once() {
 }
 
 #[test]
-fn the_others_go_on_without_a_node_that_is_told_to_end() {
+fn the_others_continue_without_a_terminated_node() {
     let job = Job::start("2:3", "0");
     let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
     let [leaving, b, c] = [(); 3].map(|()| job.node(1, &script));
@@ -101,7 +101,7 @@ fn joins_nothing(job: &mut Job, launcher: Launcher) {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_joins_nothing_however_long_its_workers_take() {
+fn a_terminated_launcher_joins_no_world_however_slowly_its_workers_end() {
     let mut job = Job::start("1", "0");
     let slow = format!("trap 'echo asked; sleep 3; exit 0' INT; echo ready; {WAIT}");
     let node = Launcher::start(job.command_for(&[]).args(["sh", "-c", &slow]));
@@ -110,7 +110,7 @@ fn a_launcher_that_is_told_to_end_joins_nothing_however_long_its_workers_take() 
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothing() {
+fn a_launcher_terminated_during_a_world_change_joins_no_world() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let slow = format!("trap 'echo asked; sleep 3; exit 0' TERM; echo ready; {WAIT}");
@@ -130,7 +130,7 @@ fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothi
 }
 
 #[test]
-fn a_first_signal_leaves_workers_that_end_for_a_change_the_time_that_they_have() {
+fn a_first_signal_keeps_the_grace_period_of_workers_that_end_for_a_world_change() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let saving = format!("trap 'echo asked; sleep 2; echo saved; exit 0' TERM INT; echo ready; {WAIT}");
@@ -149,7 +149,7 @@ fn a_first_signal_leaves_workers_that_end_for_a_change_the_time_that_they_have()
 }
 
 #[test]
-fn a_second_signal_kills_workers_that_end_for_a_change() {
+fn a_second_signal_kills_workers_that_end_for_a_world_change() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let leaving = Launcher::start(job.command().args(["--shutdown-timeout=100000", "sh", "-c", &stubborn()]));

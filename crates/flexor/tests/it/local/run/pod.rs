@@ -1,13 +1,13 @@
-//! `flexor pod`: one pod under its parent, driven through its folder as the cluster does it.
+//! Tests of `flexor pod`: one pod under its supervisor, driven through its folder as the cluster does.
 
-mod endings;
+mod failures;
 mod full_disk;
 mod logs;
 mod memory;
 mod order;
 mod restarts;
 mod sockets;
-mod troubles;
+mod termination;
 
 use std::io::{self, PipeWriter};
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,15 +24,15 @@ use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::super::faults::deadline::{eventually, eventually_or_tell};
 use super::super::faults::process::inside;
-use super::super::faults::waiting::{eventually, eventually_or_tell};
 use super::super::launch::folder::Folder;
 use crate::program::flexor;
 
 const UID: &str = "the-pod";
 
 /// A pod that is thought out. Its containers run in its folder.
-struct Design {
+struct PodBuilder {
     folder: Folder,
     plan: PodPlan,
     sockets: Vec<TcpListener>,
@@ -44,20 +44,20 @@ struct Design {
 /// A pod that runs, or has. Its parent is killed when this is dropped, and all it runs with it.
 struct Pod {
     work: Folder,
-    parent: Child,
+    supervisor: Child,
     owner: Option<PipeWriter>,
 }
 
 /// How a container ended.
 #[derive(Debug, PartialEq, Eq)]
-struct End {
+struct ContainerEnd {
     code: i32,
     reason: String,
     message: Option<String>,
 }
 
 /// A pod of nothing yet, that has a minute to end.
-fn pod() -> Design {
+fn pod() -> PodBuilder {
     let plan = PodPlan {
         name: "a-pod".to_owned(),
         uid: UID.to_owned(),
@@ -67,10 +67,10 @@ fn pod() -> Design {
         restart: RestartPolicy::Never,
         grace: Duration::from_secs(60),
     };
-    Design { folder: Folder::new(), plan, sockets: Vec::new(), limits: LimitsMode::Best, disk: None }
+    PodBuilder { folder: Folder::new(), plan, sockets: Vec::new(), limits: LimitsMode::Best, disk: None }
 }
 
-impl Design {
+impl PodBuilder {
     /// A container that runs a script before the others.
     fn init(mut self, name: &str, script: &str) -> Self {
         self.plan.init.push(self.script(name, script));
@@ -176,7 +176,7 @@ impl Design {
             let script = format!(r#"mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@""#);
             command = inside(shell, &script, &folder, &command);
         }
-        Pod { work: self.folder, parent: spawn(command, self.sockets), owner: None }
+        Pod { work: self.folder, supervisor: spawn(command, self.sockets), owner: None }
     }
 }
 
@@ -212,13 +212,13 @@ impl Pod {
 
     /// Waits until its parent has ended, which has to go well; what is written down then.
     fn wait(&mut self) -> PodStatus {
-        let exit = eventually("the end of a pod's parent", || self.parent.try_wait().unwrap());
+        let exit = eventually("the end of a pod's parent", || self.supervisor.try_wait().unwrap());
         assert!(exit.success(), "{exit}");
         self.status().unwrap()
     }
 
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.parent.id().cast_signed()), signal).unwrap();
+        kill(Pid::from_raw(self.supervisor.id().cast_signed()), signal).unwrap();
     }
 
     /// What a container has printed.
@@ -230,9 +230,9 @@ impl Pod {
 impl Drop for Pod {
     fn drop(&mut self) {
         // The parent goes first, then what it can no longer end.
-        let _ = self.parent.kill();
-        let _ = self.parent.wait();
-        flexor_agent::processes::kill_orphans_of(&[self.parent.id()]);
+        let _ = self.supervisor.kill();
+        let _ = self.supervisor.wait();
+        flexor_agent::processes::kill_orphans_of(&[self.supervisor.id()]);
         limits::forget_pod(&state_dir(&self.work), UID);
     }
 }
@@ -248,10 +248,10 @@ fn restarts(status: &PodStatus, container: &str) -> u32 {
 }
 
 /// How a container ended.
-fn end(status: &PodStatus, container: &str) -> End {
+fn end(status: &PodStatus, container: &str) -> ContainerEnd {
     match state(status, container) {
         ContainerState::Terminated { exit_code, reason, message, .. } => {
-            End { code: *exit_code, reason: reason.clone(), message: message.clone() }
+            ContainerEnd { code: *exit_code, reason: reason.clone(), message: message.clone() }
         }
         other => panic!("{container} has not ended: {other:?}"),
     }

@@ -1,16 +1,16 @@
-//! The quickstart, made smaller or changed otherwise, with a report that tests read.
+//! The quickstart for tests: smaller or otherwise changed, with a report that tests read.
 
-mod as_it_is;
-pub mod training;
+pub mod running_job;
+mod unchanged;
 
 use std::fs;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use self::training::Training;
-use super::cluster::Place;
-use crate::local::launch::launcher::Ended;
+use self::running_job::Training;
+use super::cluster::Workspace;
+use crate::local::launch::launcher::LauncherOutput;
 use crate::program::root;
 
 /// How long it may take. A machine under load is slow, not wrong.
@@ -34,7 +34,7 @@ pub struct Quickstart<'a> {
 }
 
 /// What came of it.
-pub struct Finished {
+pub struct FinishedRun {
     pub stdout: String,
     /// What its report says of the job.
     pub job: Value,
@@ -50,33 +50,33 @@ impl Default for Quickstart<'_> {
 
 impl Quickstart<'_> {
     /// Writes its manifest, `job.yaml`.
-    pub fn write(self, place: &Place) {
+    pub fn write(self, workspace: &Workspace) {
         let Self { records, batch, servers, workers, copies, checkpoints, words } = self;
         let checkpoints = checkpoints.map(|such| format!("    checkpoints: {such}\n")).unwrap_or_default();
         let mut text = fs::read_to_string(root().join("examples/quickstart.yaml")).unwrap();
-        for (said, instead) in [
+        for (output, instead) in [
             ("--records=600000, --test-records=100000", format!("--records={records}, --test-records=20000")),
             ("--test-data=quickstart-test.csv", format!("--test-data=quickstart-test.csv, --batch={batch}{words}")),
             ("\nspec:\n", format!("\nspec:\n  flexor:\n    psReplicationFactor: {copies}\n{checkpoints}")),
             ("    ps:\n      replicas: 2", format!("    ps:\n      replicas: {servers}")),
             ("    worker:\n      replicas: 2", format!("    worker:\n      replicas: {workers}")),
         ] {
-            assert!(text.contains(said), "the manifest says {said:?}");
-            text = text.replacen(said, &instead, 1);
+            assert!(text.contains(output), "the manifest says {output:?}");
+            text = text.replacen(output, &instead, 1);
         }
-        fs::write(place.folder.path().join("job.yaml"), text).unwrap();
+        fs::write(workspace.folder.path().join("job.yaml"), text).unwrap();
     }
 
     /// Runs it in a folder, with a report and these words more.
-    pub fn start<'a>(self, place: &'a Place, words: &[&str]) -> Training<'a> {
-        self.write(place);
+    pub fn start<'a>(self, workspace: &'a Workspace, words: &[&str]) -> Training<'a> {
+        self.write(workspace);
         let words = [&["job.yaml", "--report", "report"], words].concat();
-        Training::new(place, place.run(&words).patient(PATIENCE))
+        Training::new(workspace, workspace.run(&words).patient(PATIENCE))
     }
 
     /// Runs it to its end.
-    pub fn finish(self, place: &Place) -> Finished {
-        self.start(place, &[]).finish()
+    pub fn finish(self, workspace: &Workspace) -> FinishedRun {
+        self.start(workspace, &[]).finish()
     }
 
     /// So many records, of a part of all.
@@ -85,21 +85,21 @@ impl Quickstart<'_> {
     }
 
     /// Every record was accounted for, no update was lost or applied twice, and the model has learnt.
-    pub fn assert_all_is_well(self, finished: &Finished) {
+    pub fn assert_all_is_well(self, finished: &FinishedRun) {
         self.assert_accounted(finished);
         assert_eq!(finished.job["updates"]["lost"], 0, "{}", finished.stdout);
     }
 
     /// The same, and the model has had the very updates of a run that was left alone: which rows a batch is about follows
     /// from the data. For runs of which no worker was killed: one that is takes what it was last told with it.
-    pub fn assert_same_updates(self, finished: &Finished, undisturbed: &Finished) {
+    pub fn assert_same_updates(self, finished: &FinishedRun, undisturbed: &FinishedRun) {
         self.assert_all_is_well(finished);
         assert_eq!(finished.updates("applied"), undisturbed.updates("applied"), "{}", finished.stdout);
     }
 
     /// Every record was accounted for, no update was applied twice, and the model has learnt.
-    pub fn assert_accounted(self, finished: &Finished) {
-        let Finished { stdout, job, best } = finished;
+    pub fn assert_accounted(self, finished: &FinishedRun) {
+        let FinishedRun { stdout, job, best } = finished;
         let records = &job["records"];
         assert_eq!(records["accounted"], self.records, "{stdout}");
         assert_eq!((&records["lost"], &records["expected"]), (&0.into(), &records["accounted"]), "{stdout}");
@@ -109,7 +109,7 @@ impl Quickstart<'_> {
     }
 }
 
-impl Finished {
+impl FinishedRun {
     /// What its report counts of updates.
     pub fn updates(&self, what: &str) -> u64 {
         let count = self.job["updates"][what].as_u64();
@@ -117,9 +117,9 @@ impl Finished {
     }
 
     /// What a run that has ended well has left in its folder.
-    pub fn read(place: &Place, ended: Ended) -> Self {
+    pub fn read(workspace: &Workspace, ended: LauncherOutput) -> Self {
         let read = |name: &str| -> Value {
-            serde_json::from_slice(&fs::read(place.folder.path().join(name)).unwrap()).unwrap()
+            serde_json::from_slice(&fs::read(workspace.folder.path().join(name)).unwrap()).unwrap()
         };
         let best = read("quickstart.truth.json")["best_auc"].as_f64().unwrap();
         Self { stdout: ended.stdout, job: read("report/report.json")["jobs"][0].take(), best }

@@ -1,4 +1,4 @@
-//! A program on a terminal: a pseudo terminal that the test holds, and what a person would see on it.
+//! Runs a program on a pseudo terminal that the test holds, and gives the screen that a user would see.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::waiting::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_tell};
 
 /// A program that runs on a terminal of its own. Killed when dropped.
 pub struct OnTerminal {
@@ -21,7 +21,7 @@ pub struct OnTerminal {
 }
 
 /// What is to be seen in the end.
-pub struct Seen {
+pub struct TerminalOutput {
     /// The exit code.
     pub code: Option<i32>,
     /// Everything that was written, with what steers the terminal.
@@ -69,14 +69,14 @@ impl OnTerminal {
     }
 
     /// What is to be seen when it has ended.
-    pub fn wait(mut self) -> Seen {
+    pub fn wait(mut self) -> TerminalOutput {
         let ended = || self.reader.is_finished().then_some(());
         eventually_or_tell("the end of its output", ended, || self.seen(None).text);
         let code = eventually("its end", || self.child.try_wait().unwrap()).code();
         self.seen(code)
     }
 
-    fn seen(&self, code: Option<i32>) -> Seen {
+    fn seen(&self, code: Option<i32>) -> TerminalOutput {
         let bytes = self.bytes.lock().unwrap().clone();
         let (rows, columns) = self.size;
         let mut terminal = vt100::Parser::new(rows, columns, 10_000);
@@ -91,7 +91,7 @@ impl OnTerminal {
         }
         terminal.screen_mut().set_scrollback(0);
         text.push_str(&terminal.screen().contents());
-        Seen { code, raw: String::from_utf8_lossy(&bytes).into_owned(), text, cursor_is_hidden }
+        TerminalOutput { code, raw: String::from_utf8_lossy(&bytes).into_owned(), text, cursor_is_hidden }
     }
 }
 

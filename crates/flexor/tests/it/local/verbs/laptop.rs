@@ -1,4 +1,4 @@
-//! A laptop cluster of a test: `flexor run` in a folder of its own, and the verbs against it.
+//! A laptop cluster for tests: `flexor run` in a folder of its own, and the commands against it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use std::process::Command;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
+use super::super::faults::deadline::eventually_or_tell;
 use super::super::faults::process::server;
-use super::super::faults::waiting::eventually_or_tell;
 use super::super::launch::folder::{Folder, WAIT};
 use super::super::launch::launcher::Launcher;
-use crate::program::Ran;
+use crate::program::ProgramOutput;
 
 /// A DLRover job of two workers that print who they are and wait.
 pub fn dlrover(name: &str) -> String {
@@ -112,7 +112,7 @@ impl Laptop {
     }
 
     /// Runs a verb to its end.
-    pub fn flexor(&self, words: &[&str]) -> Ran {
+    pub fn flexor(&self, words: &[&str]) -> ProgramOutput {
         self.command(words).output().unwrap().into()
     }
 

@@ -1,10 +1,10 @@
-//! A record that one rank of a DDP job fails of, and the others because they lose that rank.
+//! Tests a record that fails one rank of a DDP job; the other ranks fail because they lose that rank.
 
 use flexor_testbed::{Torch, torch_or_skip};
 
 use super::super::job::DEADLINE;
 use crate::local::{
-    data::report::{Quarantined, Report, Written},
+    data::report::{Quarantined, Report, WrittenRecords},
     launch::{
         job::Job,
         launcher::{Launcher, end_well},
@@ -40,7 +40,7 @@ fn poisoned(torch: Torch, sizes: &'static str, nodes: usize) {
     end_well((0..nodes).map(start).collect::<Vec<_>>());
 
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(RECORDS, &Written::read(&job.folder));
+    report.fits(RECORDS, &WrittenRecords::read(&job.folder));
     assert_eq!(report.quarantine, [Quarantined { first: BAD - BAD % BATCH, count: BATCH }]);
     assert_eq!(report.totals.accounted, RECORDS - BATCH, "{report:?}");
     assert_eq!(job.run()["programFailures"], 3, "{}", job.run());

@@ -1,4 +1,4 @@
-//! Python 3.7 with ElasticDL's release and the libraries of its time, installed once into the cache.
+//! Installs Python 3.7 packages of ElasticDL's release into the cache, once.
 
 use std::env;
 use std::fs;

@@ -1,8 +1,8 @@
-//! The table of the parameter-server tutorial, row by row, in a cluster in the background.
+//! Follows the table of the parameter-server tutorial, row by row, in a background cluster.
 
 use std::collections::BTreeMap;
 
-use super::super::cluster::Place;
+use super::super::cluster::Workspace;
 use super::{ask, eventually_or_tell, processes};
 use crate::listings::{Row, expanded, sections, stands_for};
 
@@ -10,11 +10,11 @@ const SECTION: &str = "DLRover: parameter servers";
 const AUTO: &str = "deepctr-auto-scaling";
 
 /// A cluster in the background, ended with this.
-struct Background(Place);
+struct PlanTutorialCluster(Workspace);
 
-impl Background {
+impl PlanTutorialCluster {
     fn up() -> Self {
-        let this = Self(Place::new());
+        let this = Self(Workspace::new());
         this.0.says(&["local", "up"]);
         this
     }
@@ -58,7 +58,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for PlanTutorialCluster {
     fn drop(&mut self) {
         let _ = super::server(&["local", "down", "--now", "--state-dir", "home"])
             .current_dir(self.0.folder.path())
@@ -84,10 +84,10 @@ fn shown(line: &str, is_table: bool) -> Option<String> {
 }
 
 #[test]
-fn the_plans_of_the_tutorial_lead_to_its_listings_and_disturb_nobody() {
+fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let sections = sections();
     let section = sections.iter().find(|section| section.title == SECTION).unwrap();
-    let cluster = Background::up();
+    let cluster = PlanTutorialCluster::up();
     let mut before = BTreeMap::new();
     // Nobody is granted anything on one machine.
     for row in section.rows.iter().filter(|row| row.step != "grant nothing") {

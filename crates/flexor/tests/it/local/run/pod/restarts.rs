@@ -1,10 +1,10 @@
-//! Containers that end and are started again.
+//! Tests restarts of containers.
 
 use flexor_local::pods::plan::RestartPolicy;
 use flexor_local::pods::status::{ContainerState, PodPhase};
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::{end, pod, restarts, state};
 
 /// Fails the first time, and only then.
@@ -20,7 +20,7 @@ fn a_container_that_fails_is_started_again_where_the_pod_says_so() {
 }
 
 #[test]
-fn a_container_that_fails_stays_so_otherwise() {
+fn a_failed_container_stays_failed_by_default() {
     let mut pod = pod().main("main", SECOND_TIME).start();
     let status = pod.wait();
     assert_eq!((status.phase, restarts(&status, "main")), (PodPhase::Failed, 0));

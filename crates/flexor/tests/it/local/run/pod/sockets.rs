@@ -1,4 +1,4 @@
-//! Listening sockets that a pod is given, and the containers that get them.
+//! Tests the listening sockets of a pod, and which containers inherit them.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ fn name(socket: &TcpListener) -> String {
 }
 
 #[test]
-fn containers_find_their_sockets_from_descriptor_3_and_nobody_elses() {
+fn containers_find_only_their_own_sockets_from_descriptor_3() {
     let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let names = sockets.each_ref().map(name);
     let tell = |file: &str| {
@@ -26,7 +26,7 @@ fn containers_find_their_sockets_from_descriptor_3_and_nobody_elses() {
     design.plan.init[0].sockets = 1;
     let main = format!("while ! grep -q socket: sidecar; do sleep 0.02; done; {}", tell("main"));
     let design = design.main_but("main", &main, |main| main.sockets = 2).main("other", &tell("other")).grace(300);
-    let mut pod = sockets.into_iter().fold(design, super::Design::socket).start();
+    let mut pod = sockets.into_iter().fold(design, super::PodBuilder::socket).start();
     pod.wait();
     assert_eq!(pod.work.lines("sidecar"), ["1", &names[0]]);
     assert_eq!(pod.work.lines("main"), ["2", &names[1], &names[2]]);

@@ -1,4 +1,4 @@
-//! `-w`: what changes, row by row.
+//! Tests `-w`: changes appear row by row.
 
 use nix::sys::signal::Signal;
 
@@ -6,18 +6,18 @@ use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 
 #[test]
-fn what_is_there_when_a_watch_begins_is_one_table() {
+fn a_watch_begins_with_one_table_of_existing_objects() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     for (words, column, rows) in
         [(&["get", "pods", "-o", "wide", "-w"][..], "READY", 3), (&["events", "-w"], "MESSAGE", 4)]
     {
         let watch = Launcher::start(&mut laptop.command(words));
         watch.await_stdout("\n", 1 + rows);
-        let told = watch.stdout();
-        let at = told.lines().next().unwrap().find(column).unwrap();
-        for line in told.lines() {
-            assert_eq!(&line[at - 3..at], "   ", "{told}");
-            assert_ne!(&line[at..=at], " ", "{told}");
+        let message = watch.stdout();
+        let at = message.lines().next().unwrap().find(column).unwrap();
+        for line in message.lines() {
+            assert_eq!(&line[at - 3..at], "   ", "{message}");
+            assert_ne!(&line[at..=at], " ", "{message}");
         }
         watch.signal(Signal::SIGINT);
         watch.wait_for(130);
@@ -25,7 +25,7 @@ fn what_is_there_when_a_watch_begins_is_one_table() {
 }
 
 #[test]
-fn a_watch_tells_that_a_pod_has_come_again() {
+fn a_watch_shows_that_a_pod_was_recreated() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-1";
     let pods = Launcher::start(&mut laptop.command(&["get", "pods", name, "-w"]));

@@ -1,4 +1,4 @@
-//! Tests that break a control plane, each with a cluster of its own.
+//! Tests that break a control plane, each with its own cluster.
 
 use flexor_testbed::{ClusterConfig, Component, NodeGroup, cluster_or_skip};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -41,7 +41,7 @@ async fn pods_wait_while_the_scheduler_is_dead() {
 }
 
 #[tokio::test]
-async fn logs_are_where_the_cluster_says() {
+async fn logs_lie_at_the_reported_path() {
     let cluster = cluster_or_skip!();
     for component in Component::ALL {
         assert!(cluster.logs(component).is_file(), "{component}");

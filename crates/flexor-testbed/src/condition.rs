@@ -1,7 +1,7 @@
-//! Waiting for the cluster: on a watch and with a deadline, never by sleeping.
+//! Waits for a condition in the cluster: on a watch and with a deadline, never by sleeping.
 //!
-//! When the time is over the error tells what was last seen, because "timed out" alone sends its reader hunting. A
-//! watch that breaks (a test killed the API server) is taken up again until the deadline.
+//! After the deadline the error shows the last observed objects. A watch that breaks, for instance because a test
+//! killed the API server, is resumed until the deadline.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -66,7 +66,7 @@ async fn await_watched<K>(
 where
     K: Resource + Clone + Debug + Send + Serialize + DeserializeOwned + 'static,
 {
-    let mut seen = Seen::default();
+    let mut seen = WatchedObjects::default();
     let watching = async {
         let events = watcher(api, config).default_backoff();
         pin_mut!(events);
@@ -85,7 +85,7 @@ where
 }
 
 /// What the watch has shown so far.
-struct Seen<K> {
+struct WatchedObjects<K> {
     /// Sorted by namespace and name.
     objects: Vec<K>,
     /// False while a list is being read: its absent objects may still come.
@@ -93,13 +93,13 @@ struct Seen<K> {
     last_error: Option<String>,
 }
 
-impl<K> Default for Seen<K> {
+impl<K> Default for WatchedObjects<K> {
     fn default() -> Self {
         Self { objects: Vec::new(), complete: false, last_error: None }
     }
 }
 
-impl<K: Resource + Serialize> Seen<K> {
+impl<K: Resource + Serialize> WatchedObjects<K> {
     fn take(&mut self, event: Result<Event<K>, watcher::Error>) {
         match event {
             Ok(Event::Init) => {
@@ -167,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_counts_only_when_it_is_whole() {
-        let mut seen = Seen::default();
+    fn a_list_counts_only_when_it_is_complete() {
+        let mut seen = WatchedObjects::default();
         seen.take(Ok(Event::Init));
         seen.take(Ok(Event::InitApply(pod("a", "Running"))));
         assert!(!seen.complete);
@@ -179,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn the_error_shows_what_was_seen() {
-        let mut seen = Seen::default();
+    fn the_error_shows_the_last_observed_objects() {
+        let mut seen = WatchedObjects::default();
         assert_eq!(seen.describe(), "last saw no such object");
         seen.take(Ok(Event::Apply(pod("worker-0", "Pending"))));
         assert_eq!(seen.describe(), "last saw 1 object(s):\nworker-0 {\"phase\":\"Pending\"}");

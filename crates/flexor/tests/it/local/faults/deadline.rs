@@ -1,4 +1,4 @@
-//! Waiting for what other processes do: with a deadline, and with a word about what was waited for.
+//! Polls for changes in other processes, with a deadline and a description for the error.
 
 use std::thread;
 use std::time::{Duration, Instant};

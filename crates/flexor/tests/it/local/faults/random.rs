@@ -1,12 +1,12 @@
-//! Chance that can be had again: a failing test has printed its seed.
+//! Reproducible randomness: the test prints its seed, and the same seed repeats a failure.
 
 use std::hash::{BuildHasher, RandomState};
 
 /// A source of numbers (SplitMix64).
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Random(u64);
 
-impl Chance {
+impl Random {
     /// Another one each time. Write its seed here to play a failure again.
     pub fn new() -> Self {
         let seed = RandomState::new().hash_one(());

@@ -1,16 +1,16 @@
-//! What the workers were told, and what has to be true of a world.
+//! Reads the worlds that workers received, and checks each world's invariants.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_tell;
 use super::super::launch::folder::Folder;
 
 /// What one worker was told.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Told {
+pub struct WorldReport {
     pub pid: i32,
     pub world: World,
 }
@@ -29,7 +29,7 @@ pub struct World {
     pub store_prefix: String,
 }
 
-impl Told {
+impl WorldReport {
     /// Where the store of the world is, as this worker was told.
     pub fn store(&self) -> SocketAddr {
         SocketAddr::new(self.world.master_addr, self.world.master_port)
@@ -37,18 +37,18 @@ impl Told {
 }
 
 /// What the workers were told of the latest world, by rank, once that is what is waited for.
-pub fn await_world(folder: &Folder, is_wanted: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+pub fn await_world(folder: &Folder, is_wanted: impl Fn(&[WorldReport]) -> bool) -> Vec<WorldReport> {
     let look = || Some(latest(folder)).filter(|world| !world.is_empty() && is_wanted(world));
     eventually_or_tell("another world", look, || folder.read("told"))
 }
 
 /// That all were told the same world, each its own rank, and who was there before.
-pub fn assert_world(world: &[Told], before: &BTreeSet<i32>) {
-    let ranks: Vec<u32> = world.iter().map(|told| told.world.rank).collect();
+pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
+    let ranks: Vec<u32> = world.iter().map(|report| report.world.rank).collect();
     assert_eq!(ranks, (0..).take(world.len()).collect::<Vec<u32>>(), "{world:?}");
-    let survived = |told: &&Told| before.contains(&told.pid);
-    let survivors: Vec<u32> = world.iter().filter(survived).map(|told| told.world.rank).collect();
-    for Told { world: one, .. } in world {
+    let survived = |report: &&WorldReport| before.contains(&report.pid);
+    let survivors: Vec<u32> = world.iter().filter(survived).map(|report| report.world.rank).collect();
+    for WorldReport { world: one, .. } in world {
         let first = &world[0].world;
         assert_eq!((one.round, &one.store_prefix), (first.round, &first.store_prefix), "{world:?}");
         assert_eq!((one.world_size as usize, &one.survivors), (world.len(), &survivors), "{world:?}");
@@ -57,10 +57,11 @@ pub fn assert_world(world: &[Told], before: &BTreeSet<i32>) {
     assert!(survivors.is_empty() || survivors[0] == 0, "rank 0 is one who was there before: {world:?}");
 }
 
-fn latest(folder: &Folder) -> Vec<Told> {
-    let told: Vec<Told> = folder.lines("told").iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let last = told.iter().map(|told| told.world.round).max();
-    let mut world: Vec<Told> = told.into_iter().filter(|told| Some(told.world.round) == last).collect();
-    world.sort_by_key(|told| told.world.rank);
+fn latest(folder: &Folder) -> Vec<WorldReport> {
+    let reports: Vec<WorldReport> =
+        folder.lines("told").iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = reports.iter().map(|report| report.world.round).max();
+    let mut world: Vec<WorldReport> = reports.into_iter().filter(|report| Some(report.world.round) == last).collect();
+    world.sort_by_key(|report| report.world.rank);
     world
 }

@@ -1,4 +1,4 @@
-//! Launchers that are killed: what their workers have started goes with them.
+//! Tests killed launchers: all processes that their workers started end with them.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -20,7 +20,7 @@ fn keeper(launcher: &Launcher) -> Pid {
 }
 
 #[test]
-fn nothing_is_left_of_a_launcher_that_is_killed() {
+fn no_process_of_a_killed_launcher_is_left() {
     let folder = Folder::new();
     let launcher = alone(&folder, &["--nproc-per-node=2"], FAMILY);
     let family = folder.await_lines("family", 6);
@@ -42,7 +42,7 @@ fn a_launch_that_ends_well_leaves_no_keeper() {
 }
 
 #[test]
-fn what_is_sent_to_a_whole_terminal_does_not_end_the_keeper_before_its_launcher() {
+fn a_signal_to_the_foreground_group_does_not_end_the_keeper_before_its_launcher() {
     let folder = Folder::new();
     let script = format!("trap 'echo asked' INT TERM; {FAMILY}; {WAIT}");
     let mut command = launch(&folder, ["--standalone", "sh", "-c", &script]);

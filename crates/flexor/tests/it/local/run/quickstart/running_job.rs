@@ -1,7 +1,7 @@
-//! A quickstart that runs: what its master says of it, and how far it may go.
+//! A running quickstart: the status from its master, and control of its progress.
 //!
-//! How fast the machine is must not decide what a test sees. So training goes no further than the test wants until
-//! something has happened: the workers are stopped, and go on afterwards.
+//! The speed of the machine must not decide what a test observes. The test therefore stops the workers at a step and
+//! lets them continue later.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -9,23 +9,23 @@ use std::net::SocketAddr;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use super::super::cluster::{Place, SeenPod};
-use super::Finished;
+use super::super::cluster::{LocalPod, Workspace};
+use super::FinishedRun;
 use crate::local::faults::http;
 use crate::local::faults::process::server;
-use crate::local::launch::launcher::{Ended, Launcher};
+use crate::local::launch::launcher::{Launcher, LauncherOutput};
 
 /// A quickstart that runs.
 pub struct Training<'a> {
-    place: &'a Place,
+    workspace: &'a Workspace,
     run: Launcher,
     master: Cell<Option<SocketAddr>>,
 }
 
 impl<'a> Training<'a> {
     /// One that was started in a way of its own.
-    pub fn new(place: &'a Place, run: Launcher) -> Self {
-        Self { place, run, master: Cell::new(None) }
+    pub fn new(workspace: &'a Workspace, run: Launcher) -> Self {
+        Self { workspace, run, master: Cell::new(None) }
     }
 
     /// What the master says; nothing while none answers.
@@ -38,9 +38,9 @@ impl<'a> Training<'a> {
 
     fn find_master(&self) -> Option<SocketAddr> {
         let mut describe = server(&["describe", "elasticjob", "quickstart", "--state-dir", "home"]);
-        let said = describe.current_dir(self.place.folder.path()).output().unwrap();
-        let said = String::from_utf8(said.stdout).unwrap();
-        said.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
+        let log = describe.current_dir(self.workspace.folder.path()).output().unwrap();
+        let log = String::from_utf8(log.stdout).unwrap();
+        log.lines().find(|line| line.starts_with("Master:"))?.rsplit_once(' ')?.1.parse().ok()
     }
 
     /// The names of the parameter servers, in their order.
@@ -82,7 +82,7 @@ impl<'a> Training<'a> {
 
     fn signal_workers(&self, signal: Signal) {
         let is_worker = |name: &str| name.contains("-worker-") || name.contains("-chief-");
-        for worker in self.place.pods().iter().filter(|pod| is_worker(&pod.name)).filter_map(SeenPod::main_id) {
+        for worker in self.workspace.pods().iter().filter(|pod| is_worker(&pod.name)).filter_map(LocalPod::main_id) {
             // It may have just ended.
             let _ = kill(worker, signal);
         }
@@ -95,7 +95,7 @@ impl<'a> Training<'a> {
 
     /// Sends a signal to the program of a pod.
     pub fn signal(&self, pod: &str, signal: Signal) {
-        let pod = self.place.await_running(pod);
+        let pod = self.workspace.await_running(pod);
         kill(pod.main_id().unwrap(), signal).unwrap();
     }
 
@@ -110,13 +110,13 @@ impl<'a> Training<'a> {
     }
 
     /// Waits for its end, which has to be good.
-    pub fn finish(self) -> Finished {
-        let place = self.place;
-        Finished::read(place, self.ends_with(0))
+    pub fn finish(self) -> FinishedRun {
+        let workspace = self.workspace;
+        FinishedRun::read(workspace, self.ends_with(0))
     }
 
     /// Waits for its end with this code.
-    pub fn ends_with(self, code: i32) -> Ended {
+    pub fn ends_with(self, code: i32) -> LauncherOutput {
         self.run.wait_for(code)
     }
 

@@ -1,4 +1,4 @@
-//! The example on several nodes, and what its log tells of every step.
+//! The example on several nodes, and the step log of each.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::local::{
-    faults::waiting::eventually_or_tell,
+    faults::deadline::eventually_or_tell,
     launch::{
         folder::Folder,
         job::Job,
-        launcher::{Ended, Launcher, launch},
+        launcher::{Launcher, LauncherOutput, launch},
     },
 };
 use crate::program::root;
@@ -53,7 +53,7 @@ pub struct Training {
 pub struct Node {
     launcher: Option<Launcher>,
     log: PathBuf,
-    ended: Option<Ended>,
+    ended: Option<LauncherOutput>,
 }
 
 impl Training {

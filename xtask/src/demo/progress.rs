@@ -1,4 +1,4 @@
-//! What the example program says about its progress.
+//! Reads the progress of the example program from its log.
 
 use std::time::{Duration, Instant};
 
@@ -31,16 +31,16 @@ impl Progress {
 }
 
 /// Where the logs of some nodes ended at one moment, to look only at what came later.
-pub(super) struct Mark {
+pub(super) struct LogPosition {
     logs: Vec<(String, usize)>,
     made: Instant,
 }
 
-impl Mark {
+impl LogPosition {
     /// To be called just before something happens.
-    pub(super) fn of(nodes: &[JobNode]) -> Mark {
+    pub(super) fn of(nodes: &[JobNode]) -> LogPosition {
         let log = |node: &JobNode| (node.agent().name().to_owned(), node.agent().log().len());
-        Mark { logs: nodes.iter().map(log).collect(), made: Instant::now() }
+        LogPosition { logs: nodes.iter().map(log).collect(), made: Instant::now() }
     }
 
     /// How long ago that was.

@@ -1,10 +1,10 @@
-//! Nodes that are taken for lost, or replaced, while they live.
+//! Tests nodes that the master declares lost, or replaces, while they are alive.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::{eventually, throughout};
+use super::super::faults::deadline::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};
@@ -18,7 +18,7 @@ fn telling() -> String {
 }
 
 #[test]
-fn an_earlier_life_of_a_node_ends_and_leaves_the_later_one_alone() {
+fn an_earlier_incarnation_of_a_node_ends_without_affecting_the_later_one() {
     let job = Job::start("2", "0");
     let other = pod(&job, "other", &telling());
     let earlier = pod(&job, "same", &telling());
@@ -34,7 +34,7 @@ fn an_earlier_life_of_a_node_ends_and_leaves_the_later_one_alone() {
 }
 
 #[test]
-fn an_earlier_life_that_wakes_up_and_is_told_to_end_leaves_the_later_one_alone() {
+fn a_terminated_earlier_incarnation_does_not_affect_the_later_one() {
     let job = Job::start("2", "0");
     let other = pod(&job, "other", &telling());
     let earlier = pod(&job, "same", &telling());
@@ -64,7 +64,7 @@ fn a_node_that_is_dropped_while_it_waits_joins_again() {
 }
 
 #[test]
-fn who_has_finished_and_is_taken_for_lost_is_there_when_the_others_need_it() {
+fn a_finished_node_declared_lost_rejoins_when_the_others_need_it() {
     let job = Job::start("2", "0");
     let done = pod(&job, "done", "echo done >> starts");
     let working = pod(&job, "working", &format!("echo working >> starts; {WAIT}"));
@@ -79,7 +79,7 @@ fn who_has_finished_and_is_taken_for_lost_is_there_when_the_others_need_it() {
 }
 
 #[test]
-fn who_has_finished_and_is_taken_for_lost_disturbs_nobody_who_can_do_without_it() {
+fn a_finished_node_declared_lost_does_not_disturb_a_large_enough_world() {
     let job = Job::start("1:2", "0");
     job.expect(2);
     let mut done = pod(&job, "done", "echo done >> starts");

@@ -1,5 +1,5 @@
-//! `examples/torch-mnist` with `--shards`: model and data go back together, and the model at the end has learnt every
-//! sample once per epoch.
+//! Tests `examples/torch-mnist` with `--shards`: model and data roll back together, and the final model has trained
+//! every sample once per epoch.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::{
         launch::{
             folder::Folder,
             job::Job,
-            launcher::{Ended, Launcher, launch},
+            launcher::{Launcher, LauncherOutput, launch},
         },
     },
     program::root,
@@ -60,13 +60,13 @@ fn told_to_come_again(printed: &str) -> u64 {
 }
 
 #[test]
-fn on_one_machine_a_killed_worker_costs_what_was_learnt_since_the_checkpoint() {
+fn on_one_machine_a_killed_worker_costs_the_steps_since_the_checkpoint() {
     let torch = torch_or_skip!();
     let folder = Folder::new();
     let launcher = start(&mut launch(&folder, ["--standalone", "--nproc-per-node=2"]), &torch);
     await_step(&launcher, 23);
     kill(*children(launcher.id()).last().unwrap(), Signal::SIGKILL).unwrap();
-    let Ended { stdout, .. } = launcher.wait_for(0);
+    let LauncherOutput { stdout, .. } = launcher.wait_for(0);
     let rewound = assert_learnt(&stdout);
     assert!(rewound > 0 && rewound.is_multiple_of(BATCH), "{stdout}");
     assert_eq!(told_to_come_again(&stdout), rewound, "{stdout}");
@@ -82,11 +82,11 @@ fn on_one_machine_a_killed_launcher_goes_on_from_the_checkpoint() {
     await_step(&launcher, 23);
     launcher.signal(Signal::SIGKILL);
     launcher.wait();
-    let Ended { stdout, .. } = again().wait_for(0);
+    let LauncherOutput { stdout, .. } = again().wait_for(0);
     assert_eq!(numbers_after(&stdout, " starts at step ")[..2], [20, 20], "{stdout}");
     assert_eq!(assert_learnt(&stdout), 0, "the next master was never further: {stdout}");
 
-    let Ended { stdout, .. } = again().wait_for(0);
+    let LauncherOutput { stdout, .. } = again().wait_for(0);
     assert!(stdout.contains("checkpoint.pt is of a finished run"), "{stdout}");
     assert_learnt(&stdout);
 }

@@ -1,4 +1,4 @@
-//! Programs that cannot be started, or that fail: each is told in one line of the status.
+//! Tests programs that cannot start or that fail: the status has one line for each.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use flexor_local::pods::plan::ContainerPlan;
 use flexor_local::pods::status::PodPhase;
 
-use super::{End, end, pod};
+use super::{ContainerEnd, end, pod};
 
 /// How the main container of a pod ends that is otherwise good.
-fn ends(change: impl FnOnce(&mut ContainerPlan)) -> End {
+fn ends(change: impl FnOnce(&mut ContainerPlan)) -> ContainerEnd {
     let design = pod().main_but("main", "true", change);
     fs::write(design.folder.path().join("script.sh"), "#!/bin/sh\n").unwrap();
     let lost = design.folder.path().join("lost.sh");
@@ -32,49 +32,49 @@ fn message(code: i32, reason: &str, change: impl FnOnce(&mut ContainerPlan)) -> 
 
 #[test]
 fn a_command_that_does_not_exist_is_named() {
-    let told = message(127, "StartError", |main| main.command = vec!["no-such-program".to_owned()]);
+    let text = message(127, "StartError", |main| main.command = vec!["no-such-program".to_owned()]);
     assert_eq!(
-        told,
+        text,
         "no command 'no-such-program': no folder of PATH has it; check the spelling, install it, or give its path"
     );
 }
 
 #[test]
-fn a_script_without_the_run_bit_is_named_with_what_to_do() {
-    let told = message(126, "StartError", |main| main.command = vec!["./script.sh".to_owned()]);
-    assert!(told.contains("script.sh' may not be executed; make it executable (chmod +x"), "{told}");
+fn a_script_without_the_executable_bit_is_named_with_the_remedy() {
+    let text = message(126, "StartError", |main| main.command = vec!["./script.sh".to_owned()]);
+    assert!(text.contains("script.sh' may not be executed; make it executable (chmod +x"), "{text}");
 }
 
 #[test]
 fn a_script_whose_interpreter_is_missing_says_so() {
-    let told = message(127, "Error", |main| main.command = vec!["./lost.sh".to_owned()]);
+    let text = message(127, "Error", |main| main.command = vec!["./lost.sh".to_owned()]);
     assert!(
-        told.contains("cannot start './lost.sh'") && told.contains("does the interpreter in its first line exist?"),
-        "{told}"
+        text.contains("cannot start './lost.sh'") && text.contains("does the interpreter in its first line exist?"),
+        "{text}"
     );
 }
 
 #[test]
 fn a_folder_that_is_missing_is_named() {
-    let told = message(128, "StartError", |main| main.folder = "/no/such/folder".into());
-    assert_eq!(told, "no folder '/no/such/folder' for the program to run in; make it, or choose another");
+    let text = message(128, "StartError", |main| main.folder = "/no/such/folder".into());
+    assert_eq!(text, "no folder '/no/such/folder' for the program to run in; make it, or choose another");
 }
 
 #[test]
-fn no_command_at_all_is_told() {
-    let told = message(127, "StartError", |main| main.command.clear());
-    assert_eq!(told, "the command is empty; name the program to start");
+fn a_missing_command_is_reported() {
+    let text = message(127, "StartError", |main| main.command.clear());
+    assert_eq!(text, "the command is empty; name the program to start");
 }
 
 #[test]
-fn the_error_file_of_a_program_is_what_is_told() {
+fn the_error_file_of_a_program_is_its_message() {
     let script = "echo 'on the console'; echo '{\"message\": \"no such dataset\"}' > $TORCHELASTIC_ERROR_FILE; exit 5";
-    let told = message(5, "Error", |main| main.command[2] = script.to_owned());
-    assert_eq!(told, "no such dataset");
+    let text = message(5, "Error", |main| main.command[2] = script.to_owned());
+    assert_eq!(text, "no such dataset");
 }
 
 #[test]
-fn without_one_the_last_line_is_told() {
+fn without_an_error_file_the_last_output_line_is_the_message() {
     let script = "echo one; echo 'cannot open the dataset' >&2; exit 5";
     assert_eq!(message(5, "Error", |main| main.command[2] = script.to_owned()), "cannot open the dataset");
 }

@@ -1,4 +1,4 @@
-//! A test that starts itself again in a child process, to be killed there or to meet another environment.
+//! Runs a test again in a child process, to kill it there or to give it another environment.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! A pod's program is killed: how long until its replacement's program runs. Every pod once: one that is killed as soon as
-//! it starts, again and again, has to wait on purpose.
+//! Kills a pod's program and measures the time until its replacement's program runs. Each pod is killed once, because a
+//! crash-looping pod backs off on purpose.
 
 use std::path::Path;
 use std::time::Duration;

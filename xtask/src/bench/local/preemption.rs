@@ -1,5 +1,5 @@
-//! Two torch-mnist jobs and four CPUs: the more important one starts at once, the other gives up only the pods that must
-//! go, trains on with the rest, and takes the room back. Leaves the report of the run, with its picture.
+//! Two torch-mnist jobs on four CPUs. The more important one starts at once; the other gives up only the pods that it
+//! must, trains on with the rest, and regains the room. Keeps the report of the run, with its picture.
 
 use std::fs;
 use std::path::Path;

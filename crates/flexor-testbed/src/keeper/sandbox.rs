@@ -1,7 +1,7 @@
-//! Where a cluster's programs run, how a program is started there and how one is ended.
+//! Where a cluster's programs run, and how they are started and ended there.
 //!
-//! `nsenter` into a process-id namespace forks: the program is its child, and killing `nsenter` would leave it running.
-//! [`RunningProgram`] knows the difference.
+//! `nsenter` into a process-id namespace forks: the program is its child, and killing `nsenter` would leave the program
+//! running. [`RunningProgram`] handles the difference.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ const FORK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Where the programs of one cluster run.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Sandbox {
     /// In network, mount and process-id namespaces of their own.
     Namespaces {
         /// Process id, as the host counts, of the first process in there.
@@ -40,7 +40,7 @@ pub(crate) enum Place {
     },
 }
 
-impl Place {
+impl Sandbox {
     pub(super) fn namespaces(init: u32) -> anyhow::Result<Self> {
         let path = format!("/proc/{init}/ns/net");
         let network = Arc::new(File::open(&path).with_context(|| format!("open {path}"))?);
@@ -84,7 +84,7 @@ fn nsenter(init: u32) -> Command {
     command
 }
 
-/// A program that was started with [`Place::owned_command`].
+/// A program that was started with [`Sandbox::owned_command`].
 #[derive(Debug)]
 pub(crate) struct RunningProgram {
     child: Child,
@@ -92,10 +92,10 @@ pub(crate) struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts `command`, which [`Place::owned_command`] of `place` gave.
-    pub(crate) fn spawn(place: &Place, command: &mut Command) -> std::io::Result<Self> {
+    /// Starts `command`, which [`Sandbox::owned_command`] of `sandbox` gave.
+    pub(crate) fn spawn(sandbox: &Sandbox, command: &mut Command) -> std::io::Result<Self> {
         let child = command.spawn()?;
-        Ok(Self { child, forked: matches!(place, Place::Namespaces { .. }) })
+        Ok(Self { child, forked: matches!(sandbox, Sandbox::Namespaces { .. }) })
     }
 
     /// Whether it has ended by itself, and how.

@@ -1,11 +1,12 @@
-//! Synchronous training and checkpoints: the model is the same to the last bit, whoever computes it, whatever is lost.
+//! Tests synchronous training and checkpoints: the model is identical to the last bit for any set of workers and any
+//! loss.
 
 use std::cell::Cell;
 use std::fs;
 
-use super::cluster::Place;
+use super::cluster::Workspace;
 use super::quickstart::Quickstart;
-use super::quickstart::training::{Training, accounted, latest_checkpoint};
+use super::quickstart::running_job::{Training, accounted, latest_checkpoint};
 use crate::local::faults::process::server;
 
 /// 40,050 records in batches of 100, four of which make a step: the last one is short, and its last batch too.
@@ -22,32 +23,34 @@ pub fn job(servers: u32, workers: u32) -> Quickstart<'static> {
 }
 
 /// Trains to the end; what was learnt, as it is written for serving.
-pub fn trained(place: &Place, servers: u32, workers: u32) -> Vec<u8> {
-    assert_all_accounted(job(servers, workers).start(place, &[]));
-    model(place)
+pub fn trained(workspace: &Workspace, servers: u32, workers: u32) -> Vec<u8> {
+    assert_all_accounted(job(servers, workers).start(workspace, &[]));
+    model(workspace)
 }
 
 fn assert_all_accounted(training: Training<'_>) {
     let ended = training.ends_with(0);
-    for told in ["40050 expected, 40050 accounted for", " in the model, each of a whole step, ", " 0 applied twice, "] {
-        assert!(ended.stdout.contains(told), "{told:?} is not in {}", ended.stdout);
+    for message in
+        ["40050 expected, 40050 accounted for", " in the model, each of a whole step, ", " 0 applied twice, "]
+    {
+        assert!(ended.stdout.contains(message), "{message:?} is not in {}", ended.stdout);
     }
 }
 
 /// The values of the last checkpoint, without what the file says of where they come from.
-pub fn model(place: &Place) -> Vec<u8> {
+pub fn model(workspace: &Workspace) -> Vec<u8> {
     let mut export = server(&["checkpoint", "export", "kept", "model.safetensors"]);
-    let exported = export.current_dir(place.folder.path()).output().unwrap();
+    let exported = export.current_dir(workspace.folder.path()).output().unwrap();
     assert!(exported.status.success(), "{exported:?}");
-    let bytes = fs::read(place.folder.path().join("model.safetensors")).unwrap();
+    let bytes = fs::read(workspace.folder.path().join("model.safetensors")).unwrap();
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     bytes[8 + header..].to_vec()
 }
 
 /// Trains until there is a checkpoint, and a little further. The number of a checkpoint.
-pub fn half_way(place: &Place) -> (Training<'_>, u64) {
+pub fn half_way(workspace: &Workspace) -> (Training<'_>, u64) {
     let job = job(2, 2);
-    let training = job.start(place, &[]);
+    let training = job.start(workspace, &[]);
     training.no_further_than(job.share(1, 3), "a checkpoint", |status| latest_checkpoint(status) > 0);
     let number = latest_checkpoint(&training.status());
     training.reaches(job.share(1, 2));
@@ -56,24 +59,24 @@ pub fn half_way(place: &Place) -> (Training<'_>, u64) {
 
 #[test]
 fn any_number_of_servers_and_workers_learns_the_same_to_the_last_bit() {
-    let alone = trained(&Place::new(), 1, 1);
-    assert!(trained(&Place::new(), 3, 2) == alone, "with three servers and two workers");
+    let alone = trained(&Workspace::new(), 1, 1);
+    assert!(trained(&Workspace::new(), 3, 2) == alone, "with three servers and two workers");
 
     // One copy of everything is lost with a server: all go back to the checkpoint, and the data with them.
-    let place = Place::new();
-    let (training, _) = half_way(&place);
+    let workspace = Workspace::new();
+    let (training, _) = half_way(&workspace);
     training.kill("quickstart-edljob-ps-1");
     assert_all_accounted(training);
-    assert!(model(&place) == alone, "with a server that was lost");
+    assert!(model(&workspace) == alone, "with a server that was lost");
 }
 
 #[test]
-fn a_server_that_is_lost_after_the_last_batch_takes_everybody_back() {
-    let alone = trained(&Place::new(), 2, 2);
-    let place = Place::new();
+fn a_server_lost_after_the_last_batch_rolls_all_workers_back() {
+    let alone = trained(&Workspace::new(), 2, 2);
+    let workspace = Workspace::new();
     let job = job(2, 2);
     let all = u64::from(job.records);
-    let training = job.start(&place, &[]);
+    let training = job.start(&workspace, &[]);
     let is_killed = Cell::new(false);
     // The workers are about to have the model saved, and to measure it.
     training.no_further_than(all, "a return to a checkpoint", |status| {
@@ -83,15 +86,15 @@ fn a_server_that_is_lost_after_the_last_batch_takes_everybody_back() {
         status["servers"]["restorations"].as_u64() > Some(0)
     });
     assert_all_accounted(training);
-    assert!(model(&place) == alone);
+    assert!(model(&workspace) == alone);
 }
 
 #[test]
-fn a_run_that_was_interrupted_goes_on_with_any_number_of_servers_as_if_it_had_not_been() {
-    let alone = trained(&Place::new(), 2, 1);
+fn an_interrupted_run_resumes_with_any_number_of_servers_to_the_same_model() {
+    let alone = trained(&Workspace::new(), 2, 1);
     for servers in [1, 2, 3, 5] {
-        let place = Place::new();
-        half_way(&place).0.interrupt();
-        assert!(trained(&place, servers, 1) == alone, "on {servers} servers");
+        let workspace = Workspace::new();
+        half_way(&workspace).0.interrupt();
+        assert!(trained(&workspace, servers, 1) == alone, "on {servers} servers");
     }
 }

@@ -1,4 +1,4 @@
-//! The example program on three nodes: rank 0 is killed, and it still trains to its end.
+//! Tests the example program on three nodes: rank 0 is killed, and training still reaches its end.
 
 use std::{ffi::OsString, path::Path};
 

@@ -1,4 +1,4 @@
-//! What `describe` must tell that is so on a laptop alone: names that do not resolve, and ports that are in use.
+//! Tests what `describe` adds on a laptop: names that do not resolve, and ports that are in use.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -30,14 +30,14 @@ fn two_programs_on_one_port_of_all_addresses_are_both_named() {
     let job = torchelastic("shares").replace("command: [sh, -c, ", &format!("command: [python3, -c, '{program}', "));
     let laptop = Laptop::with(&[job]);
     let line = |pod: &str| {
-        let told = laptop.says(&["describe", "pod", pod, "-n", "elastic-job"]);
+        let message = laptop.says(&["describe", "pod", pod, "-n", "elastic-job"]);
         let both = format!("both listen on port {port} of all addresses");
-        told.lines().find(|line| line.contains(&both)).map(|line| redacted(&line.replace(&port, "PORT")))
+        message.lines().find(|line| line.contains(&both)).map(|line| redacted(&line.replace(&port, "PORT")))
     };
-    let told = laptop.eventually("both to listen", || line("shares-worker-0"));
-    let told = regex::Regex::new(r"process \d+").unwrap().replace_all(told.trim(), "process PID");
+    let message = laptop.eventually("both to listen", || line("shares-worker-0"));
+    let message = regex::Regex::new(r"process \d+").unwrap().replace_all(message.trim(), "process PID");
     assert_eq!(
-        told,
+        message,
         "process PID and process PID of pod shares-worker-1 both listen on port PORT of all addresses: either may get \
          what is meant for the other; have them listen on 127.100.100.101:PORT and 127.100.100.102:PORT"
     );
@@ -45,21 +45,21 @@ fn two_programs_on_one_port_of_all_addresses_are_both_named() {
 }
 
 #[test]
-fn one_that_did_not_get_its_port_is_told_who_has_it() {
+fn a_pod_that_did_not_get_its_port_names_the_process_that_has_it() {
     let port = free_port();
     let listen = format!("command: [flexor, sidecar, --listen, '0.0.0.0:{port}', --upstream, '127.0.0.1:1'] # ");
     let job = torchelastic("collides").replace("command: [sh, ", &format!("{listen}["));
     let laptop = Laptop::begin(&[job]);
-    let told = laptop.eventually("the one to be named", || {
+    let message = laptop.eventually("the one to be named", || {
         let ran = laptop.flexor(&["describe", "tej", "collides", "-n", "elastic-job"]);
         ran.stdout.lines().find(|line| line.contains("found an address in use")).map(str::to_owned)
     });
-    let told = regex::Regex::new(r"process \d+").unwrap().replace_all(told.trim(), "process PID").into_owned();
-    let told = told.replace(&port.to_string(), "PORT");
-    let (one, other) = if told.starts_with("pod collides-worker-0") { (0, 1) } else { (1, 0) };
+    let message = regex::Regex::new(r"process \d+").unwrap().replace_all(message.trim(), "process PID").into_owned();
+    let message = message.replace(&port.to_string(), "PORT");
+    let (one, other) = if message.starts_with("pod collides-worker-0") { (0, 1) } else { (1, 0) };
     let address = format!("127.100.100.10{}", other + 1);
     assert_eq!(
-        told,
+        message,
         format!(
             "pod collides-worker-{one}: its program found an address in use: process PID of pod collides-worker-{other} \
              listens on port PORT of all addresses; have programs listen on the address of their pod, {address}:PORT there"
@@ -73,7 +73,7 @@ fn one_that_did_not_get_its_port_is_told_who_has_it() {
 }
 
 #[test]
-fn services_are_told_with_their_addresses_and_who_names_them() {
+fn services_are_shown_with_their_addresses_and_the_pods_that_name_them() {
     let job = dlrover("torch-mnist").replace(
         "image: none",
         "image: none\n              env: [{ name: PEER, value: 'http://torch-mnist-edljob-worker-1.default.svc:3333' }, { name: OWN, value: torch }]",

@@ -1,11 +1,11 @@
-//! Pods that are ended: in their own time, at once, and with everything that they have started.
+//! Tests the termination of pods: with their grace period, at once, and with all processes that they started.
 
 use std::time::{Duration, Instant};
 
 use flexor_local::pods::status::PodPhase;
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::super::super::launch::launcher::await_gone;
 use super::{how, pod};
 
@@ -32,10 +32,10 @@ fn a_program_has_time_to_end() {
 fn a_program_that_does_not_end_is_killed_after_the_grace() {
     let mut pod = pod().main("main", STUBBORN).grace(400).start();
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main"), (137, "Error".to_owned()));
-    assert!(told.elapsed() >= Duration::from_millis(400), "{:?}", told.elapsed());
+    assert!(requested_at.elapsed() >= Duration::from_millis(400), "{:?}", requested_at.elapsed());
 }
 
 #[test]
@@ -46,26 +46,26 @@ fn containers_share_the_grace() {
     eventually("the programs", || {
         (0..3).all(|number| pod.work.path().join(format!("go{number}")).exists()).then_some(())
     });
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     let status = pod.wait();
     for container in ["sidecar", "one", "two"] {
         assert_eq!(how(&status, container).0, 137);
     }
-    assert!(told.elapsed() < Duration::from_millis(8000), "one grace for all: {:?}", told.elapsed());
+    assert!(requested_at.elapsed() < Duration::from_millis(8000), "one grace for all: {:?}", requested_at.elapsed());
 }
 
 #[test]
-fn a_pod_that_is_told_twice_ends_at_once() {
+fn a_second_request_ends_a_pod_at_once() {
     let mut pod = pod().main("main", &STUBBORN.replace("trap ''", "trap 'touch told'")).start();
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
-    let told = Instant::now();
+    let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
     // Two signals that come at the same time are one.
     eventually("the first to be passed on", || pod.work.path().join("told").exists().then_some(()));
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main").0, 137);
-    assert!(told.elapsed() < Duration::from_secs(30), "{:?}", told.elapsed());
+    assert!(requested_at.elapsed() < Duration::from_secs(30), "{:?}", requested_at.elapsed());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn children_and_daemons_end_with_the_pod() {
 }
 
 #[test]
-fn what_a_container_has_started_ends_with_it() {
+fn processes_of_a_container_end_with_it() {
     let leaver = "setsid sh -c 'echo $$ > left; exec sleep 1000' & while [ ! -e left ]; do sleep 0.02; done";
     let mut pod = pod().main("leaver", leaver).main("other", "while [ ! -e go ]; do sleep 0.02; done").start();
     let left = pod.work.await_lines("left", 1).remove(0);
@@ -101,7 +101,7 @@ fn a_pod_ends_at_once_with_its_owner() {
 }
 
 #[test]
-fn programs_do_not_outlive_a_parent_that_is_killed() {
+fn programs_do_not_outlive_a_killed_supervisor() {
     let pod = pod()
         .sidecar("sidecar", "echo $$ > one; exec sleep 1000")
         .main("main", "echo $$ > two; exec sleep 1000")
@@ -112,13 +112,13 @@ fn programs_do_not_outlive_a_parent_that_is_killed() {
 }
 
 #[test]
-fn a_pod_whose_folder_is_gone_ends_with_what_it_runs() {
+fn a_pod_whose_folder_is_removed_ends_with_its_programs() {
     let quick = "while [ ! -e go ]; do sleep 0.02; done";
     let mut pod = pod().main("quick", quick).main("main", "echo $$ > id; exec sleep 1000").start();
     let id = pod.work.await_lines("id", 1).remove(0);
     std::fs::remove_dir_all(pod.folder().path()).unwrap();
     pod.work.let_go();
-    let exit = eventually("the end of its parent", || pod.parent.try_wait().unwrap());
+    let exit = eventually("the end of its parent", || pod.supervisor.try_wait().unwrap());
     assert_eq!(exit.code(), Some(3));
     await_gone(&id);
 }
