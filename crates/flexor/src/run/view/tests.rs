@@ -131,7 +131,7 @@ fn after_a_kill() -> (JobView, [PodView; 4], [ClusterEvent; 3]) {
     let events = [
         event(18, "data", Some("worker-1"), Reason::ProgramKilled, "exit code 137; this costs no retry"),
         event(18, "data", Some("worker-1"), Reason::PodReplaced, "it is started again under its name"),
-        event(19, "data", Some("worker-1"), Reason::PodWanted, "its place is filled again, for the 1. time"),
+        event(19, "data", Some("worker-1"), Reason::PodWanted, "its slot is filled again, for the 1. time"),
     ];
     (with_records(busy("data", Activity::Recovering, 2), 777), pods, events)
 }
