@@ -51,7 +51,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let torch = if args.only.is_none_or(Program::needs_torch) { torch() } else { None };
     let flexor = match env::var_os(BIN.name) {
         Some(built) => PathBuf::from(built),
-        None => compile::flexor(&root, "ci")?,
+        None => compile::flexor(&root, "dev")?,
     };
     let mut failed = Vec::new();
     let mut count = 0;

@@ -23,7 +23,6 @@ use clap::Args;
 use self::build::TestProgram;
 use self::report::{Outcome, Report, Verdict};
 use self::tier::Tier;
-use crate::compile;
 use crate::tree::project_root;
 
 /// As many failed tests of a program are run a second time; see [`give_a_second_chance`].
@@ -54,8 +53,7 @@ pub(crate) struct TestArgs {
 pub(crate) fn run(args: TestArgs) -> Result<ExitCode> {
     let filter = args.filter.as_deref();
     let root = project_root()?;
-    let flexor = compile::flexor(&root, "ci")?;
-    let programs = build::test_programs(&root)?;
+    let build::Build { flexor, programs } = build::workspace(&root)?;
     let mut sorted = Vec::new();
     for program in &programs {
         sorted.push((program, tests_by_tier(program, filter)?));

@@ -12,6 +12,7 @@ mod machine_paths;
 mod overlays;
 mod purity;
 mod rust_files;
+mod vocabulary;
 
 use anyhow::{Result, bail};
 
@@ -37,6 +38,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "unfinished", rule: "no todo!, no unimplemented!, no ignored test", run: rust_files::unfinished },
     Check { name: "doc_links", rule: "links between documents resolve", run: doc_links::check },
     Check { name: "overlays", rule: "the overlays' controllers differ in names only", run: overlays::check },
+    Check { name: "vocabulary", rule: "identifiers use the words of the glossary", run: vocabulary::check },
     Check { name: "machine_paths", rule: "no path of one person's machine", run: machine_paths::check },
 ];
 

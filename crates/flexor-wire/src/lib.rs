@@ -9,7 +9,6 @@ pub use compact_codec::CompactCodec;
 pub use token::{Token, TokenError};
 
 /// What ElasticDL's workers ask of its parameter servers.
-#[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
 #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
 pub mod elasticdl {
     tonic::include_proto!("proto");
@@ -18,7 +17,6 @@ pub mod elasticdl {
 /// What a master writes into its journal.
 pub mod journal {
     /// Version 1.
-    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
     pub mod v1 {
         tonic::include_proto!("flexor.journal.v1");
     }
@@ -27,7 +25,6 @@ pub mod journal {
 /// What a laptop cluster answers to the verbs of another terminal.
 pub mod local {
     /// Version 1.
-    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
     #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
     pub mod v1 {
         tonic::include_proto!("flexor.local.v1");
@@ -37,7 +34,6 @@ pub mod local {
 /// The services of a job's master.
 pub mod master {
     /// Version 1.
-    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
     #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
     pub mod v1 {
         tonic::include_proto!("flexor.master.v1");
@@ -47,7 +43,6 @@ pub mod master {
 /// What parameter servers answer.
 pub mod ps {
     /// Version 1.
-    #[expect(missing_docs, reason = "generated; the meaning stands in the .proto file")]
     #[expect(clippy::allow_attributes, reason = "generated code allows what it needs")]
     pub mod v1 {
         tonic::include_proto!("flexor.ps.v1");

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use flexor_data::output::{Existing, Output};
-use flexor_ps::checkpoint::{Checkpoint, CheckpointError, CheckpointId, Folder, export_plain, list};
-use flexor_ps::elasticdl::KeptError;
+use flexor_ps::checkpoint::{Checkpoint, CheckpointError, CheckpointId, DirectoryStorage, export_plain, list};
+use flexor_ps::elasticdl::LoadError;
 use flexor_worker::prediction::PredictionError;
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ fn tell(args: &ListArgs) -> anyhow::Result<Exit> {
     Ok(if listed.iter().any(|one| one.damage.is_some()) { Exit::Failure } else { Exit::Success })
 }
 
-fn look(folder: &Folder, id: CheckpointId, verify: bool) -> Listed {
+fn look(folder: &DirectoryStorage, id: CheckpointId, verify: bool) -> Listed {
     let nothing = Listed { number: id.0, variables: 0, tables: 0, files: 0, bytes: 0, damage: None };
     match Checkpoint::open(folder, id) {
         Err(error) => Listed { damage: Some(error.to_string()), ..nothing },
@@ -197,15 +197,14 @@ fn first_undamaged<I, T>(
 
 /// Whether an error says that a checkpoint is not as it was written.
 fn is_damage(error: &anyhow::Error) -> bool {
-    use CheckpointError::{Arrival, Damaged, Partition, Storage};
-    use KeptError::{Arrival as Misfit, Contradiction, Incomplete, ModelFile, Nothing};
+    use CheckpointError::{Damaged, Import, Partition, Storage};
+    use LoadError::{Contradiction, Import as Misfit, Incomplete, ModelFile, Nothing};
     let of_ours = |error: &CheckpointError| {
-        matches!(error, Damaged { .. } | Partition { .. } | Arrival { .. } | Storage { .. })
-            && !error.is_about_writing()
+        matches!(error, Damaged { .. } | Partition { .. } | Import { .. } | Storage { .. }) && !error.is_write_error()
     };
-    let of_others = |error: &KeptError| {
+    let of_others = |error: &LoadError| {
         matches!(error, Nothing(_) | Incomplete { .. } | ModelFile { .. } | Contradiction(_) | Misfit(_))
-            || matches!(error, KeptError::Checkpoint(error) if of_ours(error))
+            || matches!(error, LoadError::Checkpoint(error) if of_ours(error))
     };
     let error = error.downcast_ref::<Refused>().map_or(error, |Refused(error)| error);
     error.chain().any(|cause| {
@@ -228,9 +227,9 @@ fn nothing_in(folder: &Path) -> String {
 /// Which folder is meant.
 const OF_THE_JOB: &str = "give the one of spec.flexor.checkpoints.folder";
 
-fn open(folder: &Path) -> anyhow::Result<Folder> {
+fn open(folder: &Path) -> anyhow::Result<DirectoryStorage> {
     match folder.is_dir() {
-        true => Ok(Folder::new(folder)),
+        true => Ok(DirectoryStorage::new(folder)),
         false if folder.exists() => refuse(format!("{} is no folder; {OF_THE_JOB}", folder.display())),
         false => refuse(format!("there is no folder {}; {OF_THE_JOB}", folder.display())),
     }
@@ -242,7 +241,7 @@ fn refuse<T>(why: String) -> anyhow::Result<T> {
 
 /// What cannot be read is a bad input; a place that takes nothing is not.
 fn judged(error: CheckpointError) -> anyhow::Error {
-    match error.is_about_writing() {
+    match error.is_write_error() {
         true => error.into(),
         false => Refused(error.into()).into(),
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use flexor_engine::psmembers;
+use flexor_engine::ps_membership;
 use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
 use flexor_master::{Checkpoints, Config, Master, MasterError, Ports, Token};
@@ -68,7 +68,10 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     settings.max_restarts = args.max_restarts;
     settings.last_call = Duration::from_secs(args.last_call);
     let uid = JobUid::from(args.uid.as_deref().unwrap_or(args.job.as_str()));
-    let servers = psmembers::Settings { copies: args.ps_replication_factor, ..psmembers::Settings::default() };
+    let servers = ps_membership::Settings {
+        replication_factor: args.ps_replication_factor,
+        ..ps_membership::Settings::default()
+    };
     let checkpoints = args.checkpoint_folder.clone().map(|folder| Checkpoints {
         folder,
         every: Duration::from_secs(u64::from(args.checkpoint_every)),

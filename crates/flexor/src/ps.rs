@@ -119,7 +119,7 @@ async fn ended(termination: &mut signals::Termination, server: &Server) -> Exit 
     let exit = termination.wait().await;
     tracing::info!("is to end, and gives away what it keeps");
     tokio::select! {
-        () = server.drained() => exit,
+        () = server.drain() => exit,
         // Told twice, it does not wait.
         again = termination.wait() => again,
     }

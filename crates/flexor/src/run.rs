@@ -127,7 +127,7 @@ async fn follow(
     let ending = loop {
         history.look(&cluster, now());
         teller.tell(&cluster, &history, now(), When::Due);
-        if cluster.look(|all| all.jobs.values().all(|job| job.status.phase.is_over())) {
+        if cluster.read(|all| all.jobs.values().all(|job| job.status.phase.is_over())) {
             break Ending::Over;
         }
         tokio::select! {

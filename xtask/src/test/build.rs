@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::compile::{self, Artifact};
 
@@ -31,13 +31,27 @@ pub(super) enum ProgramKind {
     Integration,
 }
 
+/// Everything that one build of the workspace's tests gives.
+pub(super) struct Build {
+    /// The program itself. Cargo builds it with its integration tests, so no second build is needed.
+    pub(super) flexor: PathBuf,
+    pub(super) programs: Vec<TestProgram>,
+}
+
 /// Builds every test program of the workspace.
-pub(super) fn test_programs(root: &Path) -> Result<Vec<TestProgram>> {
-    let artifacts = compile::run(root, "tests", &["test", "--workspace", "--no-run"])?;
+pub(super) fn workspace(root: &Path) -> Result<Build> {
+    let artifacts = compile::run(root, "flexor and its tests", &["test", "--workspace", "--no-run"])?;
+    let is_flexor = |artifact: &&Artifact| {
+        !artifact.profile.test
+            && artifact.target.name == "flexor"
+            && artifact.target.kind.iter().any(|kind| kind == "bin")
+    };
+    let flexor = artifacts.iter().find(is_flexor).and_then(|artifact| artifact.executable.clone());
+    let flexor = flexor.context("cargo built no program called flexor")?;
     let mut programs: Vec<_> =
         artifacts.into_iter().filter_map(|artifact| TestProgram::from_artifact(root, artifact)).collect();
     programs.sort_by(|a, b| (&a.package, &a.target).cmp(&(&b.package, &b.target)));
-    Ok(programs)
+    Ok(Build { flexor, programs })
 }
 
 impl TestProgram {

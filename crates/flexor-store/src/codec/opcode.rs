@@ -5,7 +5,6 @@ use super::DecodeError;
 /// The opcodes with torch's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "each is described where it carries its arguments, at the variant of Request")]
 pub enum Opcode {
     Validate = 0,
     Set = 1,

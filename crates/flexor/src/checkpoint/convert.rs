@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use flexor_ps::checkpoint::{Folder, list};
-use flexor_ps::elasticdl::{Kept, KeptError, convert};
+use flexor_ps::checkpoint::{DirectoryStorage, list};
+use flexor_ps::elasticdl::{LoadError, LoadedCheckpoint, convert};
 use flexor_ps::spec::Optimizer;
 
 use super::{first_undamaged, judged, refuse};
@@ -45,20 +45,20 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
         let shown = from.display();
         return refuse(format!("{shown} lies where the new one is to be written; name another folder to write into"));
     }
-    let kept = first_undamaged(candidates(from).into_iter(), |one| {
-        Kept::read(&one, optimizer, *seed).map_err(|error| Refused(error.into()).into())
+    let loaded = first_undamaged(candidates(from).into_iter(), |one| {
+        LoadedCheckpoint::read(&one, optimizer, *seed).map_err(|error| Refused(error.into()).into())
     })?;
-    let number = u64::from(kept.version().unsigned_abs());
+    let number = u64::from(loaded.version().unsigned_abs());
     // A job begins with the latest one of its folder.
-    let known = list(&Folder::new(to)).map_err(judged)?;
+    let known = list(&DirectoryStorage::new(to)).map_err(judged)?;
     if let Some(later) = known.into_iter().find(|known| known.0 >= number) {
         let shown = to.display();
         return refuse(format!(
             "{shown} has checkpoint {later} already, and this is number {number}; name another folder"
         ));
     }
-    let manifest = convert(kept, to).map_err(|error| match error {
-        KeptError::Checkpoint(error) => judged(error).context(format!("cannot write into {}", to.display())),
+    let manifest = convert(loaded, to).map_err(|error| match error {
+        LoadError::Checkpoint(error) => judged(error).context(format!("cannot write into {}", to.display())),
         other => Refused(other.into()).into(),
     })?;
     let told = "a job that begins with it goes through its data from the beginning";

@@ -63,7 +63,7 @@ impl Line {
                 None
             };
             match arg.get_id().as_str() {
-                "home" => line.state_dir = value.map(PathBuf::from),
+                "state_dir" => line.state_dir = value.map(PathBuf::from),
                 "namespace" => line.namespace = value,
                 "all_namespaces" => line.all_namespaces = true,
                 _ => {}

@@ -98,7 +98,7 @@ impl OwnMaster {
             job: id.parse().or_else(|_| JOB.parse()).context("the name of the job")?,
             uid: JobUid::from(id),
             settings,
-            servers: flexor_engine::psmembers::Settings::default(),
+            servers: flexor_engine::ps_membership::Settings::default(),
             checkpoints: None,
             state: None,
             token: token_file.map(read_token).transpose()?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use flexor_local::api::Holder;
+use flexor_local::api::ClusterProcess;
 use flexor_local::cluster::Cluster;
 use flexor_local::state_dir::{StateDir, StateDirError};
 
@@ -25,7 +25,7 @@ pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
     let state_dir = super::state_dir(args.state_dir.state_dir.as_deref())?;
     let shown = state_dir.path().display();
     let mut termination = signals::terminated()?;
-    let holder = Holder::of(&state_dir).await.with_context(|| state_dir.socket().display().to_string())?;
+    let holder = ClusterProcess::of(&state_dir).await.with_context(|| state_dir.socket().display().to_string())?;
     if let Some(holder) = &holder {
         if !end(holder, args.now, &mut termination).await {
             output::note(&format!("process {} goes on ending its pods", holder.pid()));
@@ -58,8 +58,8 @@ pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
 }
 
 /// Has a process end, and says whether it has. Ctrl-C ends the waiting.
-async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool {
-    holder.ask_to_end();
+async fn end(holder: &ClusterProcess, now: bool, termination: &mut Termination) -> bool {
+    holder.terminate();
     if !now {
         output::note(&format!("process {} ends its pods; `flexor local down --now` kills them", holder.pid()));
         return tokio::select! {
@@ -69,7 +69,7 @@ async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool 
     }
     let hurry = async {
         while tokio::time::timeout(ASK_AGAIN, holder.ended()).await.is_err() {
-            holder.ask_to_end();
+            holder.terminate();
         }
     };
     if tokio::time::timeout(PATIENCE, hurry).await.is_err() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flexor_local::api::{Client, ClientError, Holder, Resource};
+use flexor_local::api::{Client, ClientError, ClusterProcess, Resource};
 use flexor_local::state_dir::StateDir;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
-            let pid = Holder::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
+            let pid = ClusterProcess::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
             match args.output {
                 Format::Text => output::text(&format!(
                     "the laptop cluster in {} does not answer (process {}); `flexor local down --now` ends it\n",

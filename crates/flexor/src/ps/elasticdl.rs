@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use flexor_ps::elasticdl::{Checkpoints, Keeper, Kept, KeptError, Mode, Options, Parameters, Server};
+use flexor_ps::elasticdl::{
+    Checkpoints, ElasticdlServer, LoadError, LoadedCheckpoint, Mode, ModelShare, Options, Parameters,
+};
 use flexor_ps::spec::Optimizer;
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
@@ -91,7 +93,7 @@ impl ElasticdlArgs {
     }
 
     /// The server as it begins: new, or from a checkpoint.
-    fn server(&self) -> anyhow::Result<Server> {
+    fn server(&self) -> anyhow::Result<ElasticdlServer> {
         let (server, servers) = (self.ps_id, self.num_ps_pods);
         if server >= servers.get() {
             return Err(misused(format!("--ps-id {server}: the job has {servers} servers, numbered from 0")));
@@ -107,9 +109,10 @@ impl ElasticdlArgs {
         let parameters = match &self.checkpoint_dir_for_init {
             None => Parameters::new(options).map_err(|error| misused(format!("--opt-args: {error}")))?,
             Some(folder) => {
-                let refused = |error: KeptError| Refused(anyhow::Error::new(error).context(init_from(folder)));
-                let kept = Kept::read(folder, Some(optimizer), self.seed).map_err(refused)?;
-                let parameters = kept.go_on(options, Keeper::Server { server, servers }).map_err(refused)?;
+                let refused = |error: LoadError| Refused(anyhow::Error::new(error).context(init_from(folder)));
+                let loaded = LoadedCheckpoint::read(folder, Some(optimizer), self.seed).map_err(refused)?;
+                let parameters =
+                    loaded.into_parameters(options, ModelShare::Server { server, servers }).map_err(refused)?;
                 tracing::info!(
                     version = parameters.version(),
                     rows = parameters.load().rows,
@@ -125,7 +128,7 @@ impl ElasticdlArgs {
         }
         let checkpoints =
             folder.map(|(folder, every)| Checkpoints::new(folder, server, servers, every, self.keep_checkpoint_max));
-        Ok(Server::new(parameters, checkpoints))
+        Ok(ElasticdlServer::new(parameters, checkpoints))
     }
 }
 

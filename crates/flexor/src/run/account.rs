@@ -161,7 +161,7 @@ fn started_again(job: &JobView, events: &[ClusterEvent]) -> Vec<StartedAgain> {
         StartedAgain { reason: kind.reason().as_str(), words: words(*kind), count }
     };
     let losses =
-        ExitKind::ALL.iter().filter(|kind| !matches!(kind.cost(), Cost::Nothing | Cost::TheNode | Cost::TheJob));
+        ExitKind::ALL.iter().filter(|kind| !matches!(kind.cost(), Cost::Nothing | Cost::FailNode | Cost::FailJob));
     let mut again: Vec<StartedAgain> = losses.map(of_kind).filter(|again| again.count > 0).collect();
     again.sort_by_key(|again| std::cmp::Reverse(again.count));
     again
@@ -177,11 +177,8 @@ fn words(kind: ExitKind) -> &'static str {
         ExitKind::Rejected => "refused",
         ExitKind::Deleted => "deleted",
         ExitKind::Killed => "killed",
-        ExitKind::CheckFailed => "failed the check",
-        ExitKind::Slow => "too slow",
         ExitKind::OutOfMemory => "out of memory",
         ExitKind::Hardware => "hardware failed",
-        ExitKind::Hung => "hung",
         ExitKind::DeadlineExceeded => "ran too long",
         ExitKind::ProgramError => "program failed",
         ExitKind::ProgramRefused => "program refused",

@@ -102,7 +102,7 @@ async fn await_last_word(cluster: &Cluster) {
         job.status.phase == Phase::Succeeded && records.is_some_and(|records| !records.finished)
     };
     let arrived =
-        async { while cluster.look(|all| all.jobs.values().any(is_missing)) && changes.changed().await.is_ok() {} };
+        async { while cluster.read(|all| all.jobs.values().any(is_missing)) && changes.changed().await.is_ok() {} };
     // A master that was killed at the end says nothing more.
     let _ = tokio::time::timeout(LAST_WORD, arrived).await;
 }

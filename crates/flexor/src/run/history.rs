@@ -41,7 +41,7 @@ impl History {
 
     /// Takes note of what is new.
     pub fn look(&mut self, cluster: &Cluster, now: UnixTime) {
-        cluster.look(|all| self.take(all, now));
+        cluster.read(|all| self.take(all, now));
     }
 
     fn take(&mut self, all: &Everything<'_>, now: UnixTime) {

@@ -24,7 +24,7 @@ impl Progress {
             let of = event.pod.clone().unwrap_or_else(|| event.job.to_string());
             lines.push_str(&line(history.began_at, event.at, &of, &event.cause.to_string()));
         }
-        let changed = cluster.look(|all| self.changed(all));
+        let changed = cluster.read(|all| self.changed(all));
         for (pod, phase) in changed {
             lines.push_str(&line(history.began_at, now, &pod, &format!("{phase:?}")));
         }

@@ -1,7 +1,9 @@
 //! `flexor why`: why a job is where it is, why its roles have the size they have, and what was decided last.
 
+use flexor_engine::controller::JobStatus;
 use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::WhyArgs;
@@ -32,7 +34,7 @@ pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
     let parts = [
         format!("{}{}", headline(&kind, &job, now), halted(&job)),
         sizes(&job),
-        titled("Places", &indented(&places(&job, now))),
+        titled("Slots", &indented(&slots(&job, now))),
         waiting(open),
         troubles(&pods),
         decisions(&events, now),
@@ -109,29 +111,29 @@ pub fn allowed(target: &Value) -> String {
     }
 }
 
-/// The places that were filled more than once, wait, or have come to their end: a line each.
-pub fn places(job: &Value, now: Timestamp) -> String {
+/// The slots that were filled more than once, back off, or have ended: a line each.
+pub fn slots(job: &Value, now: Timestamp) -> String {
+    // A status of another version is one that this program cannot read.
+    let Ok(status) = JobStatus::deserialize(&job["status"]["flexor"]) else { return String::new() };
     let mut lines = String::new();
-    for (role, slots) in job["status"]["slots"].as_object().into_iter().flatten() {
-        for slot in list(slots) {
-            let relaunches = slot["relaunches"].as_u64().unwrap_or(0);
-            let mut said = Vec::new();
-            if relaunches > 0 {
-                let times = if relaunches == 1 { "once".to_owned() } else { format!("{relaunches} times") };
-                said.push(format!("was filled again {times}"));
+    for (role, slots) in &status.roles {
+        for (rank, slot) in &slots.slots {
+            let mut parts = Vec::new();
+            match slot.relaunches {
+                0 => {}
+                1 => parts.push("was filled again once".to_owned()),
+                times => parts.push(format!("was filled again {times} times")),
             }
-            if let Some(at) = slot["notBefore"].as_str().and_then(|at| at.parse::<Timestamp>().ok())
-                && at > now
-            {
-                said.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
+            if let Some(at) = slot.not_before.map(Timestamp::from).filter(|at| *at > now) {
+                parts.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
             }
-            match (slot["succeeded"].as_bool(), cause(slot)) {
-                (Some(true), _) => said.push("has done its work".to_owned()),
-                (Some(false), Some(cause)) => said.push(format!("is given up: {cause}")),
-                (Some(false), None) | (None, _) => {}
+            match &slot.end {
+                Some(end) if end.succeeded => parts.push("has done its work".to_owned()),
+                Some(end) => parts.push(format!("is given up: {}", on_one_line(&end.cause.to_string()))),
+                None => {}
             }
-            if !said.is_empty() {
-                lines.push_str(&format!("{role} {}: {}\n", slot["rank"], said.join(", ")));
+            if !parts.is_empty() {
+                lines.push_str(&format!("{role} {rank}: {}\n", parts.join(", ")));
             }
         }
     }

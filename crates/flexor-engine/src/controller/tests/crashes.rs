@@ -2,8 +2,8 @@
 
 use flexor_model::{IdRule, NodeId, Quantity, Resources};
 
-use super::super::*;
 use super::world::World;
+use crate::controller::*;
 use crate::dice::Dice;
 
 /// What a story leaves: the same however often the controller was killed.

@@ -2,8 +2,8 @@
 
 use flexor_model::{IdRule, NodeId, Reason};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 #[test]
 fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {

@@ -2,8 +2,8 @@
 
 use flexor_model::{IdRule, NodeId, Reason, Resources};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 const FAILED: (PlanPhase, Option<Reason>) = (PlanPhase::Failed, Some(Reason::MigrationFailed));
 const SUPERSEDED: (PlanPhase, Option<Reason>) = (PlanPhase::Failed, Some(Reason::PlanSuperseded));

@@ -2,8 +2,8 @@
 
 use flexor_model::{IdRule, Reason, Resources, RoleChange, RoleName};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 fn memory(memory: &str) -> RoleChange {
     RoleChange { replicas: None, resources: Resources::from_iter([("memory", memory.parse().unwrap())]) }

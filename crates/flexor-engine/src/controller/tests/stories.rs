@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use flexor_model::{CleanPods, IdRule, Reason};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 #[test]
 fn a_job_gets_its_pods_and_keeps_them() {
@@ -244,7 +244,7 @@ fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
 fn too_few_servers_for_the_copies_that_are_asked_for_are_told_of() {
     let mut world = World::with_server();
     world.job.ps_replication_factor = 2;
-    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoPlaceForCopy).count();
+    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoServerForBackup).count();
     world.settle();
     assert_eq!(told(&world), 1, "{:?}", world.events);
     world.edit_servers(2);

@@ -51,8 +51,8 @@ fn evaluated(of: &Evaluations) -> String {
 
 fn updates(updates: Option<Updates>) -> String {
     match updates {
-        Some(Updates { applied, repeats, reapplied, lost, in_steps }) => {
-            let unit = if in_steps { ", each of a whole step" } else { "" };
+        Some(Updates { applied, repeats, reapplied, lost, synchronous }) => {
+            let unit = if synchronous { ", each of a whole step" } else { "" };
             format!("{applied} in the model{unit}, {repeats} sent again, {reapplied} applied twice, {lost} lost")
         }
         None => "unknown: no worker has told what came of its pushes".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_an_update_is_in_steps_is_told() {
-        let told = updates(Some(Updates { applied: 25_600, repeats: 12, in_steps: true, ..Updates::default() }));
+        let told = updates(Some(Updates { applied: 25_600, repeats: 12, synchronous: true, ..Updates::default() }));
         assert_eq!(told, "25600 in the model, each of a whole step, 12 sent again, 0 applied twice, 0 lost");
     }
 

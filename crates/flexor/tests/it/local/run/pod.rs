@@ -161,7 +161,7 @@ impl Design {
     fn start_with(self, owner: Option<Stdio>) -> Pod {
         let state_dir = state_dir(&self.folder);
         // Whoever runs a cluster makes its folders, and finds out about limits.
-        drop(state_dir.take().unwrap());
+        drop(state_dir.lock().unwrap());
         limits::begin(&state_dir, &limits::detect(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);

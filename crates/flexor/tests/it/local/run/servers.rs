@@ -118,7 +118,7 @@ fn one_server_has_no_place_for_a_second_copy_which_is_told() {
     let training = quickstart.start(&place, &[]);
     training.reaches(quickstart.share(1, 10));
     assert_eq!(training.status()["servers"]["redundant"], false);
-    let told = "NoPlaceForCopy";
+    let told = "NoServerForBackup";
     assert!(training.stdout().contains(told), "{}", training.stdout());
     let described = place.says(&["describe", "elasticjob", "quickstart"]);
     let line = described.lines().find(|line| line.contains(told)).unwrap_or_else(|| panic!("{described}"));
