@@ -116,7 +116,7 @@ impl Pacer {
             if created > self.limits.most_pod_events { CreationEvents::PerBatch } else { CreationEvents::PerPod };
         let mut steps: Vec<Step> = Vec::new();
         // The pods that the last step has room for, and the size of the batch after it.
-        let (mut room, mut size) = (0, 1);
+        let (mut room, mut size): (usize, usize) = (0, 1);
         for action in actions {
             match (&action, steps.last_mut()) {
                 (Action::CreatePod(_), Some(batch)) if room > 0 => {

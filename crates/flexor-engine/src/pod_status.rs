@@ -128,6 +128,8 @@ pub struct PodMetadata {
     pub rank: Rank,
     /// The pod has a deletion timestamp.
     pub deleting: bool,
+    /// Its grace period is over and its node does not answer.
+    pub overdue: bool,
 }
 
 /// What the controller observes of a pod whose main container is called `main`.
@@ -144,6 +146,7 @@ pub fn observe(pod: PodMetadata, status: &PodStatus, main: &str) -> ObservedPod 
         rank: pod.rank,
         phase,
         deleting: pod.deleting,
+        overdue: pod.overdue,
         pending: if phase == PodPhase::Pending { pending_cause(status) } else { None },
         end: read_end(status, main, deciding),
         started_at,

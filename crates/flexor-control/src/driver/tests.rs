@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use flexor_dialects::manifest::{self, Subject, Verdict};
-use flexor_engine::controller::{JobStatus, ObservedPod, PodPhase};
+use flexor_engine::controller::{ExecutorState, JobStatus, ObservedPod, PodPhase};
 use flexor_engine::nodes::ObservedExit;
 use flexor_model::{DnsLabel, Job, JobUid};
 use serde_json::json;
@@ -85,6 +85,7 @@ impl Executor for FakeWorld {
             plans: &[],
             released: &BTreeSet::new(),
             closed: None,
+            executor: &ExecutorState::default(),
         }))
     }
 
@@ -105,6 +106,7 @@ impl Executor for FakeWorld {
                     rank: desired.rank,
                     phase: PodPhase::Running,
                     deleting: false,
+                    overdue: false,
                     pending: None,
                     end: ObservedExit::default(),
                     started_at: Some(START),

@@ -49,6 +49,7 @@ fn pod(job: &Job, kind: RoleKind, rank: u32, pending: Option<Reason>) -> Observe
         rank: Rank(rank),
         phase: if pending.is_some() { PodPhase::Pending } else { PodPhase::Running },
         deleting: false,
+        overdue: false,
         pending: pending.map(|reason| Cause::new(reason, "a test says so")),
         end: ObservedExit::default(),
         started_at: None,

@@ -13,6 +13,7 @@ fn metadata() -> PodMetadata {
         id: NodeId(0),
         rank: Rank(0),
         deleting: false,
+        overdue: false,
     }
 }
 

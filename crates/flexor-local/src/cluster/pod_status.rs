@@ -23,6 +23,7 @@ impl PodRecord {
             id: desired.id,
             rank: desired.rank,
             deleting: self.is_deleting(),
+            overdue: false,
         };
         observe(metadata, &self.kubernetes_status(&[]), &self.meta.main)
     }

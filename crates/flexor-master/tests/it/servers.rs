@@ -246,7 +246,7 @@ async fn a_server_is_told_what_is_newly_closed_and_all_of_it_when_it_comes_back(
     let mut worker = Node::connect(&serving, "w", 1).await;
     let all = wire::Dataset { name: "d".to_owned(), records: 30, batch: 10, epochs: Some(9), ..Default::default() };
     worker.ask(wire::request::Op::Register(all)).await;
-    let range = |epoch, end, since| wire::ClosedRange { epoch, first: 0, end, first_epoch, ..Default::default() };
+    let range = |epoch, end, first_epoch| wire::ClosedRange { epoch, first: 0, end, first_epoch, ..Default::default() };
     let unnumbered = |ranges: Vec<wire::ClosedRange>| -> Vec<wire::ClosedRange> {
         ranges.into_iter().map(|range| wire::ClosedRange { dataset: 0, ..range }).collect()
     };

@@ -197,8 +197,8 @@ fn a_client_can_assign_values() {
     assert_eq!(wrong, Ok(false));
     let buckets = Buckets::of(layout.name_hash(TableId(1)).unwrap(), &[7]);
     let of = RowKeys { table: TableId(1), keys: &[7], buckets: &buckets };
-    let id = buckets.partitions().next().unwrap();
-    hosted.with(id, |partition| partition.assign_rows(&layout, of, &[0.5, 0.25])).unwrap().unwrap();
+    let row_partition = buckets.partitions().next().unwrap();
+    hosted.with(row_partition, |partition| partition.assign_rows(&layout, of, &[0.5, 0.25])).unwrap().unwrap();
     let mut out = Vec::new();
     hosted.pull(of, ReadMode::Peek, &mut out).unwrap();
     assert_eq!(out, [0.5, 0.25]);

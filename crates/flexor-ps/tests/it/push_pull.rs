@@ -86,7 +86,7 @@ async fn a_gradient_that_is_not_finite_changes_nothing() {
     client.push(&Gradients { non_finite: NonFinite::Skip, ..push }).await.unwrap();
     client.pull(&[(TABLE, &keys)], PullFor::Evaluation, &mut out).await.unwrap();
     assert_eq!(out[0], [-1.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0]);
-    cluster.wait_until("the count", |status| status.servers.iter().any(|server| server.load.left_out == Some(1))).await;
+    cluster.wait_until("the count", |status| status.servers.iter().any(|server| server.load.skipped == Some(1))).await;
     // A partition whose gradients are all skipped still acknowledges its part.
     let push = Gradients { batch: batch(1), rows: &[], variables: &[(0, &[f32::NAN; 70_000])], ..push };
     let pushed = client.push(&Gradients { non_finite: NonFinite::Skip, ..push }).await.unwrap();

@@ -30,7 +30,7 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
             let left = state_dir.job_names();
             match args.output {
                 Format::Text => output::text(&down(&state_dir, &left))?,
-                Format::Json => output::json(&json!({ "up": false, "home": state_dir.path(), "left": left }))?,
+                Format::Json => output::json(&json!({ "up": false, "stateDir": state_dir.path(), "left": left }))?,
             }
             Ok(Exit::Infrastructure)
         }
@@ -44,7 +44,9 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
                     pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
                 ))?,
                 Format::Json => {
-                    output::json(&json!({ "up": true, "answers": false, "home": state_dir.path(), "process": pid }))?;
+                    output::json(
+                        &json!({ "up": true, "answers": false, "stateDir": state_dir.path(), "process": pid }),
+                    )?;
                 }
             }
             Ok(Exit::Infrastructure)
@@ -75,7 +77,7 @@ fn text(cluster: &Value) -> String {
         ("Since", format!("{} ({} ago)", cells::text(began), since(began, Timestamp::now()))),
         ("Process", format!("{}, {ground}", status["process"])),
         ("Version", cells::text(&status["version"])),
-        ("Home", cells::text(&status["home"])),
+        ("State Directory", cells::text(&status["stateDir"])),
         ("Programs Run In", cells::text(&status["folder"])),
         ("Log", if status["log"].is_null() { "<none>".to_owned() } else { cells::text(&status["log"]) }),
         ("CPUs", cpus(status)),

@@ -124,7 +124,7 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
 
 /// That a cluster is up already, and where that does not stay.
 fn found(status: &Value) -> String {
-    let (state_dir, process) = (cells::text(&status["home"]), &status["process"]);
+    let (state_dir, process) = (cells::text(&status["stateDir"]), &status["process"]);
     let until = if status["background"] == true { "" } else { ": a `flexor run`, which ends when its jobs are over" };
     format!("a laptop cluster is up already in {state_dir} (process {process}){until}\n")
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_ends_with_its_jobs_says_so() {
-        let status = |background: bool| json!({ "home": "/h", "process": 7, "background": background });
+        let status = |background: bool| json!({ "stateDir": "/h", "process": 7, "background": background });
         assert_eq!(found(&status(true)), "a laptop cluster is up already in /h (process 7)\n");
         let told =
             "a laptop cluster is up already in /h (process 7): a `flexor run`, which ends when its jobs are over\n";

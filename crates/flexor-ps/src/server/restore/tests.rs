@@ -67,16 +67,16 @@ async fn a_failing_storage_is_not_reported_as_damage() {
 async fn a_changed_checkpoint_is_damaged() {
     type Damage = fn(&Path);
     let damages: [(&str, Damage); 3] = [
-        ("it has", |folder| {
-            let tables = folder.join("checkpoint-000000000001/tables-ps-0.flx");
+        ("the file has", |directory| {
+            let tables = directory.join("checkpoint-000000000001/tables-ps-0.flx");
             fs::write(tables, "cut").unwrap();
         }),
-        ("it is not there", |folder| {
-            fs::remove_file(folder.join("checkpoint-000000000001/tables-ps-0.flx")).unwrap();
+        ("the file is missing", |directory| {
+            fs::remove_file(directory.join("checkpoint-000000000001/tables-ps-0.flx")).unwrap();
         }),
-        ("has no checkpoint 1", |folder| {
-            write(folder, 2);
-            fs::remove_dir_all(folder.join("checkpoint-000000000001")).unwrap();
+        ("has no checkpoint 1", |directory| {
+            write(directory, 2);
+            fs::remove_dir_all(directory.join("checkpoint-000000000001")).unwrap();
         }),
     ];
     for (message, damage) in damages {
