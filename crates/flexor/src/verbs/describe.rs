@@ -1,4 +1,4 @@
-//! `flexor describe`: an object from head to foot, and what happened to it.
+//! `flexor describe`: all fields of an object, and its events.
 
 mod container;
 mod data;
@@ -21,11 +21,11 @@ use super::{age, cells, fetch};
 use crate::exit::Exit;
 use crate::output;
 
-/// So many of the last events of an object are told.
+/// How many of the last events of an object are shown.
 const LAST: usize = 40;
 
-/// What belongs to objects without being a part of them.
-struct Around {
+/// The events, plans and notes that belong to the described objects.
+struct RelatedObjects {
     events: Vec<Value>,
     plans: Vec<Value>,
     notes: Notes,
@@ -33,7 +33,7 @@ struct Around {
 
 pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     let namespace = args.places.namespace();
-    let around = Around {
+    let related = RelatedObjects {
         events: client.list(Resource::Events, namespace).await?,
         plans: client.list(Resource::Plans, namespace).await?,
         notes: Notes::fetch(client, namespace).await?,
@@ -41,7 +41,7 @@ pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     let mut texts = Vec::new();
     for asked in fetch::asked(client, &args.words, namespace).await? {
         for found in fetch::objects(client, &asked, namespace, &args.selector).await? {
-            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &around)));
+            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &related)));
         }
     }
     if texts.is_empty() {
@@ -51,12 +51,12 @@ pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn describe(kind: &ObjectKind, object: &Value, around: &Around) -> String {
+fn describe(kind: &ObjectKind, object: &Value, related: &RelatedObjects) -> String {
     let mut text = Text::default();
     match &kind.columns {
-        Columns::Pod => pod::describe(&mut text, object, &around.notes),
+        Columns::Pod => pod::describe(&mut text, object, &related.notes),
         Columns::Defined(_) if kind.resource == Resource::Jobs => {
-            job::describe(&mut text, object, &around.plans, &around.notes);
+            job::describe(&mut text, object, &related.plans, &related.notes);
         }
         Columns::ConfigMap => data::config_map(&mut text, object),
         Columns::Secret => data::secret(&mut text, object),
@@ -74,12 +74,12 @@ fn describe(kind: &ObjectKind, object: &Value, around: &Around) -> String {
     let mut shown = text.finish();
     let has_events = matches!(kind.resource, Resource::Jobs | Resource::Plans | Resource::Pods);
     if has_events {
-        shown.push_str(&happened(around.events.iter().filter(concerns).collect(), is_pod));
+        shown.push_str(&happened(related.events.iter().filter(concerns).collect(), is_pod));
     }
     shown
 }
 
-/// Everything that an object of a dialect holds.
+/// All fields of an object of a dialect.
 fn whole(text: &mut Text, object: &Value) {
     let metadata = &object["metadata"];
     text.pairs(&[

@@ -1,4 +1,4 @@
-//! `flexor why`: why a job is where it is, why its roles have the size they have, and what was decided last.
+//! `flexor why`: why a job is in its phase, why its roles have their target replicas, and the last decisions.
 
 use flexor_engine::controller::JobStatus;
 use flexor_local::api::{Client, Resource};
@@ -15,7 +15,7 @@ use super::{age, cells, fetch};
 use crate::exit::Exit;
 use crate::output::{self, on_one_line};
 
-/// So many of the last decisions are told.
+/// How many of the last decisions are shown.
 const LAST: usize = 10;
 
 pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
@@ -56,7 +56,7 @@ fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
     format!("{}/{name} came {came} ago and is {phase}{cause}\n", kind.full_name())
 }
 
-/// Why nothing is trained though nothing is wrong: nobody is wanted who would, or no server that workers wait for.
+/// Why nothing is trained although nothing is wrong: the targets of workers or of parameter servers are zero.
 fn halted(job: &Value) -> String {
     let status = &job["status"];
     if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed" | "Suspended")) {
@@ -81,7 +81,7 @@ fn halted(job: &Value) -> String {
     format!("Nothing is trained: {why}\n")
 }
 
-/// A table of the roles, with who said how large each is to be.
+/// A table of the roles: target replicas, running pods, and who set the target.
 pub fn sizes(job: &Value) -> String {
     let heading = ["ROLE", "WANTED", "RUNNING", "ALLOWED", "SET BY", "WHY"];
     let mut table = Table::new(heading.map(str::to_owned).into());
@@ -101,7 +101,7 @@ pub fn sizes(job: &Value) -> String {
     table.rows(&targets.map(row).collect::<Vec<_>>())
 }
 
-/// How large a role may be, as its target says.
+/// The allowed replicas of a role.
 pub fn allowed(target: &Value) -> String {
     let (least, most) = (cells::text(&target["minReplicas"]), cells::text(&target["maxReplicas"]));
     match most.as_str() {
@@ -149,7 +149,7 @@ fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {
     titled("Plans that are not done", &plans.map(line).collect::<String>())
 }
 
-/// What is wrong with pods that are there.
+/// The pods that do not run, and why.
 fn troubles(pods: &[Value]) -> String {
     let mut lines = String::new();
     for pod in pods {
@@ -187,7 +187,7 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// Why something is so, where that is known.
+/// The reason and message of a status, if it has them.
 pub fn cause(of: &Value) -> Option<String> {
     let reason = of["reason"].as_str()?;
     Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))

@@ -1,4 +1,4 @@
-//! A job, described: its manifest and status as they are, then what has become of it and who said so.
+//! A job, described: its manifest and status, then tables of its targets, slots, services and plans.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
     notes::lines(text, &noted["notes"]);
 }
 
-/// A plan: what it asks for, and how far it is.
+/// A row for a plan: what it asks for, its phase, and why.
 fn plan(plan: &Value) -> Vec<String> {
     let asked = plan["spec"]["replicaResourceSpecs"].as_object().into_iter().flatten();
     let asked = asked.map(|(role, wanted)| match &wanted["replicas"] {
