@@ -31,26 +31,25 @@ use self::measure::Measurement;
 use self::side::{Phase, Programs, Side};
 use super::row::Row;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
-/// How much faster than ElasticDL's server: where it draws every row anew or has state, and elsewhere.
+/// The target speedup over ElasticDL's server: where it draws every row anew or has state, and elsewhere.
 const SLOW_THERE: f64 = 5.0;
 const ELSEWHERE: f64 = 2.0;
 /// How much faster than Redis.
 const REDIS: f64 = 2.0;
 
-/// What is measured of one side in one repeat.
+/// The measurements of one side in one repeat.
 struct PsSample {
     first_touch: Measurement,
     pull: Measurement,
     push: Measurement,
 }
 
-/// Which of them.
 type Selector = fn(&PsSample) -> Measurement;
 
-/// A few cases that tell most: minutes.
+/// A few informative cases; takes minutes.
 pub(super) fn quick(repeats: u32) -> Result<Vec<Row>> {
     let cases = [
         Case { dim: 8, optimizer: Optimizer::Sgd, batch: 10_000, clients: 2, keys: Keys::Uniform },
@@ -139,7 +138,7 @@ fn judged(case: &Case, played: &[Vec<PsSample>; Side::ALL.len()]) -> Result<Vec<
     Ok(rows)
 }
 
-/// How many times what it has to hold a server's memory grows: weights, slots and keys.
+/// How much a server's memory grows in relation to its payload: weights, slots and keys.
 async fn remembered(programs: &Programs, dim: u32, optimizer: Optimizer) -> Result<Row> {
     let case = Case { dim, optimizer, batch: 10_000, clients: 1, keys: Keys::Uniform };
     let mut grown = Vec::new();

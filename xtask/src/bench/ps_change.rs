@@ -25,7 +25,7 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 3;
 /// Bytes of tables, and of a try-out.
 const TABLES: u64 = 1 << 30;
@@ -41,10 +41,10 @@ const LEFT: f64 = 0.7;
 const PEER: &str = "all stop for a checkpoint";
 const BEFORE: &str = "the same load before it";
 
-/// What happens, in this order: there are two servers at first, and after the last of them.
+/// The changes, in this order. There are two servers at first, and after the last change.
 const MOVES: [Change; 3] = [Change::Add, Change::Replace, Change::Remove];
 
-/// What happens to the set that the peer has left: what is there is read while it is trained.
+/// The changes of the set that the peer leaves: they read the parameters during training.
 const READINGS: [Change; 2] = [Change::Checkpoint, Change::Snapshot];
 
 /// With tables of a gigabyte.
@@ -78,10 +78,10 @@ fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What came of one repeat.
+/// The results of one repeat.
 struct ChangeSample {
     noticed: Vec<(Change, Disturbance)>,
-    /// The longest that any partition took nothing while it was handed over, in seconds.
+    /// The longest time that a partition was frozen during a handover, in seconds.
     freeze: f64,
     stopped: Downtime,
 }
@@ -119,8 +119,8 @@ fn judged(change: Change, played: &[ChangeSample], stopped: &[f64]) -> Result<Ve
     ])
 }
 
-/// Registers a dataset of one record and goes through it: a master makes a checkpoint when all data is learnt, if the
-/// latest is not of the same data.
+/// Registers a dataset of one record and completes it: a master makes a checkpoint when all data is trained, unless the
+/// latest has the same data position.
 async fn finish_data(master: &str, dataset: &str) -> Result<()> {
     let worker = WorkerName { name: "load".to_owned(), incarnation: 1 };
     let ledger = LedgerClient::open(master, None, worker)?;

@@ -19,15 +19,14 @@ use super::row::Row;
 
 /// How many shards: MNIST's training set has 15.
 const SHARDS: u64 = 15;
-/// How many records a range has, and how much faster than whole chunks is wanted.
+/// The number of records of a range, and the target speedup over full chunks.
 const RANGES: [(u64, f64); 3] = [(64, 20.0), (512, 1.0), (4096, 1.0)];
-/// How many ranges the peer reads of each size. Its time does not hang on which.
+/// How many ranges the peer reads of each size. Its time does not depend on the range.
 const PEER_RANGES: u64 = 12;
 /// CPU for any range of a 13 MB chunk with the original's reader, in milliseconds, as published.
 const PUBLISHED_MS: f64 = 245.0;
 const PEER: &str = "whole chunk decoded for every range";
 
-/// What one side needed.
 struct RecordioSample {
     records_per_second: f64,
     cpu_ms_per_range: f64,

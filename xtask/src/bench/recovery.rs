@@ -31,16 +31,16 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// How often each scenario is played when nobody says: with this a run ends in about half an hour.
+/// The default number of repeats: a run then takes about half an hour.
 pub(super) const REPEATS: u32 = 2;
 
 /// How many jobs of stock torchrun run side by side, a dozen mostly idle processes each.
 const STOCK_JOBS_AT_ONCE: usize = 4;
 
-/// A scenario to be played on a side.
+/// A scenario and the side that runs it.
 type Game<'a> = (&'a Scenario, &'a Side);
 
-/// Plays everything whose metric contains `filter`.
+/// Runs everything whose metric contains `filter`.
 pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let possible: Vec<&Scenario> = scenario::ALL.iter().filter(|scenario| is_possible(scenario)).collect();
     let program = compile::flexor(&project_root()?, "release")?;
@@ -81,7 +81,7 @@ fn is_possible(scenario: &Scenario) -> bool {
     possible
 }
 
-/// One scenario that was played on one side.
+/// One scenario on one side, with its outcome.
 struct ScenarioRun {
     metric: &'static str,
     changes: u32,
@@ -90,7 +90,7 @@ struct ScenarioRun {
     outcome: Outcome,
 }
 
-/// Plays every game, so many jobs side by side.
+/// Runs every game, this many jobs side by side.
 fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<ScenarioRun>> {
     let games = Mutex::new((0..repeats).flat_map(|_| games.iter().copied()));
     let next = || games.lock().ok().and_then(|mut games| games.next());

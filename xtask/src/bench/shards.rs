@@ -26,7 +26,7 @@ use crate::tree::project_root;
 
 const WORKERS: usize = 1000;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
 /// Datasets that are shuffled record by record, smallest first, each beside one of DLRover's.
@@ -36,14 +36,14 @@ const SHUFFLED: [(Dataset, u64); 3] = [
     (Dataset::of_shuffled_records(1_000_000_000), 200_000),
 ];
 
-/// What DLRover's master is given, so that both do the same.
+/// The dataset for the comparison with DLRover's master.
 const ALIKE: Dataset = Dataset::of_shuffled_batches(1_000_000);
 
 /// Seconds until the first lease.
 const FIRST_LEASE_MARK: f64 = 0.010;
 /// MiB for a dataset, whatever its size: ranges and not records.
 const GROWTH_MARK: f64 = 1.0;
-/// How many times DLRover's leases per second are wanted, and how much less CPU each.
+/// The target as a multiple of DLRover's leases per second, and as a fraction of its CPU per lease.
 const RATE_TARGET: f64 = 20.0;
 const CPU_TARGET: f64 = 10.0;
 /// How much more a lease may cost from the largest dataset than from the smallest.

@@ -22,7 +22,7 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 3;
 /// As in the quickstart, and how often our workers go through them: two of them would be done too soon.
 const RECORDS: u32 = 600_000;

@@ -57,7 +57,7 @@ impl Program {
         }
     }
 
-    /// How many acts there are in a second.
+    /// How many faults are injected per second.
     pub(super) fn rate(self) -> &'static str {
         match self {
             Program::Shell | Program::QuickstartCopies => "0.3",
@@ -97,7 +97,7 @@ impl Program {
         Ok(text)
     }
 
-    /// What must be true of the folder that a job was run in to a good end.
+    /// Checks the folder of a job that has succeeded.
     pub(super) fn check(self, folder: &Path, torch: Option<&Torch>) -> Result<()> {
         match self {
             Program::Shell => every_record_is_written(&folder.join("out")),

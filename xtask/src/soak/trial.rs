@@ -20,7 +20,6 @@ use super::program::Program;
 const DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is tried.
 pub(super) struct Trial<'a> {
     pub(super) seed: u64,
     pub(super) program: Program,
@@ -29,11 +28,10 @@ pub(super) struct Trial<'a> {
     pub(super) torch: Option<&'a Torch>,
 }
 
-/// What came of it.
+/// The outcome of a trial.
 pub(super) struct Outcome {
     name: String,
     took: Duration,
-    /// How many acts were done.
     acts: usize,
     wrong: Option<String>,
     /// The folder of a job that did not do well.
@@ -41,7 +39,7 @@ pub(super) struct Outcome {
 }
 
 impl Trial<'_> {
-    /// Runs the job in a folder below `kept`, which is removed if all is well.
+    /// Runs the job in a folder below `kept`, which is removed after a success.
     pub(super) fn run(&self, kept: &Path) -> Result<Outcome> {
         let name = format!("{}-{}", self.program, self.seed);
         let folder = kept.join(&name);
@@ -64,7 +62,7 @@ impl Trial<'_> {
         Ok(Outcome { name, took, acts, wrong, kept })
     }
 
-    /// Runs the job; an error says what is wrong with how it ended.
+    /// Runs the job; the error names the problem with its end.
     fn end_well(&self, folder: &Path) -> Result<()> {
         let logs = KeptLogs::of(&folder.join("home"), folder.join("logs"));
         let mut run = RunningJob(self.command(folder)?.spawn().context("cannot start flexor")?);
@@ -103,7 +101,7 @@ impl Trial<'_> {
     }
 }
 
-/// What the report says of records, where there are any: all of them are accounted for.
+/// Checks that all records are accounted for, where the report has any.
 fn ensure_books_are_right(folder: &Path) -> Result<()> {
     let report: Value = serde_json::from_slice(&fs::read(folder.join("report/report.json")).context("no report")?)?;
     for job in report["jobs"].as_array().context("the report has no jobs")? {
@@ -114,7 +112,7 @@ fn ensure_books_are_right(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How to do again what a kept folder tells of.
+/// The command that replays a kept folder.
 pub(super) fn again(folder: &Path, flexor: &Path) -> String {
     let run = "run job.yaml --state-dir home --ephemeral --chaos @report/chaos.json";
     format!("cd {} && rm -rf out *.pt *.csv *.truth.json home && {} {run}", folder.display(), flexor.display())

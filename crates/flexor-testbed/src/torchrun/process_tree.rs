@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn a_grandchild_is_found_whatever_its_process_group() {
-        // The inner shell says that it is there and waits for the end of its input.
+        // The inner shell prints a line when it is running and waits for the end of its input.
         let mut child = Command::new("sh")
             .args(["-c", "sh -c 'echo $$; cat'; true"])
             .stdin(Stdio::piped())

@@ -69,7 +69,7 @@ impl StockStore {
         self.server.id()
     }
 
-    /// Ends it at once and waits until it is gone.
+    /// Ends it at once and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.server.kill().and_then(|()| self.server.wait());
     }

@@ -11,16 +11,16 @@ use super::finish_data;
 use super::load::{Calls, Load};
 use crate::bench::fleet::Fleet;
 
-/// How long the load is measured before something happens; and until then it warms up.
+/// How long the load is measured before the change, after a warm-up of the same length.
 const BEFORE: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_millis(500);
-/// How long it goes on after that, so that calls that had to wait are answered.
+/// How long the load continues afterwards, so that delayed calls are answered.
 const AFTER: Duration = Duration::from_millis(500);
-/// How long a snapshot is held, and what each server may put aside for it: everything it has, if it must be.
+/// How long a snapshot is held. Each server may keep a copy of everything it has for it.
 const HELD: Duration = Duration::from_secs(3);
 const ROOM: u64 = 2 << 30;
 
-/// What happens.
+/// A change of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Add,
@@ -30,7 +30,7 @@ pub(super) enum Change {
     Snapshot,
 }
 
-/// What workers noticed.
+/// The effect of a change on the workers.
 pub(super) struct Disturbance {
     /// The longest that one of them waited for an answer, in seconds.
     pub(super) stall: f64,
@@ -42,7 +42,7 @@ pub(super) struct Disturbance {
 }
 
 impl Change {
-    /// Lets it happen to a fleet whose workers are at work, and tells what they noticed.
+    /// Makes the change in a fleet under load, and returns its effect on the workers.
     pub(super) async fn happen(self, fleet: &mut Fleet, load: &Arc<Load>) -> Result<Disturbance> {
         let at_work = load.begin(fleet.master()).await?;
         tokio::time::sleep(WARM_UP).await;

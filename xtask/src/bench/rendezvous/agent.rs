@@ -11,7 +11,7 @@ use super::store_client::StoreClient;
 
 /// A state that was read is not read again for this long.
 const CACHED: Duration = Duration::from_secs(1);
-/// How long a handler sleeps before it looks again.
+/// How long a handler sleeps between polls.
 const POLL: Duration = Duration::from_secs(1);
 /// The first round begins with a delay of up to this long.
 const FIRST_DELAY: Duration = Duration::from_millis(300);

@@ -16,13 +16,13 @@ pub(super) const ALL: usize = 3;
 /// Seconds that a program waits in each of its steps.
 pub(super) const SLEEP: &str = "0.05";
 
-/// Steps before something happens, so that what is only slow at first is over.
+/// Steps before the kill, so that slow first steps are over.
 const WARM_UP: usize = 20;
 
-/// How long anything may take. Torch is imported by all at once.
+/// The deadline of any wait. All processes import torch at once.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The file in which one process writes down its steps: a line of JSON for each.
+/// The file in which one process records its steps: a line of JSON for each.
 pub(super) struct StepLog(pub(super) PathBuf);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -63,7 +63,7 @@ pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
 }
 
 impl StepLog {
-    /// What `find` finds, once it does. `what` completes the sentence "waited for a process …".
+    /// The value that `find` finds, as soon as it does. `what` completes the sentence "waited for a process …".
     fn await_step(&self, what: &str, find: impl Fn(&[Step]) -> Option<Step>) -> Result<Step> {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -73,7 +73,7 @@ impl StepLog {
             if Instant::now() > end {
                 bail!("waited {DEADLINE:?} for a process {what}; its steps are in {}", self.0.display());
             }
-            // The times of the steps are in the file: how often is looked changes nothing.
+            // The file holds the times of the steps, so the polling interval does not matter.
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -70,7 +70,7 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
     let mut lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
     lines[1000].push_str(",1");
     lines[12_000].replace_range(..1, "7");
-    // Whole batches in the middle, and those at the beginning, by which a schema is judged.
+    // Complete batches in the middle, and those at the beginning, which decide the schema.
     let stretches = [1..200, 5000..5300];
     stretches.iter().cloned().flatten().for_each(|line| lines[line].replace_range(..1, "?"));
     let bad = 2 + stretches.iter().map(ExactSizeIterator::len).sum::<usize>();

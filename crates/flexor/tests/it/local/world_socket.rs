@@ -27,14 +27,14 @@ fn worker(behaviour: &str) -> String {
     format!("exec python3 '{}' {behaviour}", program.display())
 }
 
-/// A job that waits for no more than so many nodes.
+/// A job that waits for at most this many nodes.
 fn job(nodes: usize) -> Job {
     let job = Job::start("1:3", "0");
     job.expect(nodes);
     job
 }
 
-/// One more node whose workers do this, at a job that had so many.
+/// Adds a node with this script to a job that had this many.
 fn one_more(job: &Job, had: usize, script: &str) -> Launcher {
     job.expect(had + 1);
     job.node(1, script)

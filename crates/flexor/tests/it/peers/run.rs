@@ -98,7 +98,7 @@ fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
     workspace.assert_nothing_is_left_of(&[victim]);
 }
 
-/// A manifest of the example, with one epoch that takes its time, and more words for `flexor run`.
+/// A manifest of the example, with one slow epoch, and more arguments for `flexor run`.
 pub fn training(torch: &Torch, workspace: &Workspace, manifest: &str, more: &[&str]) -> Launcher {
     training_for(1, torch, workspace, manifest, more)
 }
@@ -116,17 +116,17 @@ fn has_printed(workspace: &Workspace, worker: &str, text: &str) -> bool {
     workspace.pods().iter().any(|pod| pod.name == worker && workspace.log(pod).contains(text))
 }
 
-/// The last step that a program has told.
+/// The last step that a program has printed.
 fn last_step(log: &str) -> Option<u64> {
     log.rsplit_once(" loss ")?.0.rsplit_once(" step ")?.1.parse().ok()
 }
 
-/// The step at which a program has begun.
+/// The step from which a program started.
 fn resumed_at(log: &str) -> Option<u64> {
     log.split(" starts at step ").nth(1)?.lines().next()?.trim().parse().ok()
 }
 
-/// How many steps the model has learnt that a job has left.
+/// How many steps the final model of a job has trained.
 pub fn steps(torch: &Torch, workspace: &Workspace, checkpoint: &str) -> u64 {
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
     let python =

@@ -9,10 +9,10 @@ use flexor_testbed::torch_or_skip;
 
 use self::job::{Node, STEPS, Training};
 
-/// By when something happens: well before the end, because who was killed has to import torch again.
+/// The step of the fault: well before the end, because a killed worker has to import torch again.
 const A_WHILE: u64 = 20;
 
-/// Kills the worker of this rank among three. The others go on without it, it comes back, and all end well.
+/// Kills the worker of this rank among three. The others continue without it, it rejoins, and all succeed.
 fn the_others_go_on_without_the_worker_of(rank: usize) {
     let mut training = Training::start(torch_or_skip!(), 3);
     training.await_step(A_WHILE);

@@ -10,7 +10,7 @@ fn at(seconds: i64) -> Stamp {
     Stamp::from_unix_micros(1_700_000_000_000_000 + seconds * 1_000_000).unwrap()
 }
 
-/// Lets a handler go on until it has nothing to write.
+/// Runs a handler until it has nothing to write.
 fn go_on(handler: &Handler, aim: Goal, state: &mut RendezvousState, now: Stamp) -> Action {
     loop {
         match handler.next(aim, state, now) {

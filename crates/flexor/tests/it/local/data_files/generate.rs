@@ -23,7 +23,7 @@ fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_printed() {
     assert_eq!(data, std::fs::read_to_string(folder.path("again.csv")).unwrap());
     folder.done(&["gen", "clicks", "--out", "other.csv", "--records", "25000", "--seed", "2"]);
     assert_ne!(data, std::fs::read_to_string(folder.path("other.csv")).unwrap());
-    // The records to test with are those that a longer log goes on with.
+    // The test records are those with which a longer log continues.
     folder.done(&["gen", "clicks", "--out", "longer.csv", "--records", "25000"]);
     let longer = std::fs::read_to_string(folder.path("longer.csv")).unwrap();
     let test = std::fs::read_to_string(folder.path("clicks-test.csv")).unwrap();
@@ -79,7 +79,7 @@ fn digits_are_images_for_readers_of_mnist() {
     assert_eq!(message["head"][0], expected);
 }
 
-/// A file that is being made grows beside its place, under a name that nobody looks for.
+/// An unfinished file grows beside its destination, under a temporary name.
 fn halves(folder: &Folder) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder.path(".")).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "half")).collect()

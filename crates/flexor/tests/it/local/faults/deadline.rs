@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 /// How long anything may take that is not measured. A machine under load is slow, not wrong.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often is looked.
+/// The polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What `look` finds, once it does. `what` completes the sentence "waited for …".
+/// The value that `look` finds, as soon as it does. `what` completes the sentence "waited for …".
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     eventually_or_tell(what, look, String::new)
 }
 
-/// What `look` finds, once it does; if it never does, `tell` says what there is to know.
+/// The value that `look` finds, as soon as it does; after the deadline the error contains `tell`'s text.
 pub fn eventually_or_tell<T>(what: &str, mut look: impl FnMut() -> Option<T>, tell: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {

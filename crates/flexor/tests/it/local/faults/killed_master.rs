@@ -19,21 +19,21 @@ const AGENTS: u64 = 6;
 const WORLD: &str = "2:6";
 const KILLS: usize = 8;
 
-/// What the agents share.
+/// The state that the agents share.
 #[derive(Default)]
 struct SharedState {
     worlds: Worlds,
     /// The sum of all ADDs that were answered.
     added: AtomicI64,
-    /// Nobody does anything any more but meet.
+    /// Agents only rejoin, and do nothing else.
     calm: AtomicBool,
-    /// Everybody goes home.
+    /// Agents end.
     done: AtomicBool,
     /// How many agents are in a world of all, since it is calm.
     together: AtomicI64,
 }
 
-/// What one agent remembers across its lives.
+/// The state of one agent across its incarnations.
 struct TestAgent<'a> {
     shared: &'a SharedState,
     number: u64,
@@ -60,7 +60,7 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
             let (random, shared) = (random.fork(number), &shared);
             scope.spawn(move || TestAgent::new(shared, number, address, random).live());
         }
-        // Whatever fails here must let the others go home, or the scope waits for them for ever.
+        // A panic here must also end the agents, or the scope waits for them for ever.
         let _end_agents = SetOnDrop(&shared.done);
         let mut random = random.fork(AGENTS);
         for _ in 0..KILLS {
@@ -91,7 +91,7 @@ impl<'a> TestAgent<'a> {
         Self { shared, number, address, random, life: 1, own: 0, agent, shown: AgentView::Outside }
     }
 
-    /// Until everybody goes home. A broken connection or a wrong answer is a panic.
+    /// Runs until `done`. A broken connection or a wrong answer panics.
     fn live(mut self) {
         let mut is_counted = false;
         while !self.shared.done.load(Ordering::Relaxed) {
@@ -146,7 +146,7 @@ impl<'a> TestAgent<'a> {
         assert_eq!(self.agent.store.get(&key).unwrap(), value, "agent {}", self.number);
     }
 
-    /// The agent is killed and another takes its place.
+    /// Kills the agent and starts its successor.
     fn start_again(&mut self) {
         self.life += 1;
         self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.life).unwrap();

@@ -6,7 +6,7 @@ use super::master::Master;
 /// Bytes of log that a node may cost until it is in a world.
 const BYTES_A_NODE: usize = 300;
 
-/// The log of a master that has just brought so many nodes together.
+/// The log of a master after this many nodes have formed a world.
 fn log_of(nodes: usize) -> String {
     let master = Master::start(&format!("1:{nodes}"));
     let mut agents: Vec<FakeAgent> = (0..nodes)

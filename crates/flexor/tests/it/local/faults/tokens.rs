@@ -8,7 +8,7 @@ use super::master::{Master, Ports, master};
 use super::process::Process;
 use super::store_client::StoreClient;
 
-/// A master that wants the token in a file.
+/// A master that requires the token in a file.
 fn with_token(folder: &std::path::Path) -> Master {
     let file = folder.join("token");
     fs::write(&file, "s3cret\n").unwrap();

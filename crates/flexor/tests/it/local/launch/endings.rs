@@ -17,7 +17,7 @@ fn nodes_that_finish_at_different_times_all_succeed_without_a_restart() {
     let slow = format!("echo start >> starts; {WAIT}; echo slow >> ends");
     let mut nodes = [job.node(2, quick), job.node(1, &slow), job.node(1, quick)];
     job.folder.await_lines("ends", 3);
-    // The world is still at work: who has finished waits.
+    // The world is still running: finished nodes wait.
     throughout(Duration::from_secs(1), || assert!(nodes.iter_mut().all(Launcher::is_running)));
     job.folder.let_go();
     end_well(nodes);

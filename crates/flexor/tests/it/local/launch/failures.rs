@@ -15,7 +15,7 @@ fn a_program_that_fails_once_is_started_again_and_ends_well() {
 #[test]
 fn when_one_process_fails_all_are_started_again() {
     let folder = Folder::new();
-    // Rank 1 fails when rank 0 is at work, which would go on for ever.
+    // Rank 1 fails while rank 0 runs; rank 0 would run for ever.
     let script = format!(
         "echo $RANK $TORCHELASTIC_RESTART_COUNT >> starts; case $RANK$TORCHELASTIC_RESTART_COUNT in \
          10) until grep -q '^0' starts; do sleep 0.05; done; exit 3;; 00) {WAIT};; esac"

@@ -18,13 +18,12 @@ fn files(folder: &Folder) -> Vec<String> {
     folder.tree().iter().filter_map(|path| below(path)).collect()
 }
 
-/// What a file of the run holds.
 fn content(folder: &Folder, file: &str) -> String {
     let path = folder.tree().into_iter().find(|path| path.starts_with("logs") && path.ends_with(file)).unwrap();
     folder.read(path.to_str().unwrap())
 }
 
-/// Lines in an order that does not depend on who was first.
+/// Lines in an order that does not depend on timing.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().filter(|line| line.contains("out ") || line.contains("err ")).collect();
     lines.sort_unstable();

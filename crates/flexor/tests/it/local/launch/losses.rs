@@ -7,7 +7,7 @@ use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, await_gone, end_well};
 
-/// Tells who it is, in which world; `node` is the launcher.
+/// A script that writes its identity and its world; `node` is the launcher.
 fn telling() -> String {
     format!("echo $PPID $$ $RANK $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}")
 }
@@ -20,7 +20,7 @@ struct WorkerReport {
     restarts: usize,
 }
 
-/// What the processes have told, once there are so many.
+/// The reports of the processes, once there are this many.
 fn reports(job: &Job, count: usize) -> Vec<WorkerReport> {
     let words = |line: String| {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
@@ -36,7 +36,7 @@ fn reports(job: &Job, count: usize) -> Vec<WorkerReport> {
     job.folder.await_lines("told", count).into_iter().map(words).collect()
 }
 
-/// Three nodes of two processes; those that lose the one whose processes have these ranks go on.
+/// Three nodes of two processes; the others continue without the node whose processes have these ranks.
 fn the_others_go_on_without(ranks: std::ops::Range<usize>) {
     let job = Job::start("2:3", "0");
     let mut nodes: Vec<Launcher> = (0..3).map(|_| job.node(2, &telling())).collect();

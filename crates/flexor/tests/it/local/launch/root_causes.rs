@@ -4,7 +4,7 @@ use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, launch, standalone};
 
-/// Leaves what torch's `@record` leaves, as rank 1, and fails; the others would go on for ever.
+/// Leaves the error file of torch's `@record` as rank 1 and fails; the others would run for ever.
 fn recorded() -> String {
     let report = r#"{"message": {"message": "ValueError: no such digit", "extraInfo": {"py_callstack": "Traceback:\n  in train", "timestamp": "1700000000"}}}"#;
     format!("case $RANK in 1) cat > $TORCHELASTIC_ERROR_FILE <<'END'\n{report}\nEND\nexit 5;; *) {WAIT};; esac")

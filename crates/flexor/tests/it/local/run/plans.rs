@@ -26,7 +26,7 @@ fn training(workspace: &Workspace, options: &[&str]) -> Launcher {
     run
 }
 
-/// What a verb answers in the namespace of the examples.
+/// The output of a command in the namespace of the examples.
 fn ask(workspace: &Workspace, words: &[&str]) -> ProgramOutput {
     let mut command = server(words);
     command.args(["-n", "dlrover", "--state-dir", "home"]).current_dir(workspace.folder.path()).output().unwrap().into()
@@ -113,7 +113,7 @@ fn an_unschedulable_successor_is_reported_and_the_server_stays() {
     // Others need not wait for it.
     workspace.says(&["scale", JOB, "--worker", "1", "-n", "dlrover"]);
     await_plan(&workspace, &format!("{JOB}-scale-0"), "phase", "Succeeded");
-    // Nor does it help to ask for it again: the latest word counts.
+    // A repeated request does not help: the latest one counts.
     workspace.says(&["migrate", JOB, "ps-0", "--cpu", "16", "-n", "dlrover"]);
     let first = await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Failed");
     assert_eq!(first["status"]["reason"], "PlanSuperseded");

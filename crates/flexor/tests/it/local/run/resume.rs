@@ -73,7 +73,7 @@ fn a_pod_lost_after_a_takeover_is_replaced() {
 #[test]
 fn a_pod_that_ended_between_two_runs_keeps_its_exit_code() {
     let workspace = Workspace::new();
-    // The first fails in its first life.
+    // The first fails in its first incarnation.
     let script = format!(
         "echo life >> lives-$POD_NAME; {WAIT}; case $POD_NAME in *-0) [ $(wc -l < lives-$POD_NAME) -ge 2 ] || exit 9 ;; esac"
     );

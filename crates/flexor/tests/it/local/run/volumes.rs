@@ -19,10 +19,10 @@ use super::cluster::{Workspace, job_of};
 const SHARED: &str = "/flexor-test-shared/deep";
 const CONFIG: &str = "/etc/flexor-test-config";
 
-/// Somebody who is nobody in particular.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// A job of one worker with one of each kind of volume, which tells what it found in the folder where it stands.
+/// A job of one worker with one volume of each kind, which records what it finds in its working folder.
 fn every_kind(machine: &Path) -> Vec<Value> {
     let script = format!(
         "#!/bin/sh
@@ -78,7 +78,7 @@ fn every_kind(machine: &Path) -> Vec<Value> {
     vec![config, secret, job]
 }
 
-/// A place with a job of every kind of volume, and the names of its files.
+/// A workspace with a job of every kind of volume, and the names of its files.
 fn prepared() -> (Workspace, Vec<String>) {
     let workspace = Workspace::new();
     let machine = workspace.folder.path().join("machine");
@@ -88,7 +88,7 @@ fn prepared() -> (Workspace, Vec<String>) {
     (workspace, files)
 }
 
-/// What the job of every kind must have found.
+/// Checks what the job of every kind has found.
 fn assert_all_was_found(workspace: &Workspace, claim: &str, message: &str) {
     let claim = format!("claim {claim}");
     let expected = [

@@ -16,7 +16,7 @@ fn slot(role: &str, rank: u32) -> Value {
     json!({ "job": { "namespace": "default", "name": "job" }, "role": role, "rank": rank })
 }
 
-/// Writes a script of these deeds, 50 ms from one to the next.
+/// Writes a script of these faults, 50 ms apart.
 fn script(workspace: &Workspace, deeds: &[Value]) {
     let acts = deeds.iter().enumerate().map(|(index, fault)| json!({ "atMs": 700 + 50 * index, "fault": fault }));
     let script = json!({ "version": 1, "seed": 0, "rate": 1, "faults": acts.collect::<Vec<_>>() });

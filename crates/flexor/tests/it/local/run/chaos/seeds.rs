@@ -12,7 +12,7 @@ use crate::program::root;
 /// A machine under load is slow, and one under chaos is slower.
 const PATIENCE: Duration = Duration::from_secs(170);
 const RECORDS: u64 = 3000;
-/// What has to be done to it before it may end.
+/// How many faults must be injected before it may end.
 const ACTS: usize = 3;
 
 #[test]
@@ -48,8 +48,8 @@ fn ends_well_under(seed: u64) {
     workspace.assert_nothing_is_left_of(&[]);
 }
 
-/// The job of the example with more to do: eight seconds of work for its four processes, if nobody does them harm. When
-/// all is done they wait until they may end.
+/// The job of the example with more work: eight seconds for its four processes without faults. Afterwards they wait
+/// until they may end.
 fn longer_job(workspace: &Workspace) {
     let text = fs::read_to_string(root().join("examples/any-program/job.yaml")).unwrap();
     let command = r#"[sh, examples/any-program/worker.sh, out, "1000", "10", "0.02"]"#;

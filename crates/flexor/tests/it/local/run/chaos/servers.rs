@@ -30,7 +30,7 @@ fn ends_well_under(seed: u64) {
     training.suffers(3, quickstart.records);
     let finished = training.finish();
     quickstart.assert_all_is_well(&finished);
-    // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
+    // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
     assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
     println!("seed {seed}: {} acts; an AUC of {}, {}", acts(&finished.stdout), finished.auc(), finished.job["updates"]);

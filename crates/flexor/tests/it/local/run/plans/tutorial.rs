@@ -30,7 +30,7 @@ impl PlanTutorialCluster {
         processes(&self.0).into_iter().filter(|(name, _)| name.contains(AUTO)).collect()
     }
 
-    /// Does what a row says, and waits until it lists what it should.
+    /// Follows a row, and waits for its listing.
     fn follow(&self, row: &Row) {
         let commands: Vec<Vec<String>> = row.commands.iter().map(|command| here(command)).collect();
         let words =
@@ -66,7 +66,8 @@ impl Drop for PlanTutorialCluster {
     }
 }
 
-/// A command of the page as it is said here, with the jobs that need no image and no disk. Everything is in one namespace.
+/// A command of the page in its local form, with the jobs that need no image and no disk. Everything is in one
+/// namespace.
 fn here(command: &str) -> Vec<String> {
     let words = command.strip_prefix("kubectl -n dlrover ").unwrap().split(' ');
     words.map(|word| word.replace("examples/dlrover/deepctr-", "examples/deepctr/")).collect()
@@ -89,12 +90,12 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let section = sections.iter().find(|section| section.title == SECTION).unwrap();
     let cluster = PlanTutorialCluster::up();
     let mut before = BTreeMap::new();
-    // Nobody is granted anything on one machine.
+    // Access rights do not exist on one machine.
     for row in section.rows.iter().filter(|row| row.step != "grant nothing") {
         match row.step.as_str() {
-            // Jobs that size themselves are still to come: a user does it.
+            // Jobs do not scale themselves yet: a user does it.
             "it has scaled itself up" => _ = cluster.says(&["scale", AUTO, "--worker", "3"]),
-            // The other job has shown what it should.
+            // The other job has shown its listing.
             "two parameter servers" => _ = cluster.says(&["delete", "elasticjob", "deepctr-manual-scaling"]),
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use super::pod;
 
-/// Which socket it is, as `/proc` calls it.
+/// The name of a socket in `/proc`.
 fn name(socket: &TcpListener) -> String {
     let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
     link.display().to_string()

@@ -9,7 +9,7 @@ use super::super::super::faults::deadline::eventually;
 use super::super::super::launch::launcher::await_gone;
 use super::{how, pod};
 
-/// A program that does not care, and says when it has begun not to.
+/// A program that ignores SIGTERM, and creates a file when it does.
 const STUBBORN: &str = "trap '' TERM; touch go; while :; do sleep 0.02; done";
 
 #[test]
@@ -61,7 +61,7 @@ fn a_second_request_ends_a_pod_at_once() {
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
     let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
-    // Two signals that come at the same time are one.
+    // Two pending signals merge into one.
     eventually("the first to be passed on", || pod.work.path().join("told").exists().then_some(()));
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main").0, 137);

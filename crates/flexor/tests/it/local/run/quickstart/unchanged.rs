@@ -61,7 +61,7 @@ fn ends_well_under(seed: u64) {
     training.suffers(3, RECORDS);
     let finished = training.finish();
     println!("seed {seed}: {} acts", acts(&finished.stdout));
-    // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
+    // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
     assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
