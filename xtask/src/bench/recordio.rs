@@ -39,14 +39,14 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         let (mut ours, mut cold, mut peer) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..repeats {
             let first_touch = play_ours(&shards, size, Memory::Fresh)?;
-            let played = play_ours(&shards, size, Memory::Kept)?;
+            let sample = play_ours(&shards, size, Memory::Kept)?;
             let theirs = play_peer(&shards, size)?;
-            let rates = [&played, &first_touch, &theirs].map(|one| one.records_per_second);
+            let rates = [&sample, &first_touch, &theirs].map(|one| one.records_per_second);
             eprintln!(
                 "ranges of {size}: {:.0} records/s, {:.0} at first touch, {:.0} {PEER}",
                 rates[0], rates[1], rates[2]
             );
-            ours.push(played);
+            ours.push(sample);
             cold.push(first_touch);
             peer.push(theirs);
         }
@@ -88,9 +88,9 @@ fn play_ours(shards: &Shards, size: u64, memory: Memory) -> Result<RecordioSampl
         })?;
         Ok(())
     })
-    .and_then(|played| {
+    .and_then(|sample| {
         ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-        Ok(played)
+        Ok(sample)
     })
 }
 
@@ -98,7 +98,7 @@ fn play_peer(shards: &Shards, size: u64) -> Result<RecordioSample> {
     let mut ranges = shards::scattered(SHARDS, size);
     ranges.truncate(PEER_RANGES as usize);
     let mut bytes = 0;
-    let played = measured(size, &ranges, &mut |first| {
+    let sample = measured(size, &ranges, &mut |first| {
         let shard = shards.path(first / RECORDS);
         let in_shard = (first % RECORDS) as usize;
         let records = whole_chunk::read(&shard, in_shard..in_shard + size as usize)?;
@@ -106,7 +106,7 @@ fn play_peer(shards: &Shards, size: u64) -> Result<RecordioSample> {
         Ok(())
     })?;
     ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-    Ok(played)
+    Ok(sample)
 }
 
 fn measured(size: u64, firsts: &[u64], read: &mut dyn FnMut(u64) -> Result<()>) -> Result<RecordioSample> {

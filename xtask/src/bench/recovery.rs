@@ -59,11 +59,11 @@ pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let torch = Torch::ensure()?;
     let wanted = |game: &Game<'_>| contests.iter().any(|contest| contest.needs(game.0, game.1));
     let games = |sides| all_games(&possible, sides).filter(wanted).collect::<Vec<_>>();
-    let mut played = play_all(&torch, &games(&ours), repeats, 1)?;
-    played.extend(play_all(&torch, &games(&peers), repeats, STOCK_JOBS_AT_ONCE)?);
+    let mut runs = play_all(&torch, &games(&ours), repeats, 1)?;
+    runs.extend(play_all(&torch, &games(&peers), repeats, STOCK_JOBS_AT_ONCE)?);
     let mut rows = Vec::new();
     for contest in &contests {
-        rows.extend(contest.rows(&played)?);
+        rows.extend(contest.rows(&runs)?);
     }
     Ok(rows)
 }
@@ -95,14 +95,14 @@ fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> 
     let games = Mutex::new((0..repeats).flat_map(|_| games.iter().copied()));
     let next = || games.lock().ok().and_then(|mut games| games.next());
     let play_on = || -> Result<Vec<ScenarioRun>> {
-        let mut played = Vec::new();
+        let mut runs = Vec::new();
         while let Some((scenario, side)) = next() {
             let Scenario { metric, changes, cause, .. } = *scenario;
             let outcome = scenario.play(torch, side).with_context(|| format!("{metric}, {side}"))?;
             eprintln!("{metric}, {side}: {outcome}");
-            played.push(ScenarioRun { metric, changes, cause, side: side.to_string(), outcome });
+            runs.push(ScenarioRun { metric, changes, cause, side: side.to_string(), outcome });
         }
-        Ok(played)
+        Ok(runs)
     };
     let results: Vec<_> = thread::scope(|scope| {
         let players: Vec<_> = (0..at_once).map(|_| scope.spawn(play_on)).collect();
@@ -110,8 +110,8 @@ fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> 
     });
     let mut all = Vec::new();
     for result in results {
-        let Ok(played) = result else { bail!("a thread that played scenarios panicked; its message is above") };
-        all.extend(played?);
+        let Ok(runs) = result else { bail!("a thread that played scenarios panicked; its message is above") };
+        all.extend(runs?);
     }
     Ok(all)
 }

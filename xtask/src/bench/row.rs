@@ -113,7 +113,7 @@ impl Row {
     }
 
     /// The same without a target: for information only.
-    pub(super) fn only_told(self) -> Row {
+    pub(super) fn for_information(self) -> Row {
         Row { target: f64::NAN, met: true, ..self }
     }
 

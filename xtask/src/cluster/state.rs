@@ -34,7 +34,7 @@ pub(super) struct ClusterState {
     pub(super) kubectl_dir: PathBuf,
     /// As root, a process in the cluster's namespaces.
     pub(super) namespace_pid: Option<u32>,
-    /// The process that holds it: told to people, never acted upon.
+    /// The process that holds it: shown to people, never signalled.
     holder_pid: u32,
     /// The checkout that it was started from.
     checkout: PathBuf,

@@ -49,14 +49,14 @@ impl TestProgram {
         let events = listen(&mut child)?;
 
         let started = Instant::now();
-        let mut hearing = RunProgress::new(self, tests);
+        let mut progress = RunProgress::new(self, tests);
         let silent = loop {
             match events.recv_timeout(SILENCE) {
                 Ok(Event::Finished { name, verdict, time, output }) => {
-                    let outcome = hearing.finished(name, verdict, time, output);
-                    tell(outcome, tier, say);
+                    let outcome = progress.finished(name, verdict, time, output);
+                    print_outcome(outcome, tier, say);
                 }
-                Ok(Event::Started { name }) => hearing.started(&name),
+                Ok(Event::Started { name }) => progress.started(&name),
                 Ok(Event::Noise(line)) => say(line),
                 Ok(Event::AllDone) | Err(RecvTimeoutError::Disconnected) => break false,
                 Err(RecvTimeoutError::Timeout) => break true,
@@ -68,7 +68,7 @@ impl TestProgram {
         } else {
             format!("the test program ended ({status}) before this test did")
         };
-        let outcomes = hearing.over(status, &reason, |outcome| tell(outcome, tier, say));
+        let outcomes = progress.over(status, &reason, |outcome| print_outcome(outcome, tier, say));
         let name = format!("{} {}", self.package, self.target);
         say(report::group_line(tier, &name, &outcomes, started.elapsed()));
         Ok(outcomes)
@@ -138,7 +138,7 @@ impl<'a> RunProgress<'a> {
 }
 
 /// Prints failures at once and in full; tests of the slower tiers one by one.
-fn tell(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
+fn print_outcome(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
     let seconds = outcome.time.as_secs_f64();
     match &outcome.verdict {
         Verdict::Failed => {
@@ -156,8 +156,8 @@ fn listen(child: &mut Child) -> Result<Receiver<Event>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let heard = Event::from_line(&String::from_utf8_lossy(&line));
-            if heard.into_iter().any(|event| sender.send(event).is_err()) {
+            let events = Event::from_line(&String::from_utf8_lossy(&line));
+            if events.into_iter().any(|event| sender.send(event).is_err()) {
                 return;
             }
         }

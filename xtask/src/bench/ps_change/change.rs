@@ -11,12 +11,12 @@ use super::finish_data;
 use super::load::{Calls, Load};
 use crate::bench::fleet::Fleet;
 
-/// How long the load is measured before the change, after a warm-up of the same length.
+/// How long the load is measured before the change, and how long it warms up before that.
 const BEFORE: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_millis(500);
 /// How long the load continues afterwards, so that delayed calls are answered.
 const AFTER: Duration = Duration::from_millis(500);
-/// How long a snapshot is held. Each server may keep a copy of everything it has for it.
+/// How long a snapshot is held, and how much each server may set aside for it: everything it has, if necessary.
 const HELD: Duration = Duration::from_secs(3);
 const ROOM: u64 = 2 << 30;
 

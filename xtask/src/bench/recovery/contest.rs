@@ -91,14 +91,14 @@ impl<'a> Contest<'a> {
     }
 
     /// The time of every scenario, and the counts over all of them; empty without a scenario.
-    pub(super) fn rows(&self, played: &[ScenarioRun]) -> Result<Vec<Row>> {
+    pub(super) fn rows(&self, runs: &[ScenarioRun]) -> Result<Vec<Row>> {
         if self.scenarios.is_empty() {
             return Ok(Vec::new());
         }
         let of_side = |side: &Side| {
             let name = side.to_string();
             let is_chosen = |one: &ScenarioRun| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
-            played.iter().filter(move |one| one.side == name && is_chosen(one))
+            runs.iter().filter(move |one| one.side == name && is_chosen(one))
         };
         let mut rows = Vec::new();
         for scenario in &self.scenarios {

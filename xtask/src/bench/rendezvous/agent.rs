@@ -96,7 +96,7 @@ impl Agent {
             self.token = Some(value);
         }
         self.read_at = Some(Instant::now());
-        self.handler.take_out_the_dead(&mut self.state, now());
+        self.handler.remove_expired(&mut self.state, now());
         Ok(())
     }
 }

@@ -128,7 +128,7 @@ impl Handler {
     }
 
     /// Removes expired nodes, as every handler does with every state that it reads.
-    pub(super) fn take_out_the_dead(&self, state: &mut RendezvousState, now: Stamp) {
+    pub(super) fn remove_expired(&self, state: &mut RendezvousState, now: Stamp) {
         let expired = |heartbeat: Stamp| age(heartbeat, now).is_some_and(|age| age > EXPIRY);
         if !state.last_heartbeats.iter().any(|(_, heartbeat)| expired(*heartbeat)) {
             return;

@@ -45,7 +45,7 @@ fn assert_names(line: &str, laptop: &Laptop, expected: &[&str]) {
         (last == expected).then_some(())
     };
     let message = || format!("{line}: {:?}", names(line, laptop));
-    super::faults::deadline::eventually_or_tell(&format!("{expected:?}"), look, message);
+    super::faults::deadline::eventually_or_explain(&format!("{expected:?}"), look, message);
 }
 
 #[test]

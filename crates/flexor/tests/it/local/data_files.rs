@@ -25,7 +25,7 @@ impl Folder {
         flexor(&[&["data"], args].concat()).current_dir(self.0.path()).output().unwrap().into()
     }
 
-    /// The output of a command that must succeed without a warning.
+    /// The output of a command that must succeed.
     fn done(&self, args: &[&str]) -> String {
         let ran = self.data(args);
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);

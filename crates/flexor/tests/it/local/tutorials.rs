@@ -7,7 +7,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::faults::deadline::eventually_or_tell;
+use super::faults::deadline::eventually_or_explain;
 use super::faults::process::server;
 use super::launch::folder::Folder;
 use super::run::cluster::Workspace;
@@ -127,8 +127,8 @@ impl Tutorial {
             let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
             (lines.len() == wanted.len() && lines.iter().all(listed)).then_some(())
         };
-        let tell = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
-        eventually_or_tell(&format!("{}: {}", self.section, row.step), look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
+        eventually_or_explain(&format!("{}: {}", self.section, row.step), look, explain);
     }
 
     /// A command of the page, in its local form.

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
 use super::super::run::cluster::Workspace;
 use crate::program::ProgramOutput;
@@ -80,7 +80,7 @@ impl BackgroundCluster {
     }
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        eventually_or_tell(what, look, || {
+        eventually_or_explain(what, look, || {
             let log = std::fs::read_to_string(self.workspace.state_dir().log()).unwrap_or_default();
             format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
         })

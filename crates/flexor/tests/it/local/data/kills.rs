@@ -8,7 +8,7 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::random::Random;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::Launcher;
@@ -66,7 +66,7 @@ fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
         scene.some_batches_later();
         scene.kill(step);
     }
-    let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.tell());
+    let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.explain());
     let TwoNodeJob { job, nodes, .. } = scene;
     report.fits(records, &WrittenRecords::read(&job.folder));
     // A launcher that leaves and rejoins restarts four workers twice; further repeats are not counted.
@@ -96,7 +96,7 @@ impl TwoNodeJob {
         let master = self.job.master.ports.grpc;
         let done = Report::ask(master).map_or(0, |report| report.totals.accounted + report.totals.quarantined);
         let further = (1 + self.random.below(APART - 1)) * BATCH;
-        Report::await_done(master, done + further, || self.tell());
+        Report::await_done(master, done + further, || self.explain());
     }
 
     /// Kills each of them, then restarts what does not restart by itself.
@@ -127,7 +127,7 @@ impl TwoNodeJob {
     }
 
     /// The state for an error message.
-    fn tell(&self) -> String {
+    fn explain(&self) -> String {
         let output: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
         format!(
             "{:#}\nthe master: {}\nits nodes: {}",
@@ -144,7 +144,7 @@ impl TwoNodeJob {
             let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
             workers.get(one).or(workers.first()).copied()
         };
-        eventually_or_tell("a worker", look, || self.tell())
+        eventually_or_explain("a worker", look, || self.explain())
     }
 
     fn any_node(&mut self) -> usize {

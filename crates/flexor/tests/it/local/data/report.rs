@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::launch::folder::Folder;
 use super::api;
 
@@ -59,10 +59,10 @@ impl Report {
     }
 
     /// Waits until this many records are accounted for or quarantined.
-    pub fn await_done(master: SocketAddr, records: u64, tell: impl FnOnce() -> String) -> Self {
+    pub fn await_done(master: SocketAddr, records: u64, explain: impl FnOnce() -> String) -> Self {
         let done = |report: &Self| report.totals.accounted + report.totals.quarantined >= records;
         let look = || Self::ask(master).filter(done);
-        eventually_or_tell(&format!("{records} records"), look, || format!("{:?}\n{}", Self::ask(master), tell()))
+        eventually_or_explain(&format!("{records} records"), look, || format!("{:?}\n{}", Self::ask(master), explain()))
     }
 
     /// No record is open or lost, and none was written more often than the report admits.

@@ -91,7 +91,7 @@ fn an_interrupt_leaves_no_partial_file() {
         let folder = Folder::new();
         let mut command = flexor(&["data", "gen", "clicks", "--out", "clicks.csv", "--records", "1000000000"]);
         let made = Launcher::start(command.current_dir(folder.path(".")));
-        made.await_or_tell("a file that grows", || {
+        made.await_or_explain("a file that grows", || {
             halves(&folder).iter().any(|half| half.metadata().unwrap().len() > 0)
         });
         made.signal(signal);
@@ -110,7 +110,7 @@ fn a_second_generator_waits_for_the_first_and_names_the_file() {
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
     let message = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
-    waits.await_or_tell("a word", || waits.stderr().contains(message));
+    waits.await_or_explain("a word", || waits.stderr().contains(message));
     std::fs::write(folder.path("half"), truth).unwrap();
     std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);

@@ -41,12 +41,12 @@ pub struct FakeAgent {
 
 impl FakeAgent {
     /// An agent that has joined nothing yet. The incarnation distinguishes it from earlier agents of the same name.
-    pub fn connect(address: SocketAddr, name: &str, life: u64) -> io::Result<Self> {
+    pub fn connect(address: SocketAddr, name: &str, incarnation: u64) -> io::Result<Self> {
         let mut store = StoreClient::connect(address)?;
         let sentinel = Bytes::from_static(state::SENTINEL);
         store.send(&Request::CompareSet { key: state_key(), expected: Bytes::new(), desired: sentinel })?;
         let known = store.read_value()?;
-        let node = NodeDesc { addr: name.into(), pid: life, local_id: 0 };
+        let node = NodeDesc { addr: name.into(), pid: incarnation, local_id: 0 };
         Ok(Self { store, node, known, read_at: unix_micros() })
     }
 

@@ -11,18 +11,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The value that `look` finds, as soon as it does. `what` completes the sentence "waited for …".
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    eventually_or_tell(what, look, String::new)
+    eventually_or_explain(what, look, String::new)
 }
 
-/// The value that `look` finds, as soon as it does; after the deadline the error contains `tell`'s text.
-pub fn eventually_or_tell<T>(what: &str, mut look: impl FnMut() -> Option<T>, tell: impl FnOnce() -> String) -> T {
+/// The value that `look` finds, as soon as it does; after the deadline the error contains `explain`'s text.
+pub fn eventually_or_explain<T>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+    explain: impl FnOnce() -> String,
+) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
         if Instant::now() >= deadline {
-            panic!("waited {PATIENCE:?} for {what}; {}", tell());
+            panic!("waited {PATIENCE:?} for {what}; {}", explain());
         }
         thread::sleep(LOOK_EVERY);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::agent::{AgentView, FakeAgent};
-use super::deadline::eventually_or_tell;
+use super::deadline::eventually_or_explain;
 use super::master::Master;
 use super::process::Process;
 use super::random::Random;
@@ -39,7 +39,7 @@ struct TestAgent<'a> {
     number: u64,
     address: SocketAddr,
     random: Random,
-    life: u64,
+    incarnation: u64,
     /// The sum of its own ADDs.
     own: i64,
     agent: FakeAgent,
@@ -73,7 +73,7 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
         shared.calm.store(true, Ordering::Relaxed);
         let all = i64::try_from(AGENTS).unwrap();
         let are_together = || (shared.together.load(Ordering::Relaxed) == all).then_some(());
-        eventually_or_tell("a world of all agents", are_together, || {
+        eventually_or_explain("a world of all agents", are_together, || {
             let logs: Vec<String> = sidecars.iter().map(Process::log).collect();
             format!("{:#}\nthe master: {}\nits sidecars: {}", master.status(), master.log(), logs.join("\n"))
         });
@@ -88,7 +88,7 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
 impl<'a> TestAgent<'a> {
     fn new(shared: &'a SharedState, number: u64, address: SocketAddr, random: Random) -> Self {
         let agent = FakeAgent::connect(address, &format!("agent-{number}"), 1).unwrap();
-        Self { shared, number, address, random, life: 1, own: 0, agent, shown: AgentView::Outside }
+        Self { shared, number, address, random, incarnation: 1, own: 0, agent, shown: AgentView::Outside }
     }
 
     /// Runs until `done`. A broken connection or a wrong answer panics.
@@ -148,8 +148,8 @@ impl<'a> TestAgent<'a> {
 
     /// Kills the agent and starts its successor.
     fn start_again(&mut self) {
-        self.life += 1;
-        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.life).unwrap();
+        self.incarnation += 1;
+        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.incarnation).unwrap();
         self.shown = AgentView::Outside;
     }
 }

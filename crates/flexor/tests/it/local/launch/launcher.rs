@@ -87,7 +87,7 @@ impl Launcher {
     }
 
     /// Waits until a condition holds. `what` completes "waited for"; the error contains the output.
-    pub fn await_or_tell(&self, what: &str, holds: impl Fn() -> bool) {
+    pub fn await_or_explain(&self, what: &str, holds: impl Fn() -> bool) {
         self.eventually(what, holds);
     }
 

@@ -145,7 +145,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
     const KILLS: u32 = 2;
     let workspace = Workspace::new();
     let checkpoints = Some("{ folder: kept, everySeconds: 1 }");
-    let quickstart = Quickstart { records: 1_500_000, checkpoints, copies: 2, ..Quickstart::default() };
+    let quickstart = Quickstart { records: 1_500_000, checkpoints, replication_factor: 2, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     for nth in 1..=KILLS {
         training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {

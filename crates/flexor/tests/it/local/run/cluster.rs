@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::super::faults::deadline::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 use super::super::faults::process::server;
 use super::super::launch::folder::Folder;
 use super::super::launch::launcher::Launcher;
@@ -99,7 +99,7 @@ impl Workspace {
         let runs =
             |pod: &LocalPod| pod.name == name && pod.status.phase == PodPhase::Running && pod.main_id().is_some();
         let look = || self.pods().into_iter().find(runs);
-        eventually_or_tell(&format!("{name} to run"), look, || format!("{:?}", self.pods()))
+        eventually_or_explain(&format!("{name} to run"), look, || format!("{:?}", self.pods()))
     }
 
     /// The output of the main container of a pod.

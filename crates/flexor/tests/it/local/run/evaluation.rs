@@ -15,7 +15,7 @@ const OFTEN: Quickstart<'_> = Quickstart {
     batch: 64,
     servers: 2,
     workers: 2,
-    copies: 1,
+    replication_factor: 1,
     checkpoints: None,
     words: ", --evaluate-every=20000",
 };

@@ -24,7 +24,7 @@ use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::deadline::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 use super::super::faults::process::inside;
 use super::super::launch::folder::Folder;
 use crate::program::flexor;
@@ -207,7 +207,7 @@ impl Pod {
     /// Waits until it is so far.
     fn await_phase(&self, phase: PodPhase) -> PodStatus {
         let look = || self.status().filter(|status| status.phase == phase);
-        eventually_or_tell(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
+        eventually_or_explain(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
     }
 
     /// Waits for the successful end of its supervisor; returns the last status.

@@ -26,7 +26,7 @@ pub struct Quickstart<'a> {
     /// The chief is one of them.
     pub workers: u32,
     /// How often parameters are kept.
-    pub copies: u32,
+    pub replication_factor: u32,
     /// The value of `checkpoints:`; without it there are none.
     pub checkpoints: Option<&'a str>,
     /// More arguments for the workers, each after a comma.
@@ -44,20 +44,28 @@ pub struct FinishedRun {
 
 impl Default for Quickstart<'_> {
     fn default() -> Self {
-        Self { records: 160_000, batch: 64, servers: 2, workers: 2, copies: 1, checkpoints: None, words: "" }
+        Self {
+            records: 160_000,
+            batch: 64,
+            servers: 2,
+            workers: 2,
+            replication_factor: 1,
+            checkpoints: None,
+            words: "",
+        }
     }
 }
 
 impl Quickstart<'_> {
     /// Writes its manifest, `job.yaml`.
     pub fn write(self, workspace: &Workspace) {
-        let Self { records, batch, servers, workers, copies, checkpoints, words } = self;
+        let Self { records, batch, servers, workers, replication_factor, checkpoints, words } = self;
         let checkpoints = checkpoints.map(|such| format!("    checkpoints: {such}\n")).unwrap_or_default();
         let mut text = fs::read_to_string(root().join("examples/quickstart.yaml")).unwrap();
         for (output, instead) in [
             ("--records=600000, --test-records=100000", format!("--records={records}, --test-records=20000")),
             ("--test-data=quickstart-test.csv", format!("--test-data=quickstart-test.csv, --batch={batch}{words}")),
-            ("\nspec:\n", format!("\nspec:\n  flexor:\n    psReplicationFactor: {copies}\n{checkpoints}")),
+            ("\nspec:\n", format!("\nspec:\n  flexor:\n    psReplicationFactor: {replication_factor}\n{checkpoints}")),
             ("    ps:\n      replicas: 2", format!("    ps:\n      replicas: {servers}")),
             ("    worker:\n      replicas: 2", format!("    worker:\n      replicas: {workers}")),
         ] {

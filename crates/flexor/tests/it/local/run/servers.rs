@@ -115,7 +115,7 @@ fn a_master_that_is_killed_again_and_again_costs_no_update() {
 #[test]
 fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     let workspace = Workspace::new();
-    let quickstart = Quickstart { servers: 1, copies: 2, ..Quickstart::default() };
+    let quickstart = Quickstart { servers: 1, replication_factor: 2, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     training.reaches(quickstart.share(1, 10));
     assert_eq!(training.status()["servers"]["redundant"], false);

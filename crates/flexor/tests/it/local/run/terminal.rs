@@ -10,7 +10,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::deadline::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 
 /// A program on its own terminal. Killed when dropped.
 pub struct OnTerminal {
@@ -61,7 +61,7 @@ impl OnTerminal {
     /// Waits until a text is on the screen.
     pub fn await_text(&self, text: &str) {
         let look = || self.seen(None).text.contains(text).then_some(());
-        eventually_or_tell(&format!("{text:?}"), look, || self.seen(None).text);
+        eventually_or_explain(&format!("{text:?}"), look, || self.seen(None).text);
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -71,7 +71,7 @@ impl OnTerminal {
     /// Waits for its end and returns the final screen.
     pub fn wait(mut self) -> TerminalOutput {
         let ended = || self.reader.is_finished().then_some(());
-        eventually_or_tell("the end of its output", ended, || self.seen(None).text);
+        eventually_or_explain("the end of its output", ended, || self.seen(None).text);
         let code = eventually("its end", || self.child.try_wait().unwrap()).code();
         self.seen(code)
     }

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::inside;
 use super::super::launch::folder::WAIT;
 use super::super::launch::launcher::{Launcher, await_gone};
@@ -197,7 +197,7 @@ fn no_mount_remains_when_a_supervisor_is_killed() {
     // Its successor begins with an empty folder.
     assert_eq!(workspace.folder.await_lines("found", 2), ["0", "0"]);
     let gone = || (!workspace.state_dir().pod(&pod.status.uid).path().exists()).then_some(());
-    eventually_or_tell("the folder of the pod to be gone", gone, || run.stdout());
+    eventually_or_explain("the folder of the pod to be gone", gone, || run.stdout());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(workspace.folder.path().to_str().unwrap()), "{mounts}");
     workspace.folder.let_go();

@@ -7,7 +7,7 @@ use std::process::Command;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
 use super::super::launch::folder::{Folder, WAIT};
 use super::super::launch::launcher::Launcher;
@@ -147,7 +147,7 @@ impl Laptop {
     }
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        eventually_or_tell(what, look, || {
+        eventually_or_explain(what, look, || {
             let pods = self.flexor(&["get", "pods", "-A"]);
             format!("{}{}\n{}\n{}", pods.stdout, pods.stderr, self.run.stdout(), self.run.stderr())
         })

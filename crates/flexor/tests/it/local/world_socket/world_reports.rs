@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::launch::folder::Folder;
 
 /// The world that one worker received.
@@ -39,7 +39,7 @@ impl WorldReport {
 /// The reports about the latest world, by rank, as soon as they fulfil the condition.
 pub fn await_world(folder: &Folder, is_wanted: impl Fn(&[WorldReport]) -> bool) -> Vec<WorldReport> {
     let look = || Some(latest(folder)).filter(|world| !world.is_empty() && is_wanted(world));
-    eventually_or_tell("another world", look, || folder.read("told"))
+    eventually_or_explain("another world", look, || folder.read("told"))
 }
 
 /// Checks that all workers received the same world, each with its own rank, and the list of survivors.

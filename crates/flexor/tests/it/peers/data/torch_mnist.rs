@@ -55,7 +55,7 @@ fn assert_learnt(printed: &str) -> u64 {
 }
 
 /// By how many samples the data was rolled back, by the output of each start.
-fn told_to_come_again(printed: &str) -> u64 {
+fn rolled_back_samples(printed: &str) -> u64 {
     numbers_after(printed, "the data is back where the checkpoint was written: ").iter().sum()
 }
 
@@ -69,7 +69,7 @@ fn on_one_machine_a_killed_worker_costs_the_steps_since_the_checkpoint() {
     let LauncherOutput { stdout, .. } = launcher.wait_for(0);
     let rewound = assert_learnt(&stdout);
     assert!(rewound > 0 && rewound.is_multiple_of(BATCH), "{stdout}");
-    assert_eq!(told_to_come_again(&stdout), rewound, "{stdout}");
+    assert_eq!(rolled_back_samples(&stdout), rewound, "{stdout}");
 }
 
 /// Its master ends with it, and the next one starts from the checkpoint's position.
@@ -110,7 +110,7 @@ fn at_a_master_a_worker_the_master_and_a_launcher_are_killed_and_every_sample_is
     nodes.into_iter().for_each(|node| printed.push_str(&node.wait_for(0).stdout));
 
     let rewound = assert_learnt(&printed);
-    assert!(rewound > 0 && rewound == told_to_come_again(&printed), "{printed}");
+    assert!(rewound > 0 && rewound == rolled_back_samples(&printed), "{printed}");
     let report = Report::of("digits", job.master.ports.grpc).unwrap();
     assert!(report.finished, "{report:?}");
     let totals = report.totals;

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::local::{
-    faults::deadline::eventually_or_tell,
+    faults::deadline::eventually_or_explain,
     launch::{
         folder::Folder,
         job::Job,
@@ -76,7 +76,7 @@ impl Training {
     pub fn await_step(&self, step: u64) {
         for node in &self.nodes {
             let made = || node.steps().iter().any(|made| made.step >= step).then_some(());
-            eventually_or_tell(&format!("step {step}"), made, || node.printed());
+            eventually_or_explain(&format!("step {step}"), made, || node.printed());
         }
     }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::super::super::data::report::WrittenRecords;
 use super::super::super::launch::folder::WAIT;
 use super::super::cluster::Workspace;
-use super::super::quickstart::running_job::acts;
+use super::super::quickstart::running_job::injected_faults;
 use crate::program::root;
 
 /// A machine under load is slow, and one under chaos is slower.
 const PATIENCE: Duration = Duration::from_secs(170);
 const RECORDS: u64 = 3000;
 /// How many faults must be injected before it may end.
-const ACTS: usize = 3;
+const FAULTS: usize = 3;
 
 #[test]
 fn no_record_is_lost_under_seed_1() {
@@ -34,7 +34,7 @@ fn ends_well_under(seed: u64) {
     let workspace = Workspace::new();
     longer_job(&workspace);
     let run = workspace.run(&["job.yaml", "--chaos", &format!("{seed},0.5")]).patient(PATIENCE);
-    run.await_or_tell("faults", || acts(&run.stdout()) >= ACTS);
+    run.await_or_explain("faults", || injected_faults(&run.stdout()) >= FAULTS);
     workspace.folder.let_go();
     let ended = run.wait_for(0);
     let written = WrittenRecords::read(&workspace.folder);
@@ -43,7 +43,7 @@ fn ends_well_under(seed: u64) {
     for message in [format!("{RECORDS} expected, {RECORDS} accounted for"), ", 0 lost".to_owned()] {
         assert!(books.contains(&message), "{message} is not in {books}");
     }
-    println!("seed {seed}: {} acts; {} written again", acts(&ended.stdout), written.repeats());
+    println!("seed {seed}: {} acts; {} written again", injected_faults(&ended.stdout), written.repeats());
     assert!(workspace.folder.read("chaos.json").contains(&format!("\"seed\": {seed}")));
     workspace.assert_nothing_is_left_of(&[]);
 }

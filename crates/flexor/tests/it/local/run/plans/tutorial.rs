@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::cluster::Workspace;
-use super::{ask, eventually_or_tell, processes};
+use super::{ask, eventually_or_explain, processes};
 use crate::listings::{Row, expanded, sections, stands_for};
 
 const SECTION: &str = "DLRover: parameter servers";
@@ -53,8 +53,8 @@ impl PlanTutorialCluster {
             look();
             return;
         }
-        let tell = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
-        eventually_or_tell(&row.step, look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
+        eventually_or_explain(&row.step, look, explain);
     }
 }
 

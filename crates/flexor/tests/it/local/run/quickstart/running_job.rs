@@ -55,13 +55,13 @@ impl<'a> Training<'a> {
 
     /// Waits until this many records are accounted for.
     pub fn reaches(&self, records: u64) {
-        self.run.await_or_tell(&format!("{records} records"), || accounted(&self.status()) >= records);
+        self.run.await_or_explain(&format!("{records} records"), || accounted(&self.status()) >= records);
     }
 
     /// Lets it train up to this many records until the master's status fulfils a condition; then it continues freely.
     /// `what` completes "waited for".
     pub fn no_further_than(&self, records: u64, what: &str, is_so: impl Fn(&Value) -> bool) {
-        self.run.await_or_tell(what, || {
+        self.run.await_or_explain(what, || {
             let status = self.status();
             let is_so = is_so(&status);
             if !is_so && accounted(&status) >= records {
@@ -73,10 +73,10 @@ impl<'a> Training<'a> {
     }
 
     /// Lets it train only as faults are injected, so that records are left after each of this many faults.
-    pub fn suffers(&self, count: u32, records: u32) {
+    pub fn train_under_faults(&self, count: u32, records: u32) {
         for nth in 1..=count {
             let part = u64::from(records) * u64::from(nth) / u64::from(count + 1);
-            self.no_further_than(part, &format!("act {nth}"), |_| acts(&self.stdout()) >= nth as usize);
+            self.no_further_than(part, &format!("act {nth}"), |_| injected_faults(&self.stdout()) >= nth as usize);
         }
     }
 
@@ -101,7 +101,7 @@ impl<'a> Training<'a> {
 
     /// Waits until the master's status fulfils a condition. `what` completes "waited for".
     pub fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
-        self.run.await_or_tell(what, || is_so(&self.status()));
+        self.run.await_or_explain(what, || is_so(&self.status()));
     }
 
     pub fn stdout(&self) -> String {
@@ -127,7 +127,7 @@ impl<'a> Training<'a> {
 }
 
 /// How many faults of `--chaos` were injected, by the output.
-pub fn acts(stdout: &str) -> usize {
+pub fn injected_faults(stdout: &str) -> usize {
     stdout.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count()
 }
 

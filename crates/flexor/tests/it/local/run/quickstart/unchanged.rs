@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::super::cluster::Workspace;
-use super::running_job::{Training, acts};
+use super::running_job::{Training, injected_faults};
 use super::{FinishedRun, PATIENCE};
 
 const RECORDS: u32 = 600_000;
@@ -58,9 +58,9 @@ fn ends_well_under(seed: u64) {
     static UNDISTURBED: LazyLock<FinishedRun> = LazyLock::new(|| started(&Workspace::new(), &[]).finish());
     let workspace = Workspace::new();
     let training = started(&workspace, &["--chaos", &format!("{seed},0.5")]);
-    training.suffers(3, RECORDS);
+    training.train_under_faults(3, RECORDS);
     let finished = training.finish();
-    println!("seed {seed}: {} acts", acts(&finished.stdout));
+    println!("seed {seed}: {} acts", injected_faults(&finished.stdout));
     // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
     assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
