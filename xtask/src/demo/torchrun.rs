@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
 
     fn end(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The end");
-        narrator.tell("every torchrun is told to end (SIGTERM), as a cluster does");
+        narrator.tell("every torchrun gets SIGTERM, as from a cluster");
         for node in &self.nodes {
             node.agent().terminate()?;
         }
@@ -197,7 +197,7 @@ impl<'a> Job<'a> {
     fn position_of_rank_zero(&self) -> Result<usize> {
         let status = self.master.run_status()?.context("the master knows of no world")?;
         let leader = status.members.into_iter().find(|member| member.rank == Some(0)).and_then(|member| member.pod);
-        let leader = leader.context("the master knows of nobody with rank 0")?;
+        let leader = leader.context("the master knows no node of rank 0")?;
         let position = self.nodes.iter().position(|node| node.agent().name() == leader);
         position.with_context(|| format!("rank 0 is {leader}, which is no node of this demo"))
     }

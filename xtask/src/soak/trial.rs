@@ -32,7 +32,7 @@ pub(super) struct Trial<'a> {
 pub(super) struct Outcome {
     name: String,
     took: Duration,
-    acts: usize,
+    faults: usize,
     wrong: Option<String>,
     /// The folder of a job that did not do well.
     pub(super) kept: Option<PathBuf>,
@@ -53,13 +53,13 @@ impl Trial<'_> {
         let wrong = self.end_well(&folder).err().map(|error| format!("{error:#}"));
         let took = began.elapsed();
         let printed = fs::read_to_string(folder.join("run.out")).unwrap_or_default();
-        let acts =
+        let faults =
             printed.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count();
         if wrong.is_none() {
             fs::remove_dir_all(&folder)?;
         }
         let kept = wrong.is_some().then_some(folder);
-        Ok(Outcome { name, took, acts, wrong, kept })
+        Ok(Outcome { name, took, faults, wrong, kept })
     }
 
     /// Runs the job; the error names the problem with its end.
@@ -107,7 +107,7 @@ fn ensure_books_are_right(folder: &Path) -> Result<()> {
     for job in report["jobs"].as_array().context("the report has no jobs")? {
         let records = &job["records"];
         let sound = records.is_null() || (records["lost"] == 0 && records["expected"] == records["accounted"]);
-        ensure!(sound, "the books are wrong: {records}");
+        ensure!(sound, "the ledger does not add up: {records}");
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ impl Drop for RunningJob {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.wrong.is_none() { "well" } else { "FAILED" };
-        write!(f, "{:<18} {verdict:<6} {:>5.1} s, {} acts", self.name, self.took.as_secs_f64(), self.acts)?;
+        write!(f, "{:<18} {verdict:<6} {:>5.1} s, {} faults", self.name, self.took.as_secs_f64(), self.faults)?;
         match &self.wrong {
             Some(wrong) => write!(f, ": {wrong}"),
             None => Ok(()),

@@ -49,7 +49,7 @@ impl StockStore {
             Ok(port) => Ok(Self { server, port }),
             Err(_) => {
                 let status = server.wait().context("wait for a stock store")?;
-                bail!("the stock store ended with {status} before it told its port");
+                bail!("the stock store ended with {status} before it printed its port");
             }
         }
     }

@@ -66,7 +66,7 @@ impl Change {
             Self::Remove => fleet.let_leave("ps-2").await?,
             Self::Checkpoint => {
                 finish_data(fleet.master(), "second").await?;
-                ensure!(Load::connect(fleet.master()).await?.save().await?, "there is data that nobody has learnt");
+                ensure!(Load::connect(fleet.master()).await?.save().await?, "the data is not finished");
                 return Ok(());
             }
             Self::Snapshot => {

@@ -34,7 +34,7 @@ pub(super) async fn change(
     let at_work = load.begin(old.master()).await?;
     tokio::time::sleep(AT_WORK).await;
     let last = at_work.end().await?.last().context("nothing was answered by the old servers")?;
-    ensure!(Load::connect(old.master()).await?.save().await?, "there is data that nobody has learnt");
+    ensure!(Load::connect(old.master()).await?.save().await?, "the data is not finished");
     let checkpoint = last.elapsed().as_secs_f64();
     drop(old);
     let ended = Instant::now();

@@ -35,8 +35,8 @@ struct Step {
     pid: i32,
 }
 
-/// Kills the process of this rank once all make steps together, and waits until all others have made one after it. Seconds
-/// from one to the other.
+/// Kills the process of this rank once all make steps together, and waits until all others have made one after it.
+/// Returns the seconds in between.
 pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
     let mut last = Vec::new();
     for log in logs {
@@ -45,7 +45,8 @@ pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
             together.get(WARM_UP).and(together.last()).map(|step| **step)
         })?);
     }
-    let victim = last.iter().position(|step| step.rank == rank).with_context(|| format!("nobody has rank {rank}"))?;
+    let victim =
+        last.iter().position(|step| step.rank == rank).with_context(|| format!("no process has rank {rank}"))?;
     let killed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
     kill(Pid::from_raw(last[victim].pid), Signal::SIGKILL).context("cannot kill a worker")?;
     let mut back = killed;

@@ -56,7 +56,7 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and left out").unwrap();
     let counted: u64 = left_out.captures_iter(&logs).map(|one| one[1].parse::<u64>().unwrap()).sum();
     assert_eq!(counted, damaged, "each is left out once");
-    assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the place is told");
+    assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the position is reported");
 }
 
 #[test]

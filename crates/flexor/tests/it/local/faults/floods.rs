@@ -142,7 +142,7 @@ fn a_client_that_sends_requests_and_never_reads_costs_little_memory() {
             assert!(start.elapsed() < SANE, "{:?}", start.elapsed());
         });
         let peak = process.peak_memory();
-        println!("at most {peak} MiB for 1000 values of 4 MiB that nobody reads");
+        println!("at most {peak} MiB for 1000 values of 4 MiB that stay unread");
         assert!(peak < 256, "{peak} MiB");
     }
 }

@@ -45,7 +45,7 @@ fn a_full_disk_holds_everybody_up(master: &Master, fill: impl FnOnce(), make_roo
     eventually("a master that is ready", || (master.ready().0 == 200).then_some(()));
     counting.join().unwrap();
     assert_eq!(master.status()["journal"], "durable");
-    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "nobody was lost"));
+    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "no node was lost"));
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl<'a> TestAgent<'a> {
         self.shown = match &self.shown {
             AgentView::RestartWanted | AgentView::Outside => self.agent.join().unwrap(),
             AgentView::World(_) | AgentView::Waiting | AgentView::Spare => self.agent.look().unwrap(),
-            AgentView::Closed => panic!("nobody closed the run"),
+            AgentView::Closed => panic!("the run is open"),
         };
         if let AgentView::World(world) = &self.shown {
             self.shared.worlds.note(world);

@@ -31,5 +31,5 @@ fn the_log_grows_in_proportion_to_the_nodes() {
     println!("100 nodes: {} bytes; 300 nodes: {} bytes; {a_node} bytes a node", few.len(), many.len());
     assert!(a_node <= BYTES_A_NODE, "{a_node} bytes a node");
     let longest = many.lines().map(str::len).max().unwrap();
-    assert!(longest < 1000, "no line names everybody: {longest} bytes");
+    assert!(longest < 1000, "no line names all nodes: {longest} bytes");
 }

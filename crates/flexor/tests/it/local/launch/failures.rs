@@ -39,7 +39,7 @@ fn a_failed_process_on_one_node_restarts_those_of_the_others() {
     let starts = job.folder.lines("starts");
     let last = starts.last().unwrap();
     assert_eq!(starts.iter().filter(|start| *start == last).count(), 2, "both are in the last world: {starts:?}");
-    assert!(last.ends_with(" 1"), "everybody counts the failures of all: {starts:?}");
+    assert!(last.ends_with(" 1"), "each process sees the failures of all: {starts:?}");
     assert_eq!(job.run()["programFailures"], 1, "{}", job.run());
 }
 

@@ -27,10 +27,10 @@ fn an_earlier_incarnation_of_a_node_ends_without_affecting_the_later_one() {
     let ended = earlier.wait_for(3);
     assert!(ended.stderr.contains("NodeFenced"), "{}", ended.stderr);
     let world = job.folder.await_lines("told", 4);
-    assert_eq!(world[2..], ["2 0"; 2], "the later life is in the next world");
+    assert_eq!(world[2..], ["2 0"; 2], "the later incarnation is in the next world");
     job.folder.let_go();
     end_well([other, later]);
-    assert_eq!(job.folder.lines("told").len(), 4, "and nobody met again after that");
+    assert_eq!(job.folder.lines("told").len(), 4, "and no further world formed");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_terminated_earlier_incarnation_does_not_affect_the_later_one() {
     earlier.wait();
     job.folder.let_go();
     end_well([other, later]);
-    assert_eq!(job.folder.lines("told").len(), 4, "nobody met again after that");
+    assert_eq!(job.folder.lines("told").len(), 4, "no further world formed");
 }
 
 #[test]

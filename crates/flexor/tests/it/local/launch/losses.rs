@@ -53,7 +53,7 @@ fn the_others_go_on_without(ranks: std::ops::Range<usize>) {
     assert!(second.iter().all(|process| process.world == 4 && process.restarts == 0), "a loss costs nothing");
     job.folder.let_go();
     end_well(nodes);
-    assert_eq!(reports(&job, 10).len(), 10, "everybody was started once for it");
+    assert_eq!(reports(&job, 10).len(), 10, "each process was started once for it");
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }
 

@@ -31,7 +31,7 @@ fn no_node_notices_a_master_that_is_killed_and_started_again() {
             assert_eq!(output.matches(what).count(), times, "{what}: {output}");
         }
     }
-    assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
+    assert_eq!(job.folder.lines("starts").len(), 4, "each process was started once");
     assert_eq!(job.run()["programFailures"], 0);
 }
 
@@ -46,7 +46,7 @@ fn a_program_that_ends_during_an_outage_of_the_master_stays_ended() {
     job.folder.await_lines("ends", 2);
     job.start_master_again();
     end_well(nodes);
-    assert_eq!(job.folder.lines("starts").len(), 2, "nobody was started again");
+    assert_eq!(job.folder.lines("starts").len(), 2, "no process was restarted");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn the_table_names_the_first_failure_and_its_message() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--nproc-per-node=3", "--max-restarts=1"], &recorded());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "told once: {}", ended.stderr);
+    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "reported once: {}", ended.stderr);
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert_eq!(row(table, "rank"), "1 (local rank 1)");
     assert_eq!(row(table, "message"), "ValueError: no such digit");

@@ -124,7 +124,7 @@ fn a_launcher_terminated_during_a_world_change_joins_no_world() {
     leaving.signal(Signal::SIGINT);
     let ended = leaving.wait_for(130);
     assert_eq!(ended.stdout.matches("ready").count(), 1, "{}", ended.stdout);
-    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "nobody was in a world with it");
+    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "no node was in a world with it");
     job.folder.let_go();
     end_well([staying]);
 }

@@ -37,7 +37,7 @@ fn assert_numbered(reports: &[Vec<usize>], mut sizes: Vec<usize>) {
     let mut seen: Vec<usize> = reports.iter().filter(|line| line[2] == 0).map(|line| line[3]).collect();
     seen.sort_unstable();
     sizes.sort_unstable();
-    assert_eq!(seen, sizes, "each node has as many as it was told");
+    assert_eq!(seen, sizes, "each node has its number of processes");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
     let quickstart = Quickstart { records: 1_500_000, checkpoints, replication_factor: 2, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     for nth in 1..=KILLS {
-        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {
+        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all backups in sync", |status| {
             latest_checkpoint(status) > 0 && is_settled(status)
         });
         let writer = until_one_writes(&workspace.folder.path().join("kept"));
@@ -176,7 +176,7 @@ fn until_one_writes(folder: &Path) -> String {
             return writer;
         }
     }
-    panic!("nobody writes a checkpoint");
+    panic!("no server writes a checkpoint");
 }
 
 /// A checkpoint converted from another job's has its parameters and no data position.

@@ -110,7 +110,7 @@ impl Workspace {
     /// Checks that every process of the cluster's pods has ended and that their folders are removed.
     pub fn assert_nothing_is_left_of(&self, pods: &[LocalPod]) {
         for pod in pods {
-            assert!(!proc::is_alive(pod.status.supervisor), "the parent of {} lives", pod.name);
+            assert!(!proc::is_alive(pod.status.supervisor), "the supervisor of {} is alive", pod.name);
             let main = pod.main_id().map(|id| id.as_raw().to_string());
             main.iter().for_each(|main| super::super::launch::launcher::await_gone(main));
         }

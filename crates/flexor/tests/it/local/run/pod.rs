@@ -212,7 +212,7 @@ impl Pod {
 
     /// Waits for the successful end of its supervisor; returns the last status.
     fn wait(&mut self) -> PodStatus {
-        let exit = eventually("the end of a pod's parent", || self.supervisor.try_wait().unwrap());
+        let exit = eventually("the end of a pod's supervisor", || self.supervisor.try_wait().unwrap());
         assert!(exit.success(), "{exit}");
         self.status().unwrap()
     }

@@ -130,7 +130,7 @@ fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     );
 
     workspace.says(&["scale", "quickstart", "--ps", "2"]);
-    training.no_further_than(quickstart.share(5, 10), "two copies", is_settled);
+    training.no_further_than(quickstart.share(5, 10), "a backup in sync", is_settled);
     workspace.says(&["scale", "quickstart", "--ps", "1"]);
     training.no_further_than(quickstart.share(8, 10), "a server to go", |_| {
         training.stdout().matches(message).count() == 2 && !runs(&workspace, "ps-1")

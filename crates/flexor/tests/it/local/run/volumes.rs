@@ -124,7 +124,7 @@ fn a_program_finds_its_volumes_at_their_paths_and_the_host_is_unchanged() {
 #[test]
 fn a_program_of_an_unprivileged_user_finds_its_volumes() {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can be somebody else");
+        eprintln!("skipped: only root can switch to another user");
         return;
     }
     let (workspace, files) = prepared();

@@ -117,7 +117,7 @@ fn a_worker_that_is_killed_whenever_it_enters_a_world_is_not_started_for_ever() 
     let (job, staying, aside) = stands_aside(&worker("dies-when-told"));
     let ended = aside.wait_for(1);
     assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
-    assert_eq!(job.folder.lines("starts").len(), 2, "it was told a world, and of no use in it");
+    assert_eq!(job.folder.lines("starts").len(), 2, "it received a world and died in it");
     job.folder.let_go();
     end_well([staying]);
 }
@@ -155,7 +155,7 @@ fn the_next_world_does_not_wait_for_other_workers_of_a_failed_node_to_end() {
     assert_eq!(second[0].pid, first[0].pid);
     job.folder.let_go();
     end_well([staying, aside]);
-    assert!(job.folder.path().join("asked").exists(), "the other worker was told to end");
+    assert!(job.folder.path().join("asked").exists(), "the other worker was terminated");
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
         assert_eq!((one.world_size as usize, &one.survivors), (world.len(), &survivors), "{world:?}");
         assert!(one.local_rank <= one.rank && one.master_port != 0, "{world:?}");
     }
-    assert!(survivors.is_empty() || survivors[0] == 0, "rank 0 is one who was there before: {world:?}");
+    assert!(survivors.is_empty() || survivors[0] == 0, "rank 0 is a survivor: {world:?}");
 }
 
 fn latest(folder: &Folder) -> Vec<WorldReport> {

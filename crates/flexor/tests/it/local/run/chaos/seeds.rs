@@ -43,7 +43,7 @@ fn ends_well_under(seed: u64) {
     for message in [format!("{RECORDS} expected, {RECORDS} accounted for"), ", 0 lost".to_owned()] {
         assert!(books.contains(&message), "{message} is not in {books}");
     }
-    println!("seed {seed}: {} acts; {} written again", injected_faults(&ended.stdout), written.repeats());
+    println!("seed {seed}: {} faults; {} written again", injected_faults(&ended.stdout), written.repeats());
     assert!(workspace.folder.read("chaos.json").contains(&format!("\"seed\": {seed}")));
     workspace.assert_nothing_is_left_of(&[]);
 }

@@ -32,9 +32,9 @@ fn ends_well_under(seed: u64) {
     quickstart.assert_all_is_well(&finished);
     // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
-    assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
+    assert!(updates <= all, "{updates} updates, {all} without faults: {}", finished.stdout);
     println!(
-        "seed {seed}: {} acts; an AUC of {}, {}",
+        "seed {seed}: {} faults; an AUC of {}, {}",
         injected_faults(&finished.stdout),
         finished.auc(),
         finished.job["updates"]

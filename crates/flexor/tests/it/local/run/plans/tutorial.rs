@@ -108,5 +108,5 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let mut after = cluster.of_auto_job();
     let moved = before.remove(&format!("{AUTO}-edljob-ps-0")).zip(after.remove(&format!("{AUTO}-edljob-ps-2")));
     assert!(moved.is_some_and(|(old, new)| old != new), "{before:?} {after:?}");
-    assert_eq!(before, after, "everybody else is the same process");
+    assert_eq!(before, after, "all other pods keep their processes");
 }

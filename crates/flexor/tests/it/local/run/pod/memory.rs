@@ -126,7 +126,7 @@ fn a_cgroup_is_removed_by_another_process_when_the_supervisor_was_killed() {
 fn a_container_that_is_started_again_has_its_limit_again() {
     let script = "echo life >> lives; [ $(wc -l < lives) = 2 ] || exit 6; exec tail -n 1 /dev/zero";
     let pod = limited(script, LimitsMode::Best).restart(RestartPolicy::OnFailure).start();
-    let killed = eventually("the end of its second life", || {
+    let killed = eventually("the end of its second run", || {
         let main = pod.status()?.containers.remove(0);
         (main.restarts == 1 && matches!(main.state, ContainerState::Terminated { .. })).then_some(main.state)
     });
@@ -148,7 +148,7 @@ fn a_supervisor_uses_little_memory() {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
     let written = kibibytes("Private_Dirty:");
-    println!("a pod's parent has written to {written} KiB of memory");
+    println!("a pod's supervisor has written to {written} KiB of memory");
     assert!(written <= 1 << 10, "{rollup}");
     let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().count();
     assert_eq!(threads, 2, "one that waits, and one that reads what programs print");

@@ -118,7 +118,7 @@ fn a_pod_whose_folder_is_removed_ends_with_its_programs() {
     let id = pod.work.await_lines("id", 1).remove(0);
     std::fs::remove_dir_all(pod.folder().path()).unwrap();
     pod.work.let_go();
-    let exit = eventually("the end of its parent", || pod.supervisor.try_wait().unwrap());
+    let exit = eventually("the end of its supervisor", || pod.supervisor.try_wait().unwrap());
     assert_eq!(exit.code(), Some(3));
     await_gone(&id);
 }

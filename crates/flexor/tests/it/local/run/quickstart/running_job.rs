@@ -76,7 +76,7 @@ impl<'a> Training<'a> {
     pub fn train_under_faults(&self, count: u32, records: u32) {
         for nth in 1..=count {
             let part = u64::from(records) * u64::from(nth) / u64::from(count + 1);
-            self.no_further_than(part, &format!("act {nth}"), |_| injected_faults(&self.stdout()) >= nth as usize);
+            self.no_further_than(part, &format!("fault {nth}"), |_| injected_faults(&self.stdout()) >= nth as usize);
         }
     }
 
