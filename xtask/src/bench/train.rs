@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use flexor_testbed::Torch;
 use tokio::runtime::Runtime;
 
-use self::job::Trained;
+use self::job::TrainingResult;
 use self::phases::PHASES;
 use super::row::Row;
 use crate::compile;
@@ -39,7 +39,7 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let runtime = Runtime::new().context("cannot start tokio")?;
     let folder = tempfile::tempdir().context("cannot make a folder for the data")?;
     let data = make_data(&program, folder.path())?;
-    let mut ours: [Vec<Trained>; WORKERS.len()] = Default::default();
+    let mut ours: [Vec<TrainingResult>; WORKERS.len()] = Default::default();
     let (mut peer, mut spent) = (Vec::new(), Vec::new());
     for _ in 0..repeats.min(MOST_REPEATS) {
         for (workers, ours) in WORKERS.into_iter().zip(&mut ours) {

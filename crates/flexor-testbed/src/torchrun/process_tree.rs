@@ -44,8 +44,8 @@ mod tests {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (outer, inner) = (child.id(), line.trim().parse().unwrap());
         let found = descendants(std::process::id());
-        let place = |wanted| found.iter().position(|pid| *pid == wanted).unwrap();
-        assert!(place(outer) < place(inner), "{found:?}");
+        let position = |wanted| found.iter().position(|pid| *pid == wanted).unwrap();
+        assert!(position(outer) < position(inner), "{found:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(!descendants(std::process::id()).contains(&outer));

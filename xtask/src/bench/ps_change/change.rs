@@ -54,9 +54,9 @@ impl Change {
         tokio::time::sleep(AFTER).await;
         let calls = at_work.end().await?;
         fleet.dismiss().await?;
-        let noticed = self.noticed(&calls, start..began, began..ended)?;
+        let disturbance = self.disturbance(&calls, start..began, began..ended)?;
         eprintln!("{self}: {maps} maps");
-        Ok(noticed)
+        Ok(disturbance)
     }
 
     async fn carry_out(self, fleet: &mut Fleet) -> Result<()> {
@@ -79,10 +79,10 @@ impl Change {
         fleet.settled().await
     }
 
-    fn noticed(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Disturbance> {
+    fn disturbance(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Disturbance> {
         let usual = calls.longest(&before).context("nothing was answered before")?;
         let longest = calls.longest(&meanwhile).context("nothing was answered meanwhile")?;
-        let noticed = Disturbance {
+        let disturbance = Disturbance {
             stall: longest.took().as_secs_f64(),
             before: calls.rows_per_second(&before),
             meanwhile: calls.rows_per_second(&meanwhile),
@@ -91,16 +91,16 @@ impl Change {
         eprintln!(
             "{self}: {:.2} s, {:.2} M rows/s before and {:.2} M meanwhile; longest call a {:?} of {:.0} ms, begun after \
              {:.2} s; before it was a {:?} of {:.0} ms",
-            noticed.took,
-            noticed.before / 1e6,
-            noticed.meanwhile / 1e6,
+            disturbance.took,
+            disturbance.before / 1e6,
+            disturbance.meanwhile / 1e6,
             longest.what,
-            1e3 * noticed.stall,
+            1e3 * disturbance.stall,
             longest.began.saturating_duration_since(meanwhile.start).as_secs_f64(),
             usual.what,
             1e3 * usual.took().as_secs_f64()
         );
-        Ok(noticed)
+        Ok(disturbance)
     }
 }
 

@@ -13,17 +13,17 @@ fn pod(job: &Job, name: &str, script: &str) -> Launcher {
     Launcher::start(job.command().env("POD_NAME", name).args(["--nproc-per-node=1", "sh", "-c", script]))
 }
 
-fn telling() -> String {
+fn reporting_script() -> String {
     format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}")
 }
 
 #[test]
 fn an_earlier_incarnation_of_a_node_ends_without_affecting_the_later_one() {
     let job = Job::start("2", "0");
-    let other = pod(&job, "other", &telling());
-    let earlier = pod(&job, "same", &telling());
+    let other = pod(&job, "other", &reporting_script());
+    let earlier = pod(&job, "same", &reporting_script());
     assert_eq!(job.folder.await_lines("told", 2), ["2 0"; 2]);
-    let later = pod(&job, "same", &telling());
+    let later = pod(&job, "same", &reporting_script());
     let ended = earlier.wait_for(3);
     assert!(ended.stderr.contains("NodeFenced"), "{}", ended.stderr);
     let world = job.folder.await_lines("told", 4);
@@ -36,11 +36,11 @@ fn an_earlier_incarnation_of_a_node_ends_without_affecting_the_later_one() {
 #[test]
 fn a_terminated_earlier_incarnation_does_not_affect_the_later_one() {
     let job = Job::start("2", "0");
-    let other = pod(&job, "other", &telling());
-    let earlier = pod(&job, "same", &telling());
+    let other = pod(&job, "other", &reporting_script());
+    let earlier = pod(&job, "same", &reporting_script());
     job.folder.await_lines("told", 2);
     earlier.signal(Signal::SIGSTOP);
-    let later = pod(&job, "same", &telling());
+    let later = pod(&job, "same", &reporting_script());
     job.folder.await_lines("told", 4);
     earlier.signal(Signal::SIGTERM);
     earlier.signal(Signal::SIGCONT);

@@ -60,7 +60,7 @@ fn a_pod_lost_after_a_takeover_is_replaced() {
     workspace.await_records(200);
     for (pod, records) in [("any-program-master", 300), ("any-program-worker-1", 400), ("any-program-master", 500)] {
         let victim = workspace.await_running(pod);
-        nix::sys::signal::kill(victim.parent(), Signal::SIGKILL).unwrap();
+        nix::sys::signal::kill(victim.supervisor(), Signal::SIGKILL).unwrap();
         eventually("its replacement", || {
             (workspace.await_running(pod).status.supervisor != victim.status.supervisor).then_some(())
         });
@@ -145,7 +145,7 @@ fn processes_of_a_supervisor_that_died_between_two_runs_are_ended_before_the_slo
     let pod = workspace.await_running("orphans-worker-0");
     let daemons = eventually("its daemon", || Some(workspace.folder.lines("daemons")).filter(|lines| lines.len() == 1));
     killed(run);
-    kill(pod.parent(), Signal::SIGKILL).unwrap();
+    kill(pod.supervisor(), Signal::SIGKILL).unwrap();
     eventually("the end of the supervisor", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
     let run = workspace.run_for_good(&["--resume"]);
     await_gone(&daemons[0]);

@@ -192,7 +192,7 @@ fn no_mount_remains_when_a_supervisor_is_killed() {
     let run = workspace.run(&[&workspace.manifest(&job)]);
     let pod = workspace.await_running("killed-worker-0");
     workspace.folder.await_lines("found", 1);
-    kill(pod.parent(), Signal::SIGKILL).unwrap();
+    kill(pod.supervisor(), Signal::SIGKILL).unwrap();
     await_gone(&pod.main_id().unwrap().as_raw().to_string());
     // Its successor begins with an empty folder.
     assert_eq!(workspace.folder.await_lines("found", 2), ["0", "0"]);
