@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     filter: Option<String>,
 }
 
-/// How often each side runs when nobody says.
+/// The default number of repeats.
 const REPEATS: u32 = 7;
 
 /// One race.
@@ -70,7 +70,7 @@ struct Race {
 enum Run {
     /// As one.
     Whole(fn(repeats: u32) -> Result<Vec<Row>>),
-    /// All of its parts, or those with something in their name; so often when nobody says.
+    /// All of its parts, or those whose name contains the filter; with its own default of repeats.
     Parts { run: fn(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>>, repeats: u32 },
 }
 

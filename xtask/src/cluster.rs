@@ -97,7 +97,6 @@ impl NodeArgs {
     }
 }
 
-/// Does what the command says.
 pub(crate) fn run(args: ClusterArgs) -> Result<()> {
     let files = ClusterFiles::locate(args.name)?;
     match args.command {
@@ -153,7 +152,7 @@ fn shell(state: &ClusterState) -> Result<()> {
         }
         None => Command::new(&shell),
     };
-    // Only comes back when the shell could not be started.
+    // Returns only when the shell could not be started.
     let error = command.envs(state.environment()).exec();
     Err(error).with_context(|| format!("cannot start {}", shell.display()))
 }

@@ -44,7 +44,7 @@ logs. docs/guide/torchrun.md tells the rest.")]
     Torchrun,
 }
 
-/// Shows a demo; fails when what it shows does not happen.
+/// Shows a demo; fails when the shown behaviour does not happen.
 pub(crate) fn run(args: DemoArgs) -> Result<ExitCode> {
     match args.demo {
         Demo::Torchrun => torchrun::run(),

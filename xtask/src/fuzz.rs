@@ -51,7 +51,7 @@ pub(crate) fn run(args: FuzzArgs) -> Result<()> {
     ensure!(targets.contains(&target), "no fuzz target '{target}'; there are: {}", targets.join(", "));
     let cache = cache_dir()?;
     let program = ensure_cargo_fuzz(&cache.join("cargo-tools"))?;
-    // libFuzzer writes what it discovers into the first folder and only reads the others.
+    // libFuzzer writes discovered inputs into the first folder and only reads the others.
     let discovered = cache.join("fuzz").join(&target);
     std::fs::create_dir_all(&discovered).with_context(|| format!("cannot make {}", discovered.display()))?;
     let cargo_fuzz = |chore: &str| {

@@ -27,7 +27,7 @@ pub(crate) struct GenArgs {
     check: bool,
 }
 
-/// What to do about a complaint of [`stale`].
+/// The remedy for a complaint of [`stale`].
 pub(crate) const REMEDY: &str = "run: cargo xtask gen";
 
 const ALL_CURRENT: &str = "all current";
@@ -35,11 +35,11 @@ const ALL_CURRENT: &str = "all current";
 /// Rendered files with their text; paths are relative to the root.
 type Files = Vec<(PathBuf, String)>;
 
-/// Something rendered from the code.
+/// Files rendered from the code.
 pub(crate) struct Page {
     /// Short and stable: it is the test's name in the unit tier.
     pub(crate) name: &'static str,
-    /// The folder that holds nothing but this page's files, and their extension.
+    /// The folder that holds only this page's files, and their extension.
     owns: Option<(&'static str, &'static str)>,
     render: fn(&Tree) -> Result<Files>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(args: GenArgs) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the checked-in files of a page; nothing when they are current.
+/// The complaints about the checked-in files of a page; empty when they are current.
 pub(crate) fn stale(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     let files = (page.render)(tree)?;
     let mut complaints = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn stale(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Writes what differs, removes what nothing generates, and says so.
+/// Writes changed files, removes files without a source, and reports both.
 fn write(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     let files = (page.render)(tree)?;
     let mut changes = Vec::new();

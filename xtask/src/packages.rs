@@ -28,7 +28,7 @@ pub(crate) struct Dependency {
     pub(crate) used: DependencyKind,
 }
 
-/// What a package needs a dependency for. Cargo says `null` for the ordinary kind.
+/// The kind of a dependency. Cargo writes `null` for the normal kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DependencyKind {
     #[default]
@@ -53,8 +53,8 @@ pub(crate) fn read(root: &Path) -> Result<Vec<Package>> {
     metadata(root, &["--no-deps", "--offline"])
 }
 
-/// Reads the packages of the workspace and all that `Cargo.lock` names, for every platform. What another platform needs
-/// may have to be downloaded first.
+/// Reads the packages of the workspace and all that `Cargo.lock` names, for every platform. Cargo may have to download
+/// packages of other platforms.
 pub(crate) fn read_with_dependencies(root: &Path) -> Result<Vec<Package>> {
     metadata(root, &["--locked"])
 }

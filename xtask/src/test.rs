@@ -97,9 +97,9 @@ fn run_tier(tier: Tier, chosen: &[(&TestProgram, &[String])], flexor: &Path, rep
     Ok(())
 }
 
-/// Runs tests that failed once more, each alone. Most of ours are about real processes in real time, and machines are
-/// shared: one stall must not hide what the other two thousand tests say. What passes only then is named in the closing
-/// report as a defect to mend. Where many fail it was no stall, and nothing is run again.
+/// Runs failed tests once more, each alone. Most of ours are about real processes in real time, and machines are
+/// shared: one stall must not hide the results of the other two thousand tests. The closing report names each test that
+/// passes only then as a defect to mend. Where many fail it was no stall, and nothing is run again.
 fn give_a_second_chance(program: &TestProgram, flexor: &Path, tier: Tier, outcomes: &mut [Outcome]) -> Result<()> {
     let failed: Vec<_> = outcomes.iter_mut().filter(|outcome| outcome.verdict == Verdict::Failed).collect();
     if failed.len() > SECOND_CHANCES {

@@ -42,13 +42,13 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "machine_paths", rule: "no path of one person's machine", run: machine_paths::check },
 ];
 
-/// Something a check saw.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) weight: Weight,
     /// `path`, `path:line` or the name of a crate.
     pub(crate) place: String,
-    /// What is wrong and what to do about it.
+    /// The problem and the remedy.
     pub(crate) message: String,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Finding {
 pub(crate) enum Weight {
     /// The tree may not be committed like this.
     Fails,
-    /// Worth a look, no more.
+    /// For information only.
     Noted,
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Runs every check and prints what it found.
+/// Runs every check and prints its findings.
 pub(crate) fn run() -> Result<()> {
     let tree = Tree::of_project()?;
     let mut failed = Vec::new();

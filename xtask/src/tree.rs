@@ -72,7 +72,7 @@ impl Tree {
 ///
 /// Asked at run time: checkouts that share a target folder share this program too, whichever of them it was built from.
 pub(crate) fn project_root() -> Result<PathBuf> {
-    // `cargo xtask` and `cargo test` both say where this package lies; a program started by hand asks cargo.
+    // `cargo xtask` and `cargo test` both set the path of this package; a program started by hand asks cargo.
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => root_above(Path::new(&package)),
         None => located_root(),

@@ -29,7 +29,7 @@ use crate::{
     tools::Tools,
 };
 
-/// What a cluster starts with.
+/// The configuration of a new cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     nodes: Vec<NodeGroup>,
@@ -58,7 +58,7 @@ impl ClusterConfig {
 /// A running cluster; dropping it ends it.
 #[derive(Debug)]
 pub struct Cluster {
-    // Fields drop in this order: the processes first, then the place that they lived in.
+    // Fields drop in this order: the processes first, then their sandbox.
     plane: Mutex<ControlPlane>,
     keeper: Keeper,
     tools: Tools,
@@ -71,7 +71,7 @@ impl Cluster {
         start::start(config).await
     }
 
-    /// The cluster that all tests of this process share, started by the first who asks. It has the default nodes.
+    /// The cluster that all tests of this process share; the first caller starts it. It has the default nodes.
     pub async fn shared() -> Result<&'static Self, &'static anyhow::Error> {
         shared::get().await
     }
@@ -99,7 +99,7 @@ impl Cluster {
     pub fn command_in(&self, program: impl AsRef<Path>) -> Command {
         let mut command = self.keeper.sandbox().network_command(program.as_ref());
         command.env("KUBECONFIG", &self.kubeconfig);
-        // Clusters in namespaces share one address, by which kubectl would mix up what it remembers of them.
+        // Clusters in namespaces share one address, so kubectl would mix up their caches.
         command.env("KUBECACHEDIR", self.folder().join("kubectl-cache"));
         command
     }
@@ -119,7 +119,7 @@ impl Cluster {
         self.keeper.folder()
     }
 
-    /// As root, the process whose namespaces the cluster lives in, for `nsenter --target`; else nothing.
+    /// As root, the process whose namespaces hold the cluster, for `nsenter --target`; otherwise `None`.
     pub fn namespace_pid(&self) -> Option<u32> {
         match self.keeper.sandbox() {
             Sandbox::Namespaces { init, .. } => Some(*init),
@@ -137,14 +137,14 @@ impl Cluster {
         nodes::add(&self.client().await?, &[group]).await
     }
 
-    /// Deletes a Node object, as a cloud provider does for a machine that is gone. Its pods are no longer played by
-    /// anyone; the pod garbage collector takes them, about a minute later.
+    /// Deletes a Node object, as a cloud provider does for a lost machine. kwok stops playing its pods; the pod garbage
+    /// collector removes them about a minute later.
     pub async fn remove_node(&self, name: &str) -> anyhow::Result<()> {
         nodes::remove(&self.client().await?, name).await
     }
 
-    /// Makes a node unreachable at once: nothing on it is reported any more, it is tainted, and its pods are evicted
-    /// when their tolerations end, though nobody is left to report that they did.
+    /// Makes a node unreachable at once: it stops reporting and is tainted. Its pods are evicted when their tolerations
+    /// end, but no kubelet reports their end.
     pub async fn lose_node(&self, name: &str) -> anyhow::Result<()> {
         nodes::lose(&self.client().await?, name).await
     }
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     fn plane(&self) -> MutexGuard<'_, ControlPlane> {
-        // A panic while it was held changes nothing about which processes run.
+        // A panic with the lock held does not change which processes run.
         self.plane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

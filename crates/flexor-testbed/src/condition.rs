@@ -84,11 +84,11 @@ where
     }
 }
 
-/// What the watch has shown so far.
+/// The objects that the watch has delivered so far.
 struct WatchedObjects<K> {
     /// Sorted by namespace and name.
     objects: Vec<K>,
-    /// False while a list is being read: its absent objects may still come.
+    /// False while a list is being read: absent objects may still follow.
     complete: bool,
     last_error: Option<String>,
 }
@@ -120,7 +120,7 @@ impl<K: Resource + Serialize> WatchedObjects<K> {
         }
     }
 
-    /// Where the object stands, or where it would.
+    /// The index of the object, or the index for its insertion.
     fn position(&self, object: &K) -> Result<usize, usize> {
         fn key<K: Resource>(object: &K) -> (Option<&str>, Option<&str>) {
             (object.meta().namespace.as_deref(), object.meta().name.as_deref())
@@ -145,7 +145,7 @@ impl<K: Resource + Serialize> WatchedObjects<K> {
     }
 }
 
-/// An object in one line: its name and what its status says, or the whole object where there is no status.
+/// An object in one line: its name and status, or the full object where there is no status.
 fn describe<K: Resource + Serialize>(object: &K) -> String {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     let shown = match value.get_mut("status") {

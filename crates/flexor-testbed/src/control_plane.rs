@@ -80,12 +80,12 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// The usual ones in namespaces, where nobody else listens; free ones from the kernel on loopback.
+    /// The default ports in namespaces, where no other process listens; free ones from the kernel on loopback.
     fn choose(sandbox: &Sandbox) -> anyhow::Result<Self> {
         match sandbox {
             Sandbox::Namespaces { .. } => Ok(Self { etcd_client: 2379, etcd_peer: 2380, api_server: 6443 }),
             Sandbox::Loopback { .. } => {
-                // All three are held before any is let go, so that they differ.
+                // All three are bound before any is released, so that they differ.
                 let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("get a free port on loopback");
                 let (client, peer, api_server) = (listen()?, listen()?, listen()?);
                 Ok(Self {
@@ -110,7 +110,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Writes all that the components read; starts nothing.
+    /// Writes the files that the components read; starts nothing.
     pub(crate) fn prepare(tools: Tools, keeper: &Keeper) -> anyhow::Result<Self> {
         let folder = keeper.folder();
         let pki = Pki::create(&folder.join("pki"))?;
@@ -138,7 +138,7 @@ impl ControlPlane {
         self.folder.join("kubeconfig")
     }
 
-    /// The log of a component; it goes on over restarts.
+    /// The log of a component; restarts append to it.
     pub(crate) fn log(&self, component: Component) -> PathBuf {
         self.folder.join("log").join(format!("{component}.log"))
     }
@@ -172,7 +172,7 @@ impl ControlPlane {
         self.running.get(&component)?.pid()
     }
 
-    /// An error with the end of the log of the first component that has ended by itself, if one has.
+    /// An error with the end of the log of the first component that has exited, if one has.
     pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
         let ended = self.running.iter_mut().find_map(|(component, program)| Some((*component, program.ended()?)));
         match ended {

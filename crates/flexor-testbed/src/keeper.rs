@@ -24,10 +24,10 @@ use anyhow::{Context as _, bail};
 
 pub(crate) use self::sandbox::{RunningProgram, Sandbox};
 
-/// How long the end of a cluster may take before the owner stops waiting; the keeper goes on by itself.
+/// How long the owner waits for the end of a cluster; the keeper continues without it.
 const END_DEADLINE: Duration = Duration::from_secs(10);
 
-/// `cat` waits on the life line; then the group and the folder go.
+/// `cat` waits on the life line; then the shell kills the group and removes the folder.
 const LOOPBACK_KEEPER: &str = r#"echo up; cat; kill -s KILL -- "-$2" 2>/dev/null; rm -rf -- "$1""#;
 
 /// The first process of the namespaces is `cat`: when it ends, the kernel ends all others in there.
@@ -48,7 +48,7 @@ pub(crate) enum Isolation {
     None,
 }
 
-/// A place for processes that ends with its owner.
+/// Owns a sandbox whose processes end with their owner.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes a folder and a place.
+    /// Makes a folder and a sandbox.
     pub(crate) fn start(isolation: Isolation) -> anyhow::Result<Self> {
         let parent = std::path::absolute(std::env::temp_dir()).context("find the folder for temporary files")?;
         folder::sweep(&parent);
@@ -87,7 +87,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Dropping a standard input closes it: the life line is cut.
+        // Dropping the standard input closes the life line.
         drop(self.keeper.stdin.take());
         let ended = wait_until(END_DEADLINE, || matches!(self.keeper.try_wait(), Ok(Some(_))));
         if let Some(leader) = &mut self.group_leader {
@@ -110,7 +110,7 @@ fn in_namespaces(folder: PathBuf) -> anyhow::Result<Keeper> {
 }
 
 fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
-    // It reads from a pipe of its own, so it cannot outlive the owner even if the keeper never comes to be.
+    // It reads from a pipe of its own, so it cannot outlive the owner even if the keeper never starts.
     let leader = Command::new("cat")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -123,7 +123,7 @@ fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
     Ok(Keeper { folder, sandbox, keeper, group_leader: Some(leader) })
 }
 
-/// Starts a keeper's script and waits until it says `up`; anything else that it says is why it cannot.
+/// Starts a keeper's script and waits until it prints `up`; any other output is the reason of its failure.
 fn spawn_keeper(script: &str, folder: &Path, group: Option<i32>) -> anyhow::Result<Child> {
     let mut keeper = Command::new("sh")
         .args(["-c", script, "flexor-testbed-keeper"])
@@ -149,7 +149,7 @@ fn spawn_keeper(script: &str, folder: &Path, group: Option<i32>) -> anyhow::Resu
     }
 }
 
-/// Asks again until `done` or the time is over; for the ends of processes, which cannot be waited for with a deadline.
+/// Polls until `done` or the deadline; for the ends of processes, which have no wait with a deadline.
 pub(crate) fn wait_until(deadline: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !done() {

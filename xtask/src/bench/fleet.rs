@@ -30,7 +30,7 @@ pub(super) struct Fleet {
     servers: Vec<ServerProcess>,
     wants: mpsc::Sender<wire::Observed>,
     map: watch::Receiver<wire::PartitionMap>,
-    /// The longest that any partition took nothing while it was handed over, in seconds.
+    /// The longest time that a partition was frozen during a handover, in seconds.
     longest_freeze: watch::Receiver<f64>,
     _heard: JoinSet<()>,
 }
@@ -43,8 +43,8 @@ struct ServerProcess {
 }
 
 impl Fleet {
-    /// Starts a master and so many servers, called `ps-0` and so on; with a folder for checkpoints, if there is one,
-    /// into which nothing is written unless somebody asks for it.
+    /// Starts a master and this many servers, called `ps-0` and so on. A checkpoint folder, if given, stays empty until
+    /// a caller asks for a checkpoint.
     pub(super) async fn start(program: &Path, servers: usize, checkpoints: Option<&Path>) -> Result<Self> {
         let mut more: Vec<&OsStr> = Vec::new();
         if let Some(folder) = checkpoints {
@@ -108,19 +108,19 @@ impl Fleet {
         self.tell().await
     }
 
-    /// A server is to give away what it keeps.
+    /// Asks a server to give away its partitions.
     pub(super) async fn let_leave(&mut self, name: &str) -> Result<()> {
         self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.is_leaving = true);
         self.tell().await
     }
 
-    /// Starts a server that takes the place of another one.
+    /// Starts a server that replaces another one.
     pub(super) async fn replace(&mut self, old: &str, new: &str) -> Result<()> {
         self.launch(new)?;
         self.let_leave(old).await
     }
 
-    /// Waits until every partition is with those who stay, and each has its share.
+    /// Waits until the remaining servers share all partitions evenly.
     pub(super) async fn settled(&mut self) -> Result<()> {
         let stay: Vec<&str> =
             self.servers.iter().filter(|server| !server.is_leaving).map(|server| server.name.as_str()).collect();
@@ -135,12 +135,12 @@ impl Fleet {
         self.map.borrow().epoch
     }
 
-    /// The longest that any partition took nothing while it was handed over, in seconds, as servers say once a second.
+    /// The longest time that a partition was frozen during a handover, in seconds; servers report it once a second.
     pub(super) fn longest_freeze(&self) -> f64 {
         *self.longest_freeze.borrow()
     }
 
-    /// Ends those who have left.
+    /// Ends the servers that have left.
     pub(super) async fn dismiss(&mut self) -> Result<()> {
         self.servers.retain(|server| !server.is_leaving);
         self.tell().await
@@ -155,7 +155,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Says what is wanted, as a controller does: everything, whenever something changes.
+    /// Sends the full target state, as a controller does after each change.
     async fn tell(&self) -> Result<()> {
         let pod = |server: &ServerProcess| wire::Pod {
             name: server.name.clone(),
@@ -181,7 +181,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Whether these have all partitions, and nobody has two more than another.
+/// Whether these servers have all partitions, and none has two more than another.
 fn are_spread(map: &wire::PartitionMap, servers: &[&str]) -> bool {
     let mut has = vec![0_usize; servers.len()];
     for replicas in &map.partitions {

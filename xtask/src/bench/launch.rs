@@ -20,7 +20,7 @@ const OVERHEAD_MARK: f64 = 0.1;
 /// The launcher's memory, in MiB.
 const MEMORY_MARK: f64 = 10.0;
 
-/// A launcher with what its repeats gave.
+/// A launcher with its samples.
 struct LauncherSamples {
     launcher: Launcher,
     overheads: Vec<f64>,
@@ -35,7 +35,7 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let mut peers = [Launcher::Torchrun { torch: torch.clone() }, Launcher::DlroverAgent { torch, dlrover }]
         .map(LauncherSamples::new);
     for raced in ours.iter_mut().chain(&mut peers) {
-        // The first time fills caches, and tells whether it can do it at all.
+        // The first launch fills caches, and shows whether the launcher works at all.
         raced.launcher.launch()?;
     }
     for _ in 0..repeats {
@@ -59,7 +59,7 @@ impl LauncherSamples {
         LauncherSamples { launcher, overheads: Vec::new(), peaks: Vec::new() }
     }
 
-    /// Launches once more; `alone` is what the program needs without a launcher.
+    /// Launches once more; `alone` is the time of the program without a launcher.
     fn repeat(&mut self, alone: f64) -> Result<()> {
         let LaunchMeasurement { seconds, peak_mib, own_mib } = self.launcher.launch()?;
         let name = self.launcher.name();

@@ -17,7 +17,7 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// A part of the bench: what has to be in the filter, and how it is run.
+/// A part of the bench: its name for the filter, and its function.
 type Part = (&'static str, fn(&std::path::Path, u32) -> Result<Vec<Row>>);
 
 const PARTS: [Part; 4] =

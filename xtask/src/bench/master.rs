@@ -25,7 +25,7 @@ use crate::tree::project_root;
 
 const NODES: usize = 1000;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
 const SLOW_DISK: Disk = Disk::Slow { fsync_ms: 10 };
@@ -41,7 +41,7 @@ struct Variant {
     calls: Calls,
     acknowledged: Acknowledged,
     disk: Disk,
-    /// How many times the peer's throughput is wanted.
+    /// The target as a multiple of the peer's throughput.
     target: f64,
 }
 

@@ -14,7 +14,7 @@ use crate::tree::project_root;
 /// Whether this program is the optimised build.
 pub(super) const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 
-/// Builds this program for speed and plays the race with it.
+/// Builds this program with optimisation and runs the race with it.
 pub(super) fn play(race: &str, repeats: u32) -> Result<()> {
     let root = project_root()?;
     let built = compile::run(&root, "load generator", &["build", "--package=xtask", "--profile=release"])?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// The job, which is torchrun's `--rdzv-id` too.
+/// The job's name, which is also torchrun's `--rdzv-id`.
 pub(super) const JOB: &str = "race";
 
 /// A running master.

@@ -31,26 +31,25 @@ use self::measure::Measurement;
 use self::side::{Phase, Programs, Side};
 use super::row::Row;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
-/// How much faster than ElasticDL's server: where it draws every row anew or has state, and elsewhere.
+/// The target speedup over ElasticDL's server: where it draws every row anew or has state, and elsewhere.
 const SLOW_THERE: f64 = 5.0;
 const ELSEWHERE: f64 = 2.0;
 /// How much faster than Redis.
 const REDIS: f64 = 2.0;
 
-/// What is measured of one side in one repeat.
+/// The measurements of one side in one repeat.
 struct PsSample {
     first_touch: Measurement,
     pull: Measurement,
     push: Measurement,
 }
 
-/// Which of them.
 type Selector = fn(&PsSample) -> Measurement;
 
-/// A few cases that tell most: minutes.
+/// A few informative cases; takes minutes.
 pub(super) fn quick(repeats: u32) -> Result<Vec<Row>> {
     let cases = [
         Case { dim: 8, optimizer: Optimizer::Sgd, batch: 10_000, clients: 2, keys: Keys::Uniform },
@@ -84,15 +83,15 @@ fn run(cases: &[Case], memory: &[(u32, Optimizer)], repeats: u32) -> Result<Vec<
     let runtime = Runtime::new().context("cannot start tokio")?;
     let mut rows = Vec::new();
     for case in cases {
-        let mut played: [Vec<PsSample>; Side::ALL.len()] = Default::default();
+        let mut samples: [Vec<PsSample>; Side::ALL.len()] = Default::default();
         for _ in 0..repeats.min(MOST_REPEATS) {
-            for (side, played) in Side::ALL.into_iter().zip(&mut played) {
+            for (side, samples) in Side::ALL.into_iter().zip(&mut samples) {
                 let one = runtime.block_on(play(&programs, side, case))?;
                 eprintln!("{case}, {side}: first touch {}, pull {}, push {}", one.first_touch, one.pull, one.push);
-                played.push(one);
+                samples.push(one);
             }
         }
-        rows.extend(judged(case, &played)?);
+        rows.extend(judged(case, &samples)?);
     }
     for (dim, optimizer) in memory {
         rows.push(runtime.block_on(remembered(&programs, *dim, *optimizer))?);
@@ -110,16 +109,16 @@ async fn play(programs: &Programs, side: Side, case: &Case) -> Result<PsSample> 
     Ok(PsSample { first_touch, pull, push })
 }
 
-fn judged(case: &Case, played: &[Vec<PsSample>; Side::ALL.len()]) -> Result<Vec<Row>> {
-    let [ours, native, go, redis, paddle] = played;
+fn judged(case: &Case, samples: &[Vec<PsSample>; Side::ALL.len()]) -> Result<Vec<Row>> {
+    let [ours, native, go, redis, paddle] = samples;
     let rates =
         |of: &[PsSample], what: Selector| -> Vec<f64> { of.iter().map(|one| what(one).rows_per_second).collect() };
     let costs = |of: &[PsSample], what: Selector| -> Vec<f64> { of.iter().map(|one| what(one).cpu_micros).collect() };
     let push_target = if case.optimizer == Optimizer::Adam { SLOW_THERE } else { ELSEWHERE };
     let phases: [(&str, Selector, f64); 3] = [
-        ("first touch", |played| played.first_touch, SLOW_THERE),
-        ("pull", |played| played.pull, ELSEWHERE),
-        ("push", |played| played.push, push_target),
+        ("first touch", |sample| sample.first_touch, SLOW_THERE),
+        ("pull", |sample| sample.pull, ELSEWHERE),
+        ("push", |sample| sample.push, push_target),
     ];
     let mut rows = Vec::new();
     for (phase, what, target) in phases {
@@ -132,14 +131,14 @@ fn judged(case: &Case, played: &[Vec<PsSample>; Side::ALL.len()]) -> Result<Vec<
         let own = format!("{metric}, our own API");
         rows.push(Row::rate(&own, unit, &rates(native, what), go_server::NAME, &peer, target)?);
         let beside = Row::rate(&metric, unit, &rates(ours, what), paddle::NAME, &rates(paddle, what), 0.0)?;
-        rows.push(beside.only_told());
+        rows.push(beside.for_information());
         let beside = Row::cost(&cpu, "us/row", &costs(ours, what), paddle::NAME, &costs(paddle, what), 0.0)?;
-        rows.push(beside.only_told());
+        rows.push(beside.for_information());
     }
     Ok(rows)
 }
 
-/// How many times what it has to hold a server's memory grows: weights, slots and keys.
+/// How much a server's memory grows in relation to its payload: weights, slots and keys.
 async fn remembered(programs: &Programs, dim: u32, optimizer: Optimizer) -> Result<Row> {
     let case = Case { dim, optimizer, batch: 10_000, clients: 1, keys: Keys::Uniform };
     let mut grown = Vec::new();

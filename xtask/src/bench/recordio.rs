@@ -19,15 +19,14 @@ use super::row::Row;
 
 /// How many shards: MNIST's training set has 15.
 const SHARDS: u64 = 15;
-/// How many records a range has, and how much faster than whole chunks is wanted.
+/// The number of records of a range, and the target speedup over full chunks.
 const RANGES: [(u64, f64); 3] = [(64, 20.0), (512, 1.0), (4096, 1.0)];
-/// How many ranges the peer reads of each size. Its time does not hang on which.
+/// How many ranges the peer reads of each size. Its time does not depend on the range.
 const PEER_RANGES: u64 = 12;
 /// CPU for any range of a 13 MB chunk with the original's reader, in milliseconds, as published.
 const PUBLISHED_MS: f64 = 245.0;
 const PEER: &str = "whole chunk decoded for every range";
 
-/// What one side needed.
 struct RecordioSample {
     records_per_second: f64,
     cpu_ms_per_range: f64,
@@ -40,14 +39,14 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         let (mut ours, mut cold, mut peer) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..repeats {
             let first_touch = play_ours(&shards, size, Memory::Fresh)?;
-            let played = play_ours(&shards, size, Memory::Kept)?;
+            let sample = play_ours(&shards, size, Memory::Kept)?;
             let theirs = play_peer(&shards, size)?;
-            let rates = [&played, &first_touch, &theirs].map(|one| one.records_per_second);
+            let rates = [&sample, &first_touch, &theirs].map(|one| one.records_per_second);
             eprintln!(
                 "ranges of {size}: {:.0} records/s, {:.0} at first touch, {:.0} {PEER}",
                 rates[0], rates[1], rates[2]
             );
-            ours.push(played);
+            ours.push(sample);
             cold.push(first_touch);
             peer.push(theirs);
         }
@@ -89,9 +88,9 @@ fn play_ours(shards: &Shards, size: u64, memory: Memory) -> Result<RecordioSampl
         })?;
         Ok(())
     })
-    .and_then(|played| {
+    .and_then(|sample| {
         ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-        Ok(played)
+        Ok(sample)
     })
 }
 
@@ -99,7 +98,7 @@ fn play_peer(shards: &Shards, size: u64) -> Result<RecordioSample> {
     let mut ranges = shards::scattered(SHARDS, size);
     ranges.truncate(PEER_RANGES as usize);
     let mut bytes = 0;
-    let played = measured(size, &ranges, &mut |first| {
+    let sample = measured(size, &ranges, &mut |first| {
         let shard = shards.path(first / RECORDS);
         let in_shard = (first % RECORDS) as usize;
         let records = whole_chunk::read(&shard, in_shard..in_shard + size as usize)?;
@@ -107,7 +106,7 @@ fn play_peer(shards: &Shards, size: u64) -> Result<RecordioSample> {
         Ok(())
     })?;
     ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-    Ok(played)
+    Ok(sample)
 }
 
 fn measured(size: u64, firsts: &[u64], read: &mut dyn FnMut(u64) -> Result<()>) -> Result<RecordioSample> {

@@ -32,18 +32,18 @@ use crate::tree::project_root;
 
 const STOCK: &str = "torch's own store";
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 const MOST_REPEATS_OF_SLOW_PEERS: u32 = 3;
 
-/// Torch's handlers: number, mark of the first meeting, mark of the next, in seconds.
+/// Torch's handlers: number, mark of the first rendezvous, mark of the next, in seconds.
 const HANDLERS: (usize, f64, f64) = (64, 0.5, 0.75);
-/// The processes that the handlers are spread over. Handlers of one process share its interpreter, which agents do not.
+/// The processes of the handlers. Handlers of one process share its interpreter, which agents do not.
 const INTERPRETERS: [usize; 2] = [1, 2];
 
-/// Simulated agents. There is no mark: what counts is that the figure is known.
+/// Simulated agents. There is no mark: the figure is for information.
 const AGENTS: [usize; 2] = [256, 1000];
-/// Who has not met by then is not waited for.
+/// The rendezvous limit; later nodes do not count.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Nodes of the native API, mark in seconds, and whether the peer can be asked to do the same: its log grows with the
@@ -166,7 +166,7 @@ fn native_rows(nodes: usize, mark: f64, ours: &[RendezvousSample], peer: &[Rende
     ])
 }
 
-/// How the log per node grows from the fewest nodes, which come first, to more: ours and the peer's.
+/// The growth of the log per node from the fewest nodes, which come first, to more: ours and the peer's.
 fn growth_rows(log_per_node: &[(usize, f64, f64)]) -> Result<Vec<Row>> {
     let Some(((fewest, our_first, peer_first), more)) = log_per_node.split_first() else {
         return Ok(Vec::new());

@@ -18,7 +18,7 @@ use wire::request::Op;
 /// Real nodes have a connection each; ten thousand sockets of one process would be a race of the kernel.
 pub(super) const NODES_PER_CONNECTION: usize = 100;
 
-/// How long a world may take to form before something is wrong.
+/// The deadline of a world's formation.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The open session of one node.
@@ -52,7 +52,7 @@ pub(super) fn node(number: usize) -> wire::Node {
     wire::Node { name: format!("node-{number:05}"), incarnation: 1 }
 }
 
-/// Lets all nodes join at once and waits until each knows its place in the one world.
+/// Lets all nodes join at once and waits until each knows its rank in the one world.
 pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Result<JoinedNodes> {
     let started = Instant::now();
     let mut joining = JoinSet::new();
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Asks for something and waits for the answer to it; what the master tells by itself is passed over.
+    /// Sends a request and waits for its answer; skips unsolicited messages of the master.
     pub(super) async fn ask(&mut self, op: Op) -> Result<Answer> {
         self.last_id += 1;
         let request = wire::Request { id: self.last_id, node: Some(self.node.clone()), op: Some(op) };

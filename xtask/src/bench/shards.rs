@@ -26,7 +26,7 @@ use crate::tree::project_root;
 
 const WORKERS: usize = 1000;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
 /// Datasets that are shuffled record by record, smallest first, each beside one of DLRover's.
@@ -36,14 +36,14 @@ const SHUFFLED: [(Dataset, u64); 3] = [
     (Dataset::of_shuffled_records(1_000_000_000), 200_000),
 ];
 
-/// What DLRover's master is given, so that both do the same.
+/// The dataset for the comparison with DLRover's master.
 const ALIKE: Dataset = Dataset::of_shuffled_batches(1_000_000);
 
 /// Seconds until the first lease.
 const FIRST_LEASE_MARK: f64 = 0.010;
 /// MiB for a dataset, whatever its size: ranges and not records.
 const GROWTH_MARK: f64 = 1.0;
-/// How many times DLRover's leases per second are wanted, and how much less CPU each.
+/// The target as a multiple of DLRover's leases per second, and how many times less CPU each lease must take.
 const RATE_TARGET: f64 = 20.0;
 const CPU_TARGET: f64 = 10.0;
 /// How much more a lease may cost from the largest dataset than from the smallest.
@@ -64,11 +64,11 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     for _ in 0..repeats.min(MOST_REPEATS) {
         peer.push(print_load(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, WORKERS))?));
         let play = |dataset: Dataset| -> Result<ShardSample> {
-            let played = runtime.block_on(native::run(&flexor, dataset, WORKERS))?;
-            let (seconds, mib) = (played.first_lease, played.growth_mib);
+            let sample = runtime.block_on(native::run(&flexor, dataset, WORKERS))?;
+            let (seconds, mib) = (sample.first_lease, sample.growth_mib);
             eprintln!("{}: first lease {seconds:.4} s, {mib:.2} MiB", dataset.name());
-            print_load("  and then", played.load);
-            Ok(played)
+            print_load("  and then", sample.load);
+            Ok(sample)
         };
         alike.push(play(ALIKE)?);
         for (at, (ours, theirs)) in SHUFFLED.into_iter().enumerate() {
@@ -80,12 +80,12 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         }
     }
     let mut rows = Vec::new();
-    for (((ours, theirs), played), split) in SHUFFLED.iter().zip(&shuffled).zip(&splits) {
-        rows.extend(first_lease_rows(*ours, played, *theirs, split)?);
+    for (((ours, theirs), samples), split) in SHUFFLED.iter().zip(&shuffled).zip(&splits) {
+        rows.extend(first_lease_rows(*ours, samples, *theirs, split)?);
     }
     rows.extend(lease_rows(ALIKE, &alike, &peer)?);
-    for ((dataset, _), played) in SHUFFLED.iter().zip(&shuffled) {
-        rows.extend(lease_rows(*dataset, played, &peer)?);
+    for ((dataset, _), samples) in SHUFFLED.iter().zip(&shuffled) {
+        rows.extend(lease_rows(*dataset, samples, &peer)?);
     }
     rows.push(flat_row(&shuffled, &splits)?);
     Ok(rows)
@@ -134,7 +134,7 @@ fn flat_row(ours: &[Samples; SHUFFLED.len()], peer: &[Vec<SplitCost>; SHUFFLED.l
         grouped(few)
     );
     let times = |large: Vec<f64>, small: Vec<f64>| large.iter().zip(&small).map(|(l, s)| l / s).collect::<Vec<_>>();
-    let cpu = |played: &Samples| of(played, |one| one.load.cpu_micros);
+    let cpu = |samples: &Samples| of(samples, |one| one.load.cpu_micros);
     let per_record = |splits: &[SplitCost], records: u64| {
         splits.iter().map(|one| one.cpu_seconds / records as f64).collect::<Vec<_>>()
     };

@@ -21,13 +21,13 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// How often each side plays when nobody says.
+/// The default number of repeats.
 pub(super) const REPEATS: u32 = 3;
 
 /// Seconds until the first step of the survivors.
 const MARK: f64 = 0.5;
 
-/// Who is killed, of three.
+/// The ranks to kill, of three.
 const RANKS: [usize; 2] = [1, 0];
 
 /// One competitor.
@@ -58,7 +58,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Plays everything whose metric contains `filter`; the sides take turns.
+/// Runs everything whose metric contains `filter`; the sides alternate.
 pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let metrics = RANKS.map(|rank| (rank, format!("SIGKILL of rank {rank} of 3: first step of the survivors")));
     let chosen: Vec<_> =

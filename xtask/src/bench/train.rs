@@ -22,7 +22,7 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 3;
 /// As in the quickstart, and how often our workers go through them: two of them would be done too soon.
 const RECORDS: u32 = 600_000;
@@ -62,20 +62,20 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         let pace: Vec<f64> = ours.iter().map(|one| one.records_per_second).collect();
         let metric = |what: &str| format!("DeepFM, 1 server, {workers} worker{}: {what}", plural(workers));
         let records_metric = metric("records");
-        rows.push(Row::rate(&records_metric, "records/s", &pace, READING, &reading, 0.0)?.only_told());
-        rows.push(Row::rate(&records_metric, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
+        rows.push(Row::rate(&records_metric, "records/s", &pace, READING, &reading, 0.0)?.for_information());
+        rows.push(Row::rate(&records_metric, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.for_information());
         let all: Vec<f64> = ours.iter().map(|one| one.cpu.iter().sum()).collect();
-        rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.only_told());
+        rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.for_information());
         for (process, name) in ["workers", "server", "master"].into_iter().enumerate() {
             let of: Vec<f64> = ours.iter().map(|one| one.cpu[process]).collect();
             let cpu = metric(&format!("CPU for a record, {name}"));
-            rows.push(Row::within(&cpu, "us", &of, f64::INFINITY)?.only_told());
+            rows.push(Row::within(&cpu, "us", &of, f64::INFINITY)?.for_information());
         }
     }
     for (phase, name) in PHASES.into_iter().enumerate() {
         let of: Vec<f64> = spent.iter().map(|one| one[phase]).collect();
         let metric = format!("a batch of {} of one worker, nothing overlapped: {name}", job::BATCH);
-        rows.push(Row::within(&metric, "ms", &of, f64::INFINITY)?.only_told());
+        rows.push(Row::within(&metric, "ms", &of, f64::INFINITY)?.for_information());
     }
     Ok(rows)
 }

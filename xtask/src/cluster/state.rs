@@ -34,7 +34,7 @@ pub(super) struct ClusterState {
     pub(super) kubectl_dir: PathBuf,
     /// As root, a process in the cluster's namespaces.
     pub(super) namespace_pid: Option<u32>,
-    /// The process that holds it: told to people, never acted upon.
+    /// The process that holds it: shown to people, never signalled.
     holder_pid: u32,
     /// The checkout that it was started from.
     checkout: PathBuf,
@@ -122,7 +122,7 @@ impl ClusterFiles {
 }
 
 impl ClusterState {
-    /// How to reach `cluster`, which this process holds.
+    /// The addresses of `cluster`, which this process holds.
     pub(super) fn of(cluster: &Cluster) -> Result<Self> {
         Ok(Self {
             kubeconfig: cluster.kubeconfig().to_owned(),
@@ -135,7 +135,7 @@ impl ClusterState {
         })
     }
 
-    /// How long it is up and who started it.
+    /// Its age and its owner.
     pub(super) fn origin(&self) -> String {
         let (checkout, pid) = (self.checkout.display(), self.holder_pid);
         // A clock that was set back makes it as young as can be.
@@ -176,7 +176,7 @@ impl ClusterState {
     }
 }
 
-/// A time span as people say it.
+/// A duration in words.
 fn in_words(age: Duration) -> String {
     match age.as_secs() {
         seconds @ ..120 => format!("{seconds} seconds"),
@@ -185,7 +185,7 @@ fn in_words(age: Duration) -> String {
     }
 }
 
-/// The path as one word of a shell.
+/// The path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use flexor_testbed::flexor_processes::JobNode;
 
-/// One step of one worker, as its line in the log tells it.
+/// One step of one worker, from its line in the log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Progress {
     pub(super) rank: u32,
@@ -15,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Reads `rank 0/3 restart 0 epoch 0 position 960 step 10 loss 0.1234`; other lines tell of no step.
+    /// Parses `rank 0/3 restart 0 epoch 0 position 960 step 10 loss 0.1234`; `None` for other lines.
     fn read(line: &str) -> Option<Progress> {
         let mut words = line.split(' ');
         let mut after = |name: &str| words.by_ref().skip_while(|word| *word != name).nth(1);
@@ -30,14 +30,14 @@ impl Progress {
     }
 }
 
-/// Where the logs of some nodes ended at one moment, to look only at what came later.
+/// The ends of the logs of some nodes at one moment, from which later lines are read.
 pub(super) struct LogPosition {
     logs: Vec<(String, usize)>,
     made: Instant,
 }
 
 impl LogPosition {
-    /// To be called just before something happens.
+    /// To be called just before a fault.
     pub(super) fn of(nodes: &[JobNode]) -> LogPosition {
         let log = |node: &JobNode| (node.agent().name().to_owned(), node.agent().log().len());
         LogPosition { logs: nodes.iter().map(log).collect(), made: Instant::now() }
@@ -48,7 +48,8 @@ impl LogPosition {
         self.made.elapsed()
     }
 
-    /// Waits until every node has told of a step for which `wanted` holds after this mark; gives the first of each.
+    /// Waits until every node has logged a step for which `wanted` holds after this position; returns the first of
+    /// each.
     pub(super) fn await_steps(
         &self,
         nodes: &[JobNode],
@@ -72,7 +73,7 @@ impl LogPosition {
         self.later(node, &node.agent().log()).filter(|line| line.contains(" starts at step ")).count()
     }
 
-    /// The step from which the worker of this node was started after this mark.
+    /// The step from which the worker of this node started after this position.
     pub(super) fn resumed_at(&self, node: &JobNode) -> Option<u64> {
         let log = node.agent().log();
         let mut later = self.later(node, &log);

@@ -19,7 +19,7 @@ use crate::tree::project_root;
 
 /// The name of the job.
 const JOB: &str = "digits";
-/// How long any one thing may take before the demo says that it failed.
+/// The deadline of each step of the demo.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// How long the master is away.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -132,7 +132,7 @@ impl<'a> Job<'a> {
         self.master.start_again()?;
         let generation = self.master.generation();
         narrator.tell(&format!("it is back on its journal, generation {generation} of the same job"));
-        // Past the time that sidecars have to come back in.
+        // After the time in which sidecars must return.
         let last = away.iter().map(|progress| progress.step).max().unwrap_or(0);
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step > last + 30)?;
         let status = self.master.run_status()?.context("the master has forgotten the job")?;
@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
 
     fn end(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The end");
-        narrator.tell("every torchrun is told to end (SIGTERM), as a cluster does");
+        narrator.tell("every torchrun gets SIGTERM, as from a cluster");
         for node in &self.nodes {
             node.agent().terminate()?;
         }
@@ -157,7 +157,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Waits until all nodes train in a world of this size that began after the mark, and tells how it came to be.
+    /// Waits until all nodes train in a world of this size that began after the position, and returns the times of its
+    /// formation.
     fn await_training(
         &mut self,
         narrator: &mut Narrator,
@@ -192,11 +193,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Which of the nodes has rank 0, as the master says.
+    /// The node of rank 0, by the master's status.
     fn position_of_rank_zero(&self) -> Result<usize> {
         let status = self.master.run_status()?.context("the master knows of no world")?;
         let leader = status.members.into_iter().find(|member| member.rank == Some(0)).and_then(|member| member.pod);
-        let leader = leader.context("the master knows of nobody with rank 0")?;
+        let leader = leader.context("the master knows no node of rank 0")?;
         let position = self.nodes.iter().position(|node| node.agent().name() == leader);
         position.with_context(|| format!("rank 0 is {leader}, which is no node of this demo"))
     }
@@ -211,7 +212,7 @@ impl<'a> Job<'a> {
             let file = folder.join(format!("{name}.log"));
             fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
         };
-        // What an earlier run has left there would only mislead.
+        // Leftovers of an earlier run would mislead.
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         write("master", self.master.log())?;
@@ -224,13 +225,13 @@ impl<'a> Job<'a> {
     }
 }
 
-/// How nodes met again. Times are in seconds since something happened to them.
+/// How nodes rejoined. Times are in seconds since the fault.
 struct Rejoin {
-    /// When the master decided the first thing about it.
+    /// When the master made its first decision about it.
     began: f64,
-    /// When the new world stood.
+    /// When the new world was complete.
     met: f64,
-    /// The step of the checkpoint from which they went on.
+    /// The step of the checkpoint from which they resumed.
     resumed: u64,
     /// When they made a step.
     trained: f64,

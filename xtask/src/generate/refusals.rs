@@ -63,7 +63,7 @@ fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
     ])
 }
 
-/// Who refuses the manifest and why, from its first line.
+/// The program that refuses the manifest and the reason, from its first line.
 fn claim(text: &str) -> Result<(&'static str, &str)> {
     let first = text.lines().next().unwrap_or_default();
     let claims = [("# both:", "both"), ("# local only:", "`flexor validate`")];

@@ -19,7 +19,7 @@ pub(super) struct KeptLogs {
 }
 
 impl KeptLogs {
-    /// Keeps in `logs` what the pods of the cluster in `home` print.
+    /// Keeps the logs of the pods of the cluster in `home` in the folder `logs`.
     pub(super) fn of(home: &Path, logs: PathBuf) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (pods, is_over) = (home.join("pods"), Arc::clone(&over));
@@ -43,7 +43,7 @@ impl Drop for KeptLogs {
     }
 }
 
-/// Names every log that has no second name. Pods may come and go meanwhile, so nothing here can be counted on.
+/// Links every log that has no link yet. Pods may start and end meanwhile, so every file may vanish.
 fn look(pods: &Path, logs: &Path) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     for pod in entries(pods) {

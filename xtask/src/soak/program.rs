@@ -33,11 +33,12 @@ pub(super) enum Program {
     /// `examples/quickstart.yaml` as it is: parameter servers that keep everything once, and are spared.
     Quickstart,
     /// The same with everything kept twice, so that servers are harmed too.
-    QuickstartCopies,
+    QuickstartReplicated,
 }
 
 impl Program {
-    const ALL: [Self; 5] = [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartCopies];
+    const ALL: [Self; 5] =
+        [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartReplicated];
 
     /// In turns: a shell script, PyTorch, and parameter servers; the two kinds of each of these take turns as well.
     pub(super) fn of_seed(seed: u64) -> Self {
@@ -46,21 +47,21 @@ impl Program {
             1 => Program::Dlrover,
             4 => Program::TorchElastic,
             2 => Program::Quickstart,
-            _ => Program::QuickstartCopies,
+            _ => Program::QuickstartReplicated,
         }
     }
 
     pub(super) fn needs_torch(self) -> bool {
         match self {
-            Program::Shell | Program::Quickstart | Program::QuickstartCopies => false,
+            Program::Shell | Program::Quickstart | Program::QuickstartReplicated => false,
             Program::Dlrover | Program::TorchElastic => true,
         }
     }
 
-    /// How many acts there are in a second.
+    /// How many faults are injected per second.
     pub(super) fn rate(self) -> &'static str {
         match self {
-            Program::Shell | Program::QuickstartCopies => "0.3",
+            Program::Shell | Program::QuickstartReplicated => "0.3",
             // It is over soon.
             Program::Quickstart => "0.5",
             // It takes a dozen seconds to start.
@@ -79,7 +80,7 @@ impl Program {
             Program::TorchElastic => ("torch-mnist/torchelastic.yaml", vec![slower]),
             Program::Quickstart => ("quickstart.yaml", vec![]),
             // Small batches, because it is quick.
-            Program::QuickstartCopies => (
+            Program::QuickstartReplicated => (
                 "quickstart.yaml",
                 vec![
                     ("\nspec:\n", "\nspec:\n  flexor:\n    psReplicationFactor: 2\n"),
@@ -97,7 +98,7 @@ impl Program {
         Ok(text)
     }
 
-    /// What must be true of the folder that a job was run in to a good end.
+    /// Checks the folder of a job that has succeeded.
     pub(super) fn check(self, folder: &Path, torch: Option<&Torch>) -> Result<()> {
         match self {
             Program::Shell => every_record_is_written(&folder.join("out")),
@@ -107,7 +108,7 @@ impl Program {
                 the_model_is_good(folder, NEAR_THE_BEST)?;
                 every_click_is_learnt(folder)
             }
-            Program::QuickstartCopies => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
+            Program::QuickstartReplicated => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
         }
     }
 }
@@ -130,7 +131,7 @@ fn every_step_is_learnt(folder: &Path, checkpoint: &str, torch: Option<&Torch>) 
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
     let python = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
     let steps = String::from_utf8_lossy(&python.stdout);
-    ensure!(steps.trim() == STEPS, "the model has learnt {:?} steps, not {STEPS}", steps.trim());
+    ensure!(steps.trim() == STEPS, "the model has trained {:?} steps, not {STEPS}", steps.trim());
     Ok(())
 }
 
@@ -142,7 +143,7 @@ fn every_click_is_learnt(folder: &Path) -> Result<()> {
 }
 
 fn the_model_is_good(folder: &Path, near: f64) -> Result<()> {
-    let best = read(folder, "quickstart.truth.json")?["best_auc"].as_f64().context("nobody knows the best AUC")?;
+    let best = read(folder, "quickstart.truth.json")?["best_auc"].as_f64().context("the best AUC is unknown")?;
     let report = read(folder, "report/report.json")?;
     let job = &report["jobs"][0];
     let found = job["learning"]["test"]["auc"].as_f64().context("the report has no AUC of the test data")?;
@@ -164,7 +165,7 @@ impl fmt::Display for Program {
             Program::Dlrover => "dlrover",
             Program::TorchElastic => "torchelastic",
             Program::Quickstart => "quickstart",
-            Program::QuickstartCopies => "quickstart-copies",
+            Program::QuickstartReplicated => "quickstart-copies",
         })
     }
 }

@@ -17,12 +17,12 @@ pub(super) struct TestProgram {
     pub(super) executable: PathBuf,
     /// The package's folder: where cargo runs its tests too.
     pub(super) folder: PathBuf,
-    /// The checkout, which a test program must not remember from the time it was compiled: another one with the same
-    /// target folder may have compiled it.
+    /// The checkout. A test program must not remember it from compile time: another checkout with the same target
+    /// folder may have compiled it.
     pub(super) checkout: PathBuf,
 }
 
-/// Where a test program's sources stand.
+/// Where a test program's sources are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramKind {
     /// Tests inside a library or a binary.

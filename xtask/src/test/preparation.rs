@@ -8,7 +8,7 @@ use flexor_testbed::{Dlrover, PythonError, Tools, ToolsError, Torch};
 use super::report::{Outcome, Verdict};
 use super::tier::Tier;
 
-/// Something that is built or installed once.
+/// A build or installation that happens once.
 struct Preparation {
     what: &'static str,
     make: fn() -> PreparationOutcome,
@@ -17,13 +17,12 @@ struct Preparation {
 /// How that went.
 enum PreparationOutcome {
     Ready,
-    /// The machine lacks what it is made with. The tests are still run, and each says itself that it was skipped.
+    /// The machine lacks a requirement. The tests still run, and each reports itself as skipped.
     Impossible(String),
     Failed(Error),
 }
 
-/// Makes sure that everything for `tier` is there. Where it cannot be had, the answer is a failure to report in place
-/// of the tier.
+/// Prepares everything for `tier`. A failure is reported in place of the tier.
 pub(super) fn prepare(tier: Tier) -> Result<(), Outcome> {
     let preparations: &[Preparation] = match tier {
         Tier::Unit | Tier::Local | Tier::Node => &[],

@@ -9,7 +9,7 @@ use super::Finding;
 use crate::packages::{self, DependencyKind, Package};
 use crate::tree::Tree;
 
-/// What one crate may use of ours.
+/// The dependencies that one crate may have in the workspace.
 struct Layer {
     name: &'static str,
     uses: &'static [&'static str],

@@ -31,7 +31,7 @@ fn is_documentation(path: &Path) -> bool {
     TOP_LEVEL.iter().any(|page| path == Path::new(page)) || FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
-/// What is wrong with a link from `page` to `target`, if anything.
+/// The problem with a link from `page` to `target`, if any.
 fn problem(tree: &Tree, page: &Path, text: &str, target: &str) -> Result<Option<String>> {
     if target.contains("://") || target.starts_with("mailto:") {
         return Ok(None);

@@ -27,7 +27,7 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// One package whose licence is good enough for what it is used for.
+/// One package whose licence is acceptable for its use.
 struct Exception {
     package: &'static str,
     licence: &'static str,

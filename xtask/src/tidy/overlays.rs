@@ -50,7 +50,7 @@ fn nameless_deployment(manifest: &str) -> Option<String> {
     Some(document.trim_end().replace(name, "NAME").replace(&namespace, "  namespace: NAMESPACE\n"))
 }
 
-/// The first lines that differ; nothing where a text ends is shown as an empty line.
+/// The first differing lines; a missing line counts as empty.
 fn first_difference(here: &str, there: &str) -> Option<(String, String)> {
     let count = here.lines().count().max(there.lines().count());
     let line = |text: &str, at: usize| text.lines().nth(at).unwrap_or_default().trim().to_owned();

@@ -1,4 +1,4 @@
-//! Checks that pure crates do no I/O, start no threads or processes, print nothing and read no clock.
+//! Checks that pure crates do no I/O, start nothing, print nothing and read no clock.
 //!
 //! There are three nets. Their manifests name no impure crate, their sources name nothing impure of the standard
 //! library, and the `clippy.toml` of most bans the same, so that an editor reports it first. Tests inside a pure crate
@@ -13,12 +13,12 @@ use crate::packages::{self, DependencyKind, Package};
 use crate::source;
 use crate::tree::Tree;
 
-/// What a pure crate is there for, and so what else is asked of it.
+/// The role of a pure crate, which decides its further rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CrateRole {
-    /// It decides: it does not know that Kubernetes exists, has no threads, and its `clippy.toml` says so too.
+    /// It decides: it does not know that Kubernetes exists and has no threads, and its `clippy.toml` bans both.
     Decides,
-    /// It translates what users write: it knows the types of Kubernetes but no client, and may parse on a thread, which
+    /// It translates users' manifests: it knows the types of Kubernetes but no client. It may parse on a thread, which
     /// has a stack of known size. No `clippy.toml`: it would bind the integration tests too, which read files.
     Translates,
 }
@@ -45,7 +45,7 @@ const BANNED_CRATES: &[&str] = &[
     "tonic",
 ];
 
-/// What sources may not name, and what to do instead.
+/// The paths that sources may not name, and the alternative.
 const BANNED_PATHS: &[(&str, &str)] = &[
     ("Instant::now", "time comes in as an argument"),
     ("SystemTime::now", "time comes in as an argument"),
@@ -141,7 +141,7 @@ fn banned_paths(tree: &Tree, folder: &Path, work: CrateRole) -> Result<Vec<Findi
     for path in tree.with_extension("rs").filter(|path| path.starts_with(&sources) && !holds_tests(path)) {
         let code = source::without_tests(&source::code_only(&tree.text(path)?.unwrap_or_default()));
         let lines = code.lines().enumerate().map(|(index, line)| (index + 1, line.to_owned()));
-        // An import is looked at spelled out, with an end that a pattern such as `tokio::` can match.
+        // An import is checked in its full form, with an end that a pattern such as `tokio::` can match.
         let imports = source::imports(&code).into_iter().map(|(line, import)| (line, format!("{import}::")));
         let mut hits: Vec<(usize, &str, &str)> = Vec::new();
         for (line, text) in lines.chain(imports) {
@@ -164,7 +164,7 @@ fn holds_tests(path: &Path) -> bool {
     path.iter().any(|part| part == "tests" || part == "tests.rs")
 }
 
-/// Whether `text` holds `path` as whole identifiers.
+/// Whether `text` contains `path` as complete identifiers.
 fn names(text: &str, path: &str) -> bool {
     let of_a_word = |character: char| character.is_alphanumeric() || character == '_';
     text.match_indices(path).any(|(at, _)| {

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::source;
 use crate::tree::Tree;
 
-/// A file past this wants to be two.
+/// A longer file should be split.
 const LONG: usize = 600;
 /// Past this it is not accepted.
 const TOO_LONG: usize = 1000;

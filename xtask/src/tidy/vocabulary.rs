@@ -10,7 +10,7 @@ use super::Finding;
 use crate::source;
 use crate::tree::Tree;
 
-/// Old identifier and the word that replaces it, as whole words of Rust and protocol buffers.
+/// Each replaced identifier and its new word, as complete words of Rust and protocol buffers.
 const REPLACED: &[(&str, &str)] = &[
     ("Because", "Cause"),
     ("PodWish", "DesiredPod"),

@@ -39,7 +39,7 @@ pub(super) async fn client(kubeconfig: &Path, address: SocketAddr, sandbox: &San
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// Connects to one address in one place.
+/// Connects to one address in one sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     address: SocketAddr,
@@ -65,7 +65,7 @@ impl Connector {
     }
 }
 
-/// What hyper asks of a connector; the client has one address only, so the target says nothing more.
+/// hyper's interface of a connector. The client has only one address, so the target is ignored.
 impl<Target> Service<Target> for Connector {
     type Response = TokioIo<TcpStream>;
     type Error = io::Error;
@@ -88,7 +88,7 @@ async fn connect_in(network: Arc<File>, address: SocketAddr) -> io::Result<TcpSt
         let stream = setns(&*network, CloneFlags::CLONE_NEWNET)
             .map_err(io::Error::from)
             .and_then(|()| std::net::TcpStream::connect(address));
-        // Nobody waits any more if the request was given up.
+        // The receiver is gone if the request was cancelled.
         let _ = answer.send(stream);
     })?;
     let stream = connected.await.map_err(|_| io::Error::other("the connecting thread panicked"))??;

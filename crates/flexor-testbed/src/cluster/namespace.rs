@@ -95,7 +95,7 @@ impl Drop for TestNamespace<'_> {
     }
 }
 
-/// A valid namespace name from what the test is called.
+/// A valid namespace name from the hint of the test.
 fn unique_name(hint: &str, number: usize) -> String {
     let plain: String = hint
         .chars()

@@ -8,7 +8,7 @@ use super::{Cluster, ClusterConfig};
 
 static SHARED: OnceCell<anyhow::Result<Cluster>> = OnceCell::const_new();
 
-/// The shared cluster; a start that failed is not tried again, so that every test tells the same reason at once.
+/// The shared cluster. A failed start is not retried, so that every test reports the same reason at once.
 pub(super) async fn get() -> Result<&'static Cluster, &'static anyhow::Error> {
     SHARED.get_or_init(|| Cluster::start(ClusterConfig::default())).await.as_ref()
 }

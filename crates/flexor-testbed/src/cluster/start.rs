@@ -22,7 +22,7 @@ use crate::{
 /// How long each step may take; an idle machine needs two to four seconds.
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often what cannot be watched is asked for.
+/// The polling interval for states without a watch.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A free port may be taken by another process before our server binds it.
@@ -41,7 +41,7 @@ pub(super) async fn start(config: ClusterConfig) -> anyhow::Result<Cluster> {
     }
 }
 
-/// Waits until the API server says that it is ready.
+/// Waits until the API server reports that it is ready.
 pub(super) async fn await_api_server(cluster: &Cluster) -> anyhow::Result<()> {
     let client = cluster.client().await?;
     while_alive(cluster, "the API server to be ready", async {

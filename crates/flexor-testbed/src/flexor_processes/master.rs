@@ -18,13 +18,13 @@ use super::{
 };
 use crate::python::PythonEnv;
 
-/// Where a master serves that nobody outside may reach.
+/// The address of a master that only this machine may reach.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 /// The token of a master that others can reach.
 const TOKEN: &str = "the-token-of-a-test";
 
-/// What a master is started with.
+/// The configuration of a master.
 #[derive(Debug, Clone)]
 pub struct MasterConfig {
     program: PathBuf,
@@ -53,7 +53,7 @@ impl MasterConfig {
         self
     }
 
-    /// Serves in this network, to whoever is connected with it, and asks for a token.
+    /// Serves in this network, to every connected peer, and requires a token.
     pub fn network(mut self, network: &Namespace) -> Self {
         self.network = Some(network.clone());
         self
@@ -69,11 +69,11 @@ pub struct Master {
     folder: TempDir,
     serves: MasterAddresses,
     service: Option<Service>,
-    /// What its earlier lives have logged.
+    /// The logs of its earlier incarnations.
     past_log: String,
 }
 
-/// What a master prints when it serves.
+/// The line that a master prints when it serves.
 #[derive(Debug, Clone, Deserialize)]
 struct MasterAddresses {
     generation: u64,
@@ -126,7 +126,7 @@ impl Master {
         &self.config.job
     }
 
-    /// How many lives its journal has had.
+    /// The generation of its journal: how often a master has started on it.
     pub fn generation(&self) -> u64 {
         self.serves.generation
     }
@@ -146,23 +146,23 @@ impl Master {
         self.service.as_ref().context("the master was killed")?.pid()
     }
 
-    /// The state of the job's run: `None` before the first node has come.
+    /// The state of the job's run: `None` before the first node has joined.
     pub fn run_status(&self) -> anyhow::Result<Option<RunStatus>> {
         let runs = api::status(self.grpc(), self.token(), self.network())?;
         Ok(runs.into_iter().find(|run| run.run == self.config.job))
     }
 
-    /// What this life of the master has decided, oldest first.
+    /// The decisions of this incarnation of the master, oldest first.
     pub fn decisions(&self) -> anyhow::Result<Vec<Decision>> {
         api::decisions(self.grpc(), self.token(), self.network())
     }
 
-    /// What it has logged, its earlier lives included.
+    /// Its log, earlier incarnations included.
     pub fn log(&self) -> String {
         self.past_log.clone() + &self.service.as_ref().map(Service::log).unwrap_or_default()
     }
 
-    /// The environment for a torchrun that meets at `endpoint`, as `flexor env torchrun` tells it.
+    /// The environment for a torchrun that joins at `endpoint`, from `flexor env torchrun`.
     pub fn torchrun_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let MasterConfig { program, job, nodes, .. } = &self.config;
         let args = ["env", "torchrun", "--nnodes", nodes, "--id", job, "--endpoint", endpoint, "-o", "json"];
@@ -172,7 +172,7 @@ impl Master {
         serde_json::from_slice(&printed.stdout).context("read what flexor env torchrun printed")
     }
 
-    /// The environment for a `flexor launch` that meets at `endpoint`: torchrun's, and the token where one is needed.
+    /// The environment for a `flexor launch` that joins at `endpoint`: torchrun's, and the token where one is needed.
     pub fn launch_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let mut variables = self.torchrun_variables(endpoint)?;
         if let Some(file) = self.token_file() {

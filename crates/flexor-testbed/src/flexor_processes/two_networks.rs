@@ -47,7 +47,7 @@ impl TwoNetworks {
         &self.mainland
     }
 
-    /// What can be cut off.
+    /// The network that a test can cut off.
     pub fn island(&self) -> &Namespace {
         &self.island
     }
@@ -96,7 +96,7 @@ impl Namespace {
     pub fn connect(&self, address: &str) -> anyhow::Result<TcpStream> {
         let network = File::open(self.file()).context("open a network namespace")?;
         let address = address.to_owned();
-        // A thread of its own, which ends: no other may find itself in another network.
+        // A short-lived thread: no other thread may end up in another network.
         let connecting = std::thread::spawn(move || {
             setns(&network, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)?;
             TcpStream::connect(address)

@@ -15,7 +15,7 @@ use super::process_table;
 
 const PREFIX: &str = "flexor-testbed";
 
-/// Makes a folder in `parent` that carries this process as its owner in its name.
+/// Makes a folder in `parent` whose name identifies this process as its owner.
 pub(super) fn create(parent: &Path) -> anyhow::Result<PathBuf> {
     let pid = std::process::id();
     let me = process_table::stat(pid).context("read /proc/self/stat; is /proc mounted?")?;

@@ -47,7 +47,7 @@ impl Sandbox {
         Ok(Self::Namespaces { init, network })
     }
 
-    /// A command that runs in this place and belongs to it: it ends when the place does.
+    /// A command that runs in this sandbox and ends with it.
     pub(crate) fn owned_command(&self, program: &Path) -> Command {
         let mut command = match self {
             Self::Namespaces { init, .. } => {
@@ -65,7 +65,7 @@ impl Sandbox {
         command
     }
 
-    /// A command of the caller's that shares this place's network and nothing else.
+    /// A command of the caller's that shares only this sandbox's network.
     pub(crate) fn network_command(&self, program: &Path) -> Command {
         match self {
             Self::Namespaces { init, .. } => {
@@ -92,13 +92,13 @@ pub(crate) struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts `command`, which [`Sandbox::owned_command`] of `sandbox` gave.
+    /// Starts `command`, which came from [`Sandbox::owned_command`] of `sandbox`.
     pub(crate) fn spawn(sandbox: &Sandbox, command: &mut Command) -> std::io::Result<Self> {
         let child = command.spawn()?;
         Ok(Self { child, forked: matches!(sandbox, Sandbox::Namespaces { .. }) })
     }
 
-    /// Whether it has ended by itself, and how.
+    /// Its exit status, if it has exited.
     pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -108,7 +108,7 @@ impl RunningProgram {
         if self.forked { process_table::child_of(self.child.id()) } else { Some(self.child.id()) }
     }
 
-    /// Ends it with SIGKILL and waits until it is gone.
+    /// Ends it with SIGKILL and waits for its end.
     pub(crate) fn kill(mut self) -> std::io::Result<()> {
         // The id of a program that has ended may be another's by now.
         if self.ended().is_some() {

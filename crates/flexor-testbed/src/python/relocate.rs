@@ -7,14 +7,14 @@ use std::{fs, path::Path};
 
 use super::{PythonError, io};
 
-/// Rewrites the scripts of the environment `folder` for the time when it stands at `destination`.
+/// Rewrites the scripts of the environment `folder` for its move to `destination`.
 pub(super) fn prepare_move(folder: &Path, destination: &Path) -> Result<(), PythonError> {
     let (from, to) = (folder.to_string_lossy(), destination.to_string_lossy());
     let bin = folder.join("bin");
     let entries = fs::read_dir(&bin).map_err(io("read", &bin))?;
     let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     for path in files.map(|entry| entry.path()).chain([folder.join("pyvenv.cfg")]) {
-        // What is no text is a program by itself and holds no path of ours.
+        // A file that is no text is a binary and holds no path of ours.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         if text.contains(&*from) {
             fs::write(&path, text.replace(&*from, &to)).map_err(io("write", &path))?;

@@ -66,8 +66,8 @@ fn build_into(
     fs::rename(&programs, destination).map_err(io("move into place", destination))
 }
 
-/// Removes what is no longer used: builds beyond the newest few, and folders of builds that were killed half way.
-/// Only the holder of the lock calls it, so no unfinished folder here is anyone's work in progress.
+/// Removes builds beyond the newest few, and folders of killed builds. Only the holder of the lock calls it, so no
+/// unfinished folder here is in use.
 fn prune(shelf: &Path, in_use: &Path) {
     let Ok(entries) = fs::read_dir(shelf) else { return };
     let mut finished: Vec<(SystemTime, PathBuf)> = Vec::new();

@@ -58,7 +58,7 @@ impl Go {
     }
 }
 
-/// The (major, minor) of what `go version` prints, for instance `go version go1.26.8 linux/amd64`.
+/// The (major, minor) version in the output of `go version`, for instance `go version go1.26.8 linux/amd64`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let number = text.split_whitespace().find_map(|word| word.strip_prefix("go").filter(|rest| !rest.is_empty()))?;
     let mut parts = number.split('.');

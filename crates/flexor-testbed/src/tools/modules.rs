@@ -16,7 +16,6 @@ pub(super) struct GoModule {
     pub(super) name: &'static str,
     /// The files of the module, name and text.
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// What is built from it.
     pub(super) programs: &'static [Program],
     /// How long a first build takes on two cores, for the progress line.
     pub(super) first_build: &'static str,
@@ -29,7 +28,6 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     /// Go package of its `main`.
     pub(super) package: &'static str,
-    /// What the linker is told.
     pub(super) ldflags: &'static str,
 }
 
@@ -81,7 +79,7 @@ pub(super) const KWOK: GoModule = GoModule {
 };
 
 impl GoModule {
-    /// The module's key in the cache: what is built changes only when one of these texts does.
+    /// The module's key in the cache: a build changes only with one of these texts.
     pub(super) fn key(&self) -> String {
         let mut hash = Sha256::new();
         let recipe = self.programs.iter().flat_map(|p| [p.name, p.package, p.ldflags]);

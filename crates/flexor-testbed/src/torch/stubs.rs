@@ -18,7 +18,7 @@ const NVSHMEM_VERSIONS: &str = "NVSHMEM { global: nvshmem_selected_device_transp
 
 const LAZY_BINDING: &str = "import os, sys; sys.setdlopenflags(os.RTLD_LAZY)\n";
 
-/// Everything that decides how the stand-ins look.
+/// All inputs of the stand-ins.
 pub(super) const TEXTS: &[&str] = &[EMPTY, NVSHMEM, NVSHMEM_SOURCE, NVSHMEM_VERSIONS, LAZY_BINDING];
 
 /// Makes the stand-ins beside the CUDA runtime, with the C compiler in `search_path`.

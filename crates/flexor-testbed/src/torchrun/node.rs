@@ -38,7 +38,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Makes the folder of a node; whoever gets it starts the node with it.
+    /// Makes the folder of a node; the caller then starts the node with it.
     pub(crate) fn make_folder() -> anyhow::Result<tempfile::TempDir> {
         tempfile::Builder::new().prefix("flexor-node-").tempdir().context("make a folder for a node")
     }
@@ -90,7 +90,7 @@ impl Node {
         self.number("exit")
     }
 
-    /// What the command and its children have said.
+    /// The output of the command and its children.
     pub(crate) fn log(&self) -> String {
         fs::read(log_path(&self.folder)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
@@ -116,7 +116,7 @@ impl Drop for Node {
     }
 }
 
-/// Sends a signal to a process that may be gone by now.
+/// Sends a signal to a process that may have ended.
 pub(crate) fn send(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
         let _ = kill(Pid::from_raw(pid), signal);

@@ -7,7 +7,7 @@ use super::{
     events::{ProbeEvent, ProbeEventKind},
 };
 
-/// Who worked at one moment.
+/// The workers at one moment.
 #[derive(Debug, Clone)]
 pub struct Workers {
     pids: Vec<u32>,

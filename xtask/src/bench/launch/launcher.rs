@@ -21,23 +21,22 @@ pub(super) enum Launcher {
     FlexorAtMaster { flexor: PathBuf },
     /// Stock `torchrun --standalone`.
     Torchrun { torch: Torch },
-    /// DLRover's agent at its own master, which runs; alone it does not fit this torch.
+    /// DLRover's agent at its own running master; alone it does not work with this torch.
     DlroverAgent { torch: Torch, dlrover: Dlrover },
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LaunchMeasurement {
     /// Seconds from the start of the launcher until all processes were started.
     pub(super) seconds: f64,
     /// The most memory of the launcher's process until then, in MiB.
     pub(super) peak_mib: f64,
-    /// What of its memory was then its own, and not its program's file, which all that run it share.
+    /// The part of its memory that was its own, without the program's file, which all its processes share.
     pub(super) own_mib: f64,
 }
 
 impl Launcher {
-    /// How it stands in results.
+    /// Its name in results.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Launcher::FlexorAlone { .. } => "flexor launch --standalone",
@@ -47,7 +46,7 @@ impl Launcher {
         }
     }
 
-    /// Launches the program once. What a launcher meets at is there before.
+    /// Launches the program once. The rendezvous server of a launcher is already running.
     pub(super) fn launch(&self) -> Result<LaunchMeasurement> {
         match self {
             Launcher::FlexorAlone { flexor } => {
@@ -111,7 +110,7 @@ fn measure(mut command: Command) -> Result<LaunchMeasurement> {
     Ok(LaunchMeasurement { seconds: last.duration_since(begun).unwrap_or_default().as_secs_f64(), peak_mib, own_mib })
 }
 
-/// Ended with its guard; what it has launched ends by itself.
+/// Killed with its guard; the launched processes end by themselves.
 struct RunningLauncher(Child);
 
 impl Drop for RunningLauncher {

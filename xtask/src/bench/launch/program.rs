@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// The seconds that it takes to start all of it with nothing in between.
+/// The seconds that it takes to start all processes without a launcher.
 pub(super) fn started_alone() -> Result<f64> {
     let program = Program::new()?;
     let [shell, arguments @ ..] = program.words()?;
@@ -74,14 +74,14 @@ pub(super) fn started_alone() -> Result<f64> {
     Ok(last.duration_since(begun).unwrap_or_default().as_secs_f64())
 }
 
-/// When the last one was started; `None` before all have said so.
+/// When the last process was started; `None` before all have reported.
 fn last_start(folder: &Path) -> Option<SystemTime> {
     let start = |rank: u32| start(&fs::read_to_string(folder.join(rank.to_string())).ok()?);
     (0..PROCESSES).map(start).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-/// What one of the processes wrote. One that is in another world than wanted is not one of them, and a line without its
-/// end is not written yet.
+/// The start time that one process wrote. A process of another world does not count, and a line without its end is not
+/// complete.
 fn start(text: &str) -> Option<SystemTime> {
     let (world, nanos) = text.strip_suffix('\n')?.split_once(' ')?;
     let is_wanted = world.parse() == Ok(PROCESSES);

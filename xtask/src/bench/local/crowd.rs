@@ -12,9 +12,9 @@ use crate::bench::process_cost::{cpu_seconds, resident_mib};
 
 const PODS: u32 = 1000;
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long the cluster is watched doing nothing.
+/// How long the idle cluster is measured.
 const IDLE: Duration = Duration::from_secs(10);
-/// The last start is written down before the cluster has heard of it.
+/// The programs record the last start before the cluster has observed it.
 const SETTLE: Duration = Duration::from_secs(3);
 
 const STARTED_MARK: f64 = 20.0;
@@ -65,7 +65,7 @@ fn parent_of(pid: i32) -> Result<i32> {
     Ok(line.trim().parse()?)
 }
 
-/// Memory that nobody else has, in MiB.
+/// Memory that no other process shares, in MiB.
 fn own_mib(pid: i32) -> Result<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).context("no Private_Dirty")?;

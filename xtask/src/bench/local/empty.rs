@@ -39,7 +39,7 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     ])
 }
 
-/// The seconds that the programs need when nobody looks after them.
+/// The seconds that the programs need without a cluster.
 fn by_hand() -> Result<f64> {
     let begun = Instant::now();
     let mut started = Vec::new();

@@ -17,7 +17,7 @@ const CPUS: &str = "4";
 const LIMIT: Duration = Duration::from_secs(180);
 /// Seconds from when there is room until the more important job's pods run, and until the other has its room back.
 const MARK: f64 = 1.0;
-/// Seconds that the programs that give way may take to end, which is a grace of 30 at most.
+/// How many seconds the preempted programs may take to end, which is a grace of 30 at most.
 const GIVE_WAY_MARK: f64 = 30.0;
 /// Pods that the less important job gives up.
 const GIVEN_UP_MARK: f64 = 2.0;

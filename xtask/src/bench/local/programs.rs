@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// What a started program wrote down.
+/// The record of a started program.
 #[derive(Debug, Clone)]
 pub(super) struct ProgramStart {
     /// The name of its pod.
@@ -19,7 +19,7 @@ pub(super) struct ProgramStart {
     pub(super) at: Duration,
 }
 
-/// The folder into which they write.
+/// The folder for the records.
 pub(super) struct Programs {
     folder: PathBuf,
 }
@@ -31,7 +31,7 @@ impl Programs {
         Ok(Programs { folder })
     }
 
-    /// A TorchElastic job of so many of them, which then do this. Without a master nothing else runs.
+    /// A TorchElastic job of this many programs, which then run this. Without a master nothing else runs.
     pub(super) fn job(&self, name: &str, replicas: u32, then: &str, with_master: bool) -> Value {
         let folder = self.folder.display();
         // Two dollar signs are one to Kubernetes.
@@ -72,7 +72,7 @@ impl Programs {
         Ok(starts)
     }
 
-    /// Waits until so many have been started, and gives them.
+    /// Waits until this many have been started, and returns them.
     pub(super) fn await_starts(&self, count: usize, limit: Duration) -> Result<Vec<ProgramStart>> {
         let begun = Instant::now();
         loop {

@@ -24,7 +24,7 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
         let _run = Run::start(flexor, place.path(), &programs.job("killed", WORKERS, "exec sleep 600", true), &[])?;
         let mut starts = programs.await_starts(WORKERS as usize, LIMIT)?;
         for number in 0..WORKERS {
-            // Each has come to rest before the next is killed.
+            // Each replacement has settled before the next kill.
             std::thread::sleep(Duration::from_millis(100));
             let name = format!("killed-worker-{number}");
             let Some(victim) = starts.iter().filter(|start| start.pod == name).max_by_key(|start| start.at) else {

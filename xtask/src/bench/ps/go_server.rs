@@ -18,7 +18,7 @@ use super::side::Programs;
 
 pub(super) const NAME: &str = "ElasticDL 0.2.0rc3";
 
-/// What pip is to get, and nothing else.
+/// The only package that pip installs.
 const PACKAGE: &str =
     "elasticdl==0.2.0rc3 --hash=sha256:f3673411fad8658ccd726e1a79eda13dff1ab50e49ddf5714c21a5030978e2f6\n";
 

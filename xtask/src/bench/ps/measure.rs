@@ -25,7 +25,6 @@ pub(super) trait Lane: Send {
 /// The clients of a phase.
 pub(super) type Lanes = Vec<Box<dyn Lane>>;
 
-/// What was measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measurement {
     pub(super) rows_per_second: f64,
@@ -39,7 +38,7 @@ impl fmt::Display for Measurement {
     }
 }
 
-/// Each client does what it has to do once; a slow server is not waited for to the end.
+/// Each client makes its requests once; a slow server is cut off at a time limit.
 pub(super) async fn until_done(lanes: Lanes, pid: u32) -> Result<Measurement> {
     Ok(drive(lanes, pid, MOST).await?.0)
 }

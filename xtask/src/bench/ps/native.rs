@@ -27,7 +27,7 @@ pub(super) struct Native {
     server: RunningServer,
     master: OurMaster,
     case: Case,
-    /// Every push is a batch of its own.
+    /// Every push is a separate batch.
     pushed: Arc<AtomicU64>,
 }
 

@@ -37,13 +37,13 @@ impl Drop for RunningServer {
     }
 }
 
-/// A port that nobody has at the moment: ElasticDL's server takes none that it is not told.
+/// A port that is free at the moment: ElasticDL's server cannot choose one itself.
 pub(super) fn free_port() -> Result<u16> {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
     Ok(socket.local_addr()?.port())
 }
 
-/// Our server, in the place of ElasticDL's.
+/// Starts our server with ElasticDL's protocol.
 pub(super) fn start(programs: &Programs, case: &Case) -> Result<RunningServer> {
     let (port, (opt_type, opt_args)) = (free_port()?, case.optimizer.arguments());
     let mut command = programs.cores.command(&programs.flexor);

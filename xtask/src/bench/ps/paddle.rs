@@ -88,7 +88,7 @@ impl Paddle {
 
     fn pull(&self, keys: &[i64]) -> Call {
         let request = PsRequest { command: PULL, table: Some(PRESENT), params: vec![count(keys)], data: None };
-        // For training; the keys; how often each was met.
+        // The training flag; the keys; the number of occurrences of each.
         let mut attachment = vec![1];
         attachment.extend(keys.iter().flat_map(|key| key.to_le_bytes()));
         attachment.extend(std::iter::repeat_n(1_u32.to_le_bytes(), keys.len()).flatten());

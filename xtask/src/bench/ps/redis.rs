@@ -24,7 +24,7 @@ use super::{go_server, keys};
 
 pub(super) const NAME: &str = "Redis 7";
 
-/// Debian's packages with what they need.
+/// Debian's packages with their dependencies.
 const PACKAGES: [&str; 4] = ["redis-server", "redis-tools", "libjemalloc2", "liblzf1"];
 /// Keys of a command.
 const TOGETHER: usize = 1000;
@@ -94,7 +94,7 @@ impl Redis {
         let Case { batch, clients, keys, .. } = self.case;
         let mut lanes = Lanes::new();
         for client in 0..clients {
-            // New rows stand behind those that are there.
+            // New rows follow the existing ones.
             let new =
                 |batches: Vec<Vec<i64>>| batches.into_iter().map(|keys| keys.into_iter().map(|key| !key).collect());
             let (repeats, requests): (bool, Vec<Request>) = match phase {
@@ -174,7 +174,7 @@ impl Lane for Client {
             let Some(request) = self.requests.get(place) else { return Ok(None) };
             self.answer.resize(request.answer, 0);
             let (mut from, mut to) = self.stream.split();
-            // Both at once: Redis answers while it is still being told.
+            // Both at once: Redis answers while it still receives the request.
             let (sent, answered) = tokio::join!(to.write_all(&request.bytes), from.read_exact(&mut self.answer));
             sent?;
             answered?;

@@ -28,14 +28,14 @@ const PUSH: &str = "/proto.Pserver/push_gradients";
 /// How often a server is asked whether it serves, every 25 ms.
 const TRIES: u32 = 200;
 
-/// A server and who asks it.
+/// A server and its clients.
 pub(super) struct WireLoad {
     server: RunningServer,
     case: Case,
 }
 
 impl WireLoad {
-    /// Waits until the server serves, and tells it the tables.
+    /// Waits until the server serves, and creates the tables.
     pub(super) async fn new(server: RunningServer, case: &Case) -> Result<Self> {
         let load = Self { server, case: *case };
         let info = |name: &str, initializer: &str| wire::EmbeddingTableInfo {

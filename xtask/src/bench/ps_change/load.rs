@@ -18,7 +18,7 @@ pub(super) const WORKERS: u64 = 2;
 /// Rows of a batch.
 pub(super) const BATCH: u64 = 10_000;
 const DIM: usize = 16;
-/// What a row takes: its key, its step, its weights and twice as much for Adam.
+/// The size of a row: its key, its step, its weights and twice as much for Adam.
 pub(super) const ROW_BYTES: u64 = 8 + 4 + 3 * 4 * DIM as u64;
 const TABLE: TableId = TableId(0);
 /// A dataset that the master does not know, so that it closes none of its batches.
@@ -40,14 +40,13 @@ pub(super) enum CallKind {
     Push,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 pub(super) struct Load {
     rows: u64,
-    /// Every push is a batch of its own.
+    /// Every push is a separate batch.
     pushed: AtomicU64,
 }
 
-/// Workers at work.
 pub(super) struct RunningWorkers {
     stop: Arc<AtomicBool>,
     workers: JoinSet<Result<Vec<Call>>>,
@@ -57,7 +56,7 @@ pub(super) struct RunningWorkers {
 pub(super) struct Calls(Vec<Call>);
 
 impl Load {
-    /// A load on a table of so many rows.
+    /// A load on a table of this many rows.
     pub(super) fn of(rows: u64) -> Arc<Self> {
         Arc::new(Self { rows, pushed: AtomicU64::new(0) })
     }

@@ -16,15 +16,15 @@ use crate::bench::fleet::Fleet;
 /// How long workers work before and after.
 const AT_WORK: Duration = Duration::from_secs(1);
 
-/// How long nobody made progress, in seconds.
+/// How long no worker made progress, in seconds.
 pub(super) struct Downtime {
     /// From the last answer of the old servers to the first one of the new ones.
     pub(super) change: f64,
-    /// Until the checkpoint was written: what it costs to write one with nobody at work.
+    /// Until the checkpoint was written: its cost without load.
     pub(super) checkpoint: f64,
 }
 
-/// Changes the set to three servers, which are left running, and tells how long that took.
+/// Changes the set to three servers, which stay running, and returns the downtime.
 pub(super) async fn change(
     program: &Path,
     old: Fleet,
@@ -34,7 +34,7 @@ pub(super) async fn change(
     let at_work = load.begin(old.master()).await?;
     tokio::time::sleep(AT_WORK).await;
     let last = at_work.end().await?.last().context("nothing was answered by the old servers")?;
-    ensure!(Load::connect(old.master()).await?.save().await?, "there is data that nobody has learnt");
+    ensure!(Load::connect(old.master()).await?.save().await?, "the data is not finished");
     let checkpoint = last.elapsed().as_secs_f64();
     drop(old);
     let ended = Instant::now();

@@ -9,17 +9,16 @@ use crate::bench::row::Row;
 
 /// One side of ours against its peers.
 pub(super) struct Contest<'a> {
-    /// What stands before its metrics.
+    /// The prefix of its metrics.
     prefix: &'static str,
     ours: &'a Side,
     peers: &'a [Side],
     mark: fn(&Marks) -> f64,
     counts: &'static [Counter],
-    /// What it is played with.
     scenarios: Vec<&'a Scenario>,
 }
 
-/// Something that is counted over all scenarios and repeats, and of which the most is told.
+/// A count over all scenarios and repeats, of which the maximum is shown.
 struct Counter {
     metric: &'static str,
     unit: &'static str,
@@ -74,7 +73,7 @@ impl<'a> Contest<'a> {
         Contest { prefix: "flexor launch: ", ours, peers, mark: |marks| marks.launch, counts: WITH_LAUNCH, scenarios }
     }
 
-    /// To be played with those of the scenarios whose metric contains `filter`.
+    /// Keeps the scenarios whose metric contains `filter`.
     pub(super) fn choose(self, scenarios: &[&'a Scenario], filter: Option<&str>) -> Contest<'a> {
         let is_wanted = |scenario: &&Scenario| filter.is_none_or(|wanted| self.metric(scenario).contains(wanted));
         let scenarios = scenarios.iter().copied().filter(is_wanted).collect();
@@ -85,21 +84,21 @@ impl<'a> Contest<'a> {
         &self.scenarios
     }
 
-    /// Whether this is to be played for it.
+    /// Whether the contest needs this scenario on this side.
     pub(super) fn needs(&self, scenario: &Scenario, side: &Side) -> bool {
         let takes_part = self.ours == side || self.peers.contains(side);
         takes_part && self.scenarios.iter().any(|one| one.metric == scenario.metric)
     }
 
-    /// The time of every scenario, and what is counted over all of them; nothing where there is none.
-    pub(super) fn rows(&self, played: &[ScenarioRun]) -> Result<Vec<Row>> {
+    /// The time of every scenario, and the counts over all of them; empty without a scenario.
+    pub(super) fn rows(&self, runs: &[ScenarioRun]) -> Result<Vec<Row>> {
         if self.scenarios.is_empty() {
             return Ok(Vec::new());
         }
         let of_side = |side: &Side| {
             let name = side.to_string();
             let is_chosen = |one: &ScenarioRun| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
-            played.iter().filter(move |one| one.side == name && is_chosen(one))
+            runs.iter().filter(move |one| one.side == name && is_chosen(one))
         };
         let mut rows = Vec::new();
         for scenario in &self.scenarios {
@@ -121,7 +120,7 @@ impl<'a> Contest<'a> {
         }
         Ok(rows)
     }
-    /// How a scenario of this contest stands in results.
+    /// The name of a scenario of this contest in results.
     fn metric(&self, scenario: &Scenario) -> String {
         format!("{}{}", self.prefix, scenario.metric)
     }

@@ -29,10 +29,10 @@ pub(super) struct Job<'a> {
     work: Work,
 }
 
-/// What the workers of a node do, by the node's index.
+/// The configuration of a node's workers, by the node's index.
 pub(super) type Work = fn(config: AgentConfig, index: usize) -> AgentConfig;
 
-/// One node of a job, with what stands between it and the store.
+/// One node of a job, with its connection to the store.
 #[derive(Debug)]
 pub(super) struct RunningNode {
     agent: Agent,
@@ -44,7 +44,7 @@ impl RunningNode {
         &self.agent
     }
 
-    /// Its loss: everything of it is gone, with nobody left to say so.
+    /// Loses the node: all its processes are killed, and none is left to report it.
     pub(super) fn kill(self) {
         if let Some(sidecar) = &self.attachment.sidecar {
             sidecar.kill();
@@ -76,7 +76,7 @@ impl<'a> Job<'a> {
         Job { torch, nodes: Vec::new(), host, networks: None, work }.with_first_world(count)
     }
 
-    /// As [`Job::start`] for three nodes of which the last can be cut off.
+    /// As [`Job::start`] for three nodes; the last can be cut off.
     pub(super) fn start_across(torch: &'a Torch, side: &Side, networks: &'a TwoNetworks) -> Result<Job<'a>> {
         let host = Host::start(side, torch, Some(networks.mainland()))?;
         let work: Work = |config, _| config;
@@ -97,7 +97,7 @@ impl<'a> Job<'a> {
         Ok(self)
     }
 
-    /// Starts one more node. Nodes rank by `index`: torchrun sorts by address, and each node has one of its own.
+    /// Starts one more node. Nodes rank by `index`: torchrun sorts by address, and each node has its own.
     pub(super) fn add_node(&mut self, index: usize) -> Result<()> {
         let attachment = self.host.attach(&name_of(index), self.network_of(index))?;
         let endpoint = attachment.endpoint.clone();
@@ -117,7 +117,7 @@ impl<'a> Job<'a> {
         self.nodes.iter().map(RunningNode::agent)
     }
 
-    /// The node at this place, in the order they were started.
+    /// The node at this position, in the order of their start.
     pub(super) fn node(&self, position: usize) -> &RunningNode {
         &self.nodes[position]
     }
@@ -132,7 +132,7 @@ impl<'a> Job<'a> {
         self.nodes.push(node);
     }
 
-    /// Kills the store, and with it the node that it lives in if it does, and has it back after this long if it can be.
+    /// Kills the store, with its node if it is in one, and restarts it after this pause where that is possible.
     pub(super) fn interrupt_store(&mut self, pause: Duration) -> Result<()> {
         if self.host.interrupt(self.torch, pause)? == Interrupted::WithItsNode {
             self.nodes[0].agent.kill_node();
@@ -179,7 +179,7 @@ impl<'a> Job<'a> {
         self.networks.map(|networks| if index == ISLANDER { networks.island() } else { networks.mainland() })
     }
 
-    /// Where the first node keeps the store, nobody else may come before it.
+    /// Where the first node hosts the store, no other node may start before it.
     fn await_first_node_as_host(&self) -> Result<()> {
         let Host::FirstNode { address } = &self.host else {
             return Ok(());

@@ -11,7 +11,7 @@ use super::store_client::StoreClient;
 
 /// A state that was read is not read again for this long.
 const CACHED: Duration = Duration::from_secs(1);
-/// How long a handler sleeps before it looks again.
+/// How long a handler sleeps between polls.
 const POLL: Duration = Duration::from_secs(1);
 /// The first round begins with a delay of up to this long.
 const FIRST_DELAY: Duration = Duration::from_millis(300);
@@ -96,7 +96,7 @@ impl Agent {
             self.token = Some(value);
         }
         self.read_at = Some(Instant::now());
-        self.handler.take_out_the_dead(&mut self.state, now());
+        self.handler.remove_expired(&mut self.state, now());
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ const OUTSTANDING: usize = 64;
 /// The shortest entry of a pickled world: a rank and a number of processes.
 const ENTRY: usize = 3;
 
-/// Lets this many nodes meet at a new master of DLRover.
+/// Runs a rendezvous of this many nodes at a new master of DLRover.
 pub(super) async fn meet(dlrover: &Dlrover, nodes: usize) -> Result<RendezvousSample> {
     let pickles = Pickles::make(dlrover, nodes)?;
     let master = DlroverMaster::start(dlrover, nodes)?;
@@ -32,7 +32,7 @@ pub(super) async fn meet(dlrover: &Dlrover, nodes: usize) -> Result<RendezvousSa
     Ok(RendezvousSample { seconds: started.elapsed().as_secs_f64(), log_bytes: master.log_bytes()? as f64 })
 }
 
-/// Sends the request of every node and waits for the answers, each of which has at least this many bytes.
+/// Sends the request of every node and waits for the answers, each of at least this many bytes.
 async fn ask_all(client: &DlroverClient, requests: Vec<Bytes>, at_least: usize) -> Result<()> {
     let requests = Arc::new(requests);
     let mut lanes = JoinSet::new();

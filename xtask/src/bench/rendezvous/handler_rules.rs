@@ -9,20 +9,20 @@ use flexor_store::state::{NodeDesc, RendezvousState, Stamp};
 
 /// A heartbeat is written when the last one is older.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// A node without a heartbeat for this long is taken out by whoever sees it.
+/// Any handler removes a node without a heartbeat for this long.
 const EXPIRY: Duration = Duration::from_secs(15);
 /// How long a world of the smallest size waits for more.
 const LAST_CALL: Duration = Duration::from_secs(30);
 
-/// One handler, as it stands in the state.
+/// One handler, as the state contains it.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
     pub(super) node: NodeDesc,
-    /// The smallest and the greatest world, which are the same in all races.
+    /// The minimum and maximum size of the world, which are equal in all races.
     pub(super) nodes: usize,
 }
 
-/// What a handler wants.
+/// The goal of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     /// To have left the last world.
@@ -33,12 +33,11 @@ pub(super) enum Goal {
     KeepAlive,
 }
 
-/// What it does for that.
+/// Its next action towards the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing more.
     Finish,
-    /// Looks again after a second.
+    /// Polls again after a second.
     LookAgain,
     /// Changes the state in this way and writes it.
     Write(Change),
@@ -128,8 +127,8 @@ impl Handler {
         }
     }
 
-    /// Takes out who has not been heard of, as every handler does with every state it reads.
-    pub(super) fn take_out_the_dead(&self, state: &mut RendezvousState, now: Stamp) {
+    /// Removes expired nodes, as every handler does with every state that it reads.
+    pub(super) fn remove_expired(&self, state: &mut RendezvousState, now: Stamp) {
         let expired = |heartbeat: Stamp| age(heartbeat, now).is_some_and(|age| age > EXPIRY);
         if !state.last_heartbeats.iter().any(|(_, heartbeat)| expired(*heartbeat)) {
             return;

@@ -20,7 +20,7 @@ const SCRIPT: &str = include_str!("handlers.py");
 pub(super) struct RendezvousTimes {
     /// Until all knew their rank.
     pub(super) first: f64,
-    /// The same when all leave that world and meet again.
+    /// The same when all leave that world and rejoin.
     pub(super) again: f64,
 }
 
@@ -29,8 +29,8 @@ impl RendezvousTimes {
     pub(super) const NEVER: RendezvousTimes = RendezvousTimes { first: f64::INFINITY, again: f64::INFINITY };
 }
 
-/// Lets this many handlers, spread over this many processes, meet at the store `HOST:PORT`. A meeting that is not over
-/// after `limit` takes forever.
+/// Runs a rendezvous of this many handlers, spread over this many processes, at the store `HOST:PORT`. One that exceeds
+/// `limit` counts as infinite.
 pub(super) fn meet(
     torch: &Torch,
     endpoint: &str,
@@ -57,7 +57,7 @@ pub(super) fn meet(
     Ok(RendezvousTimes { first, again })
 }
 
-/// Seconds from the word until the last handler knew its rank.
+/// Seconds from the start signal until the last handler knew its rank.
 fn meeting(interpreters: &mut [Interpreter], nodes: usize) -> Result<f64> {
     for interpreter in &mut *interpreters {
         let line = interpreter.line()?;

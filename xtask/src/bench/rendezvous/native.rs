@@ -12,16 +12,16 @@ use crate::bench::sessions;
 pub(super) struct RendezvousSample {
     /// From the first join sent until all know rank and world size.
     pub(super) seconds: f64,
-    /// What the master has logged by then.
+    /// The size of the master's log by then.
     pub(super) log_bytes: f64,
 }
 
 impl RendezvousSample {
-    /// Of nodes that were not asked to meet.
+    /// Of a rendezvous that was not run.
     pub(super) const NEVER: RendezvousSample = RendezvousSample { seconds: f64::INFINITY, log_bytes: f64::INFINITY };
 }
 
-/// Lets this many nodes meet at a new master of ours, each over a session of its own.
+/// Runs a rendezvous of this many nodes at a new master of ours, each over its own session.
 pub(super) async fn meet(flexor: &Path, nodes: usize) -> Result<RendezvousSample> {
     let master = OurMaster::start(flexor, nodes, Disk::AsItIs)?;
     let clients = sessions::connect(master.grpc(), nodes).await?;

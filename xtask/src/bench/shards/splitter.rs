@@ -10,17 +10,17 @@ use super::dataset::BATCH;
 
 const SCRIPT: &str = include_str!("splitter.py");
 
-/// How it stands in results.
+/// Its name in results.
 pub(super) const NAME: &str = "DLRover 0.6.1 splitter";
 
-/// What one epoch cost.
+/// The cost of one epoch.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct SplitCost {
     pub(super) cpu_seconds: f64,
     pub(super) growth_mib: f64,
 }
 
-/// Splits a dataset in a process of its own.
+/// Splits a dataset in its own process.
 pub(super) fn run(dlrover: &Dlrover, records: u64) -> Result<SplitCost> {
     let mut command = dlrover.command();
     command.args(["-c", SCRIPT, &records.to_string(), &BATCH.to_string()]).stdin(Stdio::null());

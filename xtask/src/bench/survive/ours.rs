@@ -25,7 +25,7 @@ pub(super) fn play(torch: &Torch, program: &Path, example: &Path, rank: usize) -
     without(rank, &logs).with_context(|| log_tails(&agents))
 }
 
-/// What the launchers and their workers have said, for an error.
+/// The logs of the launchers and their workers, for an error.
 fn log_tails(agents: &[Agent]) -> String {
     agents.iter().map(|agent| format!("{} said\n{}\n", agent.name(), agent.log())).collect()
 }

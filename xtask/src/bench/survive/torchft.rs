@@ -15,12 +15,12 @@ const LIGHTHOUSE: &str = include_str!("lighthouse.py");
 const REPLICA: &str = include_str!("replica.py");
 
 /// How long a lighthouse waits for replica groups that are alive by their heartbeats and do not ask for a quorum. Where
-/// that is longer than the time-out of heartbeats (5 s), this is what a killed one costs.
+/// that is longer than the heartbeat timeout (5 s), a killed group costs this time.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JoinTimeout {
     /// As the command in torchft's README has it.
     AsDocumented,
-    /// A tick of the lighthouse; who is slower by so much than the first is left out of the step.
+    /// A tick of the lighthouse; a group that is slower than the first by this much misses the step.
     Shortest,
 }
 

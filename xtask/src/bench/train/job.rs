@@ -16,18 +16,18 @@ pub(super) const DIM: usize = 8;
 /// Hidden layers.
 pub(super) const HIDDEN: &str = "64x32";
 
-/// The model, as a worker is told it.
+/// The model, as the worker's argument.
 pub(super) fn model() -> String {
     format!("deepfm:dim={DIM},hidden={HIDDEN}")
 }
 
-/// What came of training.
+/// The result of training.
 pub(super) struct TrainingResult {
     /// Of all workers together, by their own reports.
     pub(super) records_per_second: f64,
     /// Microseconds of CPU for each record: of all workers, of the server, of the master.
     pub(super) cpu: [f64; 3],
-    /// The last loss that a worker has told.
+    /// The last loss that a worker has reported.
     pub(super) loss: f64,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u
         command.arg("--data").arg(data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         running.push(Worker(command.spawn().context("cannot start a worker")?));
     }
-    // One after the other: what a worker says waits in its pipe.
+    // One after the other: the output of a worker waits in its pipe.
     let summaries: Result<Vec<WorkerSummary>> = running.iter_mut().map(Worker::listen).collect();
     let summaries = summaries?;
     let records: u64 = summaries.iter().map(|one| one.records).sum();
@@ -60,7 +60,7 @@ pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u
 /// A worker, ended with its guard.
 struct Worker(Child);
 
-/// What a worker has said, in sum.
+/// The sum of a worker's progress lines.
 struct WorkerSummary {
     records: u64,
     seconds: f64,
@@ -69,14 +69,14 @@ struct WorkerSummary {
 }
 
 impl Worker {
-    /// Hears what it says until it ends.
+    /// Reads its output until it ends.
     fn listen(&mut self) -> Result<WorkerSummary> {
         let mut summary = WorkerSummary { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
         let stdout = self.0.stdout.take().context("a worker says nothing")?;
         for line in BufReader::new(stdout).lines() {
             summary.take(&line?);
         }
-        // It has said everything, and nobody has collected it yet.
+        // It has closed its output and is not reaped yet.
         summary.cpu_seconds = cpu_seconds(self.0.id())?;
         let status = self.0.wait()?;
         ensure!(
@@ -95,7 +95,7 @@ impl Drop for Worker {
 }
 
 impl WorkerSummary {
-    /// Takes in `step 512, 262144 records, 131072 records/s, loss 0.4498, …`; other lines say something else.
+    /// Parses `step 512, 262144 records, 131072 records/s, loss 0.4498, …`; ignores other lines.
     fn take(&mut self, line: &str) {
         let number = |before: &str| line.split(", ").find_map(|part| part.strip_suffix(before)?.parse::<f64>().ok());
         let loss = line.split(", ").find_map(|part| part.strip_prefix("loss ")?.parse().ok());

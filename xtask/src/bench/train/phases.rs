@@ -24,7 +24,7 @@ use crate::bench::fleet::Fleet;
 /// How many batches are leased at a time, as a worker does.
 const LEASE: u64 = 8;
 
-/// What a worker does with a batch.
+/// The phases of a worker's batch.
 pub(super) const PHASES: [&str; 6] =
     ["lease", "read and make features", "pull and wait", "compute", "push and wait", "acknowledge"];
 
@@ -98,7 +98,7 @@ fn read(dataset: &Dataset, features: &mut Features, of: &wire::Batch, batch: &mu
     Ok(bad?)
 }
 
-/// Adds up what each phase took.
+/// Adds up the time of each phase.
 #[derive(Default)]
 struct Clock {
     since: Option<Instant>,

@@ -11,16 +11,16 @@ use super::job::{BATCH, DIM, HIDDEN};
 
 const SCRIPT: &str = include_str!("torch_loop.py");
 
-/// What the two ways to feed it took.
+/// The results with both ways of feeding it.
 #[derive(Debug, Deserialize)]
 pub(super) struct PeerResults {
     /// Lines of the file are read and parsed in the loop, by the same thread, as our worker does.
     pub(super) reading: PeerResult,
-    /// All batches were made before: only what is computed counts.
+    /// All batches are prepared: only the computation counts.
     pub(super) in_memory: PeerResult,
 }
 
-/// What came of training.
+/// The result of training.
 #[derive(Debug, Deserialize)]
 pub(super) struct PeerResult {
     pub(super) records_per_second: f64,

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::build::ProgramKind;
 use super::*;
 
-/// A program that does what `script` says when it is asked to run its tests.
+/// A program that runs `script` when it is asked to run its tests.
 fn run(script: &str) -> (Result<Vec<Outcome>>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let executable = folder.path().join("program");

@@ -3,7 +3,7 @@
 //! `AND` binds closer than `OR`, `WITH` belongs to the name before it, and `/` is an old form of `OR`. The caller
 //! decides which names are acceptable.
 
-/// Which licences a package is under.
+/// The licences of a package.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Expression {
     Name(String),
@@ -14,7 +14,7 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    /// Reads an expression, or says what is wrong with it.
+    /// Parses an expression, or returns the error.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let spaced = text.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
         let mut tokens = Tokens { tokens: spaced.split_whitespace().collect(), at: 0 };
@@ -25,7 +25,7 @@ impl Expression {
         }
     }
 
-    /// Whether the package may be used under names for which `allowed` says yes.
+    /// Whether the package may be used under licences that `allowed` accepts.
     pub(super) fn holds(&self, allowed: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Expression::Name(name) => allowed(name),
@@ -45,7 +45,7 @@ impl Tokens<'_> {
         self.tokens.get(self.at).copied()
     }
 
-    /// Goes past `word` if it is next.
+    /// Skips `word` if it is next.
     fn skip(&mut self, word: &str) -> bool {
         let found = self.peek() == Some(word);
         self.at += usize::from(found);

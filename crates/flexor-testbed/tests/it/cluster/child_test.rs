@@ -10,7 +10,7 @@ pub(super) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// The test `name` (its path below `cluster::`) as a command that runs it and nothing else.
+/// A command that runs only the test `name` (its path below `cluster::`).
 pub(super) fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&format!("cluster::{name}"), "--exact", "--nocapture"]).env(CHILD, "1");

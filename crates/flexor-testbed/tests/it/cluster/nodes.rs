@@ -76,7 +76,7 @@ async fn a_lost_node_is_tainted_and_its_pods_are_evicted() {
     .await
     .unwrap();
     let evicted = await_pod(&namespace, "doomed", "deletion", |pod| pod.metadata.deletion_timestamp.is_some()).await;
-    assert_eq!(phase(&evicted), "Running", "nobody on a lost node reports the end of a pod");
+    assert_eq!(phase(&evicted), "Running", "no kubelet of a lost node reports the end of a pod");
     cluster.remove_node("lost-0").await.unwrap();
 }
 

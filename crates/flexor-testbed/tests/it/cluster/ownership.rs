@@ -19,7 +19,7 @@ use nix::{
 
 use super::child_test;
 
-/// How the child says which folder it owns and which processes.
+/// The prefix of the line in which the child names its folder and processes.
 const OWNING: &str = "owning ";
 
 const GONE_DEADLINE: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ fn one_node() -> ClusterConfig {
     ClusterConfig::with_nodes([NodeGroup::new("node", 1)])
 }
 
-/// The child's part: owns a cluster until its input ends, and then panics; a signal may come before.
+/// The child's part: owns a cluster until its input ends, and then panics; a signal may end it before.
 async fn hold_cluster(config: ClusterConfig) -> ! {
     let cluster = Cluster::start(config).await.unwrap();
     let pids = Component::ALL.map(|component| cluster.pid(component).unwrap().to_string());
@@ -134,7 +134,7 @@ impl Owner {
                 "left after {GONE_DEADLINE:?}: processes {left:?} {alive:?}, folder {}",
                 self.folder.exists()
             );
-            // The end of a stranger's process cannot be waited for, only looked for.
+            // A process that is no child cannot be waited for, only polled.
             std::thread::sleep(Duration::from_millis(20));
         }
     }

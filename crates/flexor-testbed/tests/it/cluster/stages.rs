@@ -178,7 +178,7 @@ async fn stop_after_takes_its_time_but_not_more_than_the_grace() {
     await_gone(&namespace, "slow").await;
     assert!(seconds(start) > 1.5, "{}", seconds(start));
     await_gone(&namespace, "stubborn").await;
-    // The time of deletion is kept in whole seconds.
+    // Kubernetes stores the deletion time in full seconds.
     assert!(seconds(start) > 3.0, "{}", seconds(start));
 }
 

@@ -48,7 +48,7 @@ async fn a_component_that_dies_at_start_is_named_with_the_end_of_its_log() {
     assert!(printed.contains("flag provided but not defined"), "{printed}");
 }
 
-/// The same folders with links in place of the files.
+/// The same folders with links instead of the files.
 fn copy_as_links(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {

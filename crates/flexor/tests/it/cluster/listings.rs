@@ -18,7 +18,7 @@ fn todays() -> Vec<Section> {
     let mut sections = sections();
     for section in &mut sections {
         for row in &section.rows {
-            // What kubectl itself answers to a submission cannot be left for later.
+            // kubectl's own answer to a submission is always checked.
             let of_created = row.lists.iter().all(|entry| entry.ends_with(" created"));
             assert!(row.today || !of_created, "`{}` is true today; mark it so", row.step);
         }
@@ -48,7 +48,7 @@ impl Section {
 }
 
 impl Row {
-    /// Runs the commands; the last one's answer is what the row lists.
+    /// Runs the commands; the row lists the output of the last one.
     fn run(&self, cluster: &Cluster) {
         let mut printed = String::new();
         for command in &self.commands {

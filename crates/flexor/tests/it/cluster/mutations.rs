@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{installed::with_all_kinds, manifests::manifests_below};
 
-/// Of all mutations, one in so many is tried.
+/// The test tries one in this many mutations.
 const ONE_IN: usize = 7;
 /// Requests at a time.
 const AT_ONCE: usize = 16;
@@ -28,7 +28,7 @@ fn objects() -> Vec<Value> {
     found
 }
 
-/// The pointers of every value in an object, but for those that say what it is.
+/// The pointers of every value in an object, except those that identify it.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     match value {
@@ -81,7 +81,7 @@ fn object_with(object: &Value, parent: &str, key: &str, value: Value) -> Value {
     copy
 }
 
-/// What the API server says: nothing, or why not.
+/// The refusal of the API server, if any.
 async fn server_refuses(client: Client, namespace: String, object: Value) -> Option<String> {
     let (kind, api_version) = (object["kind"].as_str().unwrap(), object["apiVersion"].as_str().unwrap());
     let plural = format!("{}s", kind.to_lowercase());
@@ -93,12 +93,12 @@ async fn server_refuses(client: Client, namespace: String, object: Value) -> Opt
     client.request::<Value>(request).await.err().map(|error| error.to_string())
 }
 
-/// What we refuse and the API server cannot, because no definition can say it.
+/// What we refuse and the API server cannot, because a definition cannot express it.
 fn only_we_can_tell(object: &Value) -> bool {
     let report = manifest::check(serde_json::to_string(object).unwrap().as_bytes());
     let mut reasons = report.findings().filter(|finding| finding.is_error()).map(|finding| {
         let quantity = finding.reason == Reason::WrongType && finding.message.contains("must be a quantity");
-        // Rules of definitions do not see labels, and what a plan may say hangs on one.
+        // Rules of definitions do not see labels, and a label decides what a plan may contain.
         let label = ["metadata.labels.scale-type", "spec.createPods", "spec.removePods"].contains(&&*finding.field);
         finding.reason == Reason::UnreadablePod || quantity || label
     });

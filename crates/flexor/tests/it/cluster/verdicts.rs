@@ -18,7 +18,7 @@ use super::{
 /// kubectl is started once per file; more at a time than this only queue for the two cores.
 const AT_ONCE: usize = 4;
 
-/// What kubectl says to each manifest: nothing, or why it was refused.
+/// kubectl's refusal of each manifest, if any.
 fn ask(namespace: &TestNamespace<'_>, manifests: &[ManifestFile]) -> Vec<Option<String>> {
     let answers = Arc::new(Mutex::new(vec![None; manifests.len()]));
     thread::scope(|scope| {

@@ -15,7 +15,7 @@ use super::run::cluster::Workspace;
 use super::run::quickstart::Quickstart;
 use crate::program::{ProgramOutput, flexor};
 
-/// A folder of its own, in which commands are run.
+/// A folder in which the test runs commands.
 struct WorkingFolder(tempfile::TempDir);
 
 impl WorkingFolder {
@@ -31,7 +31,7 @@ impl WorkingFolder {
         flexor(words).current_dir(self.0.path()).output().unwrap().into()
     }
 
-    /// What is said of a wrong input, which ends with this code.
+    /// The message for a wrong input, with this exit code.
     fn refuses(&self, code: i32, words: &[&str]) -> String {
         let ran = self.says(words);
         assert_eq!(ran.code, code, "{words:?}: {}{}", ran.stdout, ran.stderr);
@@ -48,7 +48,7 @@ impl WorkingFolder {
     }
 }
 
-/// Writes a checkpoint of a small model that says nothing of the data.
+/// Writes a checkpoint of a small model without a data position.
 fn write_checkpoint(folder: &Path, number: u64) {
     let variable = VariableSpec { name: "w".to_owned(), shape: vec![3], init: Initializer::Ones };
     let model = ModelSpec { variables: vec![variable], tables: Vec::new(), optimizer: Optimizer::sgd(0.1), seed: 1 };
@@ -85,7 +85,7 @@ fn an_unreadable_input_exits_with_1_and_a_wrong_argument_with_2() {
     let damaged = working.path("kept/checkpoint-000000000003/manifest.json");
     fs::write(&damaged, "{").unwrap();
     assert!(working.refuses(1, &["checkpoint", "export", "kept", "out"]).contains("is damaged"));
-    // A place that takes nothing is no bad input.
+    // An unwritable destination is not a wrong input.
     write_checkpoint(&working.path("other"), 3);
     working.refuses(3, &["checkpoint", "export", "other", "file/out"]);
     working.refuses(3, &["checkpoint", "export", "other", "empty"]);

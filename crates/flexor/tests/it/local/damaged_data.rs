@@ -56,7 +56,7 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and left out").unwrap();
     let counted: u64 = left_out.captures_iter(&logs).map(|one| one[1].parse::<u64>().unwrap()).sum();
     assert_eq!(counted, damaged, "each is left out once");
-    assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the place is told");
+    assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the position is reported");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
     let mut lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
     lines[1000].push_str(",1");
     lines[12_000].replace_range(..1, "7");
-    // Whole batches in the middle, and those at the beginning, by which a schema is judged.
+    // Complete batches in the middle, and those at the beginning, which decide the schema.
     let stretches = [1..200, 5000..5300];
     stretches.iter().cloned().flatten().for_each(|line| lines[line].replace_range(..1, "?"));
     let bad = 2 + stretches.iter().map(ExactSizeIterator::len).sum::<usize>();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::program::{ProgramOutput, flexor};
 
-/// A folder of its own, in which commands are run.
+/// A folder in which the test runs commands.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -25,14 +25,14 @@ impl Folder {
         flexor(&[&["data"], args].concat()).current_dir(self.0.path()).output().unwrap().into()
     }
 
-    /// The same, where nothing may go wrong: what is printed.
+    /// The output of a command that must succeed.
     fn done(&self, args: &[&str]) -> String {
         let ran = self.data(args);
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
         ran.stdout
     }
 
-    /// What programs are told.
+    /// The JSON output.
     fn json(&self, args: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.data(args).stdout).unwrap()
     }

@@ -26,7 +26,7 @@ spec:
                   memory: 4 Gi
 ";
 
-/// Runs what follows the prompt in the first `console` block of a document and compares what follows that.
+/// Runs the command in the first `console` block of a document and compares its output with the block.
 fn first_console_block_is_true(document: &str, folder: &Path) {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let block = text.split("```console\n$ flexor ").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

@@ -13,7 +13,7 @@ fn parsed(args: &[&str]) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// One of everything, as a whole: a change to this snapshot is a change to a stable format.
+/// One instance of everything: a change to this snapshot is a change to a stable format.
 #[test]
 fn the_format_is_the_documented_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one and waits until it says where it serves.
+    /// Starts a server and waits until it prints its address.
     fn start(more: &[&str]) -> Self {
         let mut command = flexor(&["ps", "--elasticdl", "--listen", "127.0.0.1:0"]);
         command.args(OPTIMIZER).args(more).env("NO_COLOR", "1");
@@ -30,7 +30,7 @@ impl Server {
         let mut lines = log.lines().map(Result::unwrap);
         let serves = lines.find_map(|line| Some(line.split_once("listening=")?.1.split(' ').next()?.to_owned()));
         let address = format!("http://{}", serves.expect("it says where it serves"));
-        // What it says later is read, so that it never waits for a reader.
+        // A thread drains its later output, so that it never blocks.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }
     }
@@ -118,7 +118,7 @@ fn a_wrong_configuration_is_refused_before_serving() {
     assert!(refused(&with(&["--ps-id", "2", "--num-ps-pods", "2"])).contains("--ps-id 2: the job has 2 servers"));
     let nowhere = with(&["--checkpoint-dir-for-init", "/nowhere/at-all"]);
     assert!(refused(&nowhere).contains("cannot read '/nowhere/at-all'"));
-    // Without --elasticdl its options mean nothing, and a native server needs its master.
+    // Without --elasticdl its options are meaningless, and a native server needs its master.
     assert!(refused(&["--ps-id", "0", "--master", "127.0.0.1:1", "--name", "ps-0"]).contains("--elasticdl"));
     assert!(refused(&[]).contains("--master"));
 }

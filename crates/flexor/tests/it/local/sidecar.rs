@@ -14,13 +14,13 @@ use nix::{
 
 use crate::program::{flexor, run};
 
-/// Nobody listens on the discard port.
+/// No process listens on the discard port.
 const NOBODY: &str = "127.0.0.1:9";
 
 /// A server of ours that runs; killed when dropped.
 struct Server {
     child: Child,
-    /// What it printed when it was there.
+    /// The line that it printed when it served.
     line: serde_json::Value,
     _stdout: BufReader<ChildStdout>,
 }
@@ -63,7 +63,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection that has said VALIDATE and PING, as torch says them.
+/// A connection that has sent VALIDATE and PING, as torch does.
 fn client(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -7,7 +7,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::faults::deadline::eventually_or_tell;
+use super::faults::deadline::eventually_or_explain;
 use super::faults::process::server;
 use super::launch::folder::Folder;
 use super::run::cluster::Workspace;
@@ -18,7 +18,7 @@ use crate::program::{ProgramOutput, root};
 struct Tutorial {
     /// The table.
     section: &'static str,
-    /// The example that stands for the page's own, the name of its job, and that of the page's.
+    /// The example in place of the page's own, the name of its job, and that of the page's.
     example: &'static str,
     job: &'static str,
     original: (&'static str, &'static str),
@@ -47,7 +47,7 @@ struct TutorialCluster {
 }
 
 impl TutorialCluster {
-    /// One in which the examples are there, with programs that wait.
+    /// A cluster with the examples, whose programs wait.
     fn up(tutorial: &Tutorial) -> Self {
         let workspace = Workspace::new();
         let folder: &Folder = &workspace.folder;
@@ -91,7 +91,7 @@ impl Tutorial {
             let words = row.commands.iter().flat_map(|command| command.split(' '));
             words.filter(|word| word.starts_with("examples/")).any(|word| word != self.original.0)
         };
-        // On a laptop there is no controller to look at, and one example stands for all.
+        // On a laptop there is no controller to list, and one example represents all.
         let rows = section.rows.iter().filter(|row| row.step != "controller is ready" && !names_other(row));
         let mut steps = 0;
         for row in rows {
@@ -127,11 +127,11 @@ impl Tutorial {
             let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
             (lines.len() == wanted.len() && lines.iter().all(listed)).then_some(())
         };
-        let tell = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
-        eventually_or_tell(&format!("{}: {}", self.section, row.step), look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
+        eventually_or_explain(&format!("{}: {}", self.section, row.step), look, explain);
     }
 
-    /// A command of the page, as it is said here.
+    /// A command of the page, in its local form.
     fn words<'a>(&'a self, command: &'a str) -> Vec<&'a str> {
         let words = command.strip_prefix("kubectl ").unwrap().split(' ');
         let in_place = |word: &'a str| match word {
@@ -150,7 +150,7 @@ impl Tutorial {
         text.replace(self.original.1, self.job)
     }
 
-    /// The entries that a pattern stands for, without the controller.
+    /// The entries that a pattern represents, without the controller.
     fn expanded(&self, entry: &str) -> Vec<String> {
         if entry.starts_with("elastic-job-k8s-controller") {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Tutorial {
         expanded(&self.here(entry))
     }
 
-    /// A line as it is compared: of a pod that runs only the name, of a job all but what the example has otherwise.
+    /// A line for comparison: of a running pod only the name, of a job everything but the differences of the example.
     fn shown(&self, line: &str, wanted: &[String]) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_table = wanted.first().is_some_and(|entry| entry.starts_with("NAME "));

@@ -20,7 +20,7 @@ fn several_documents_are_judged_each_by_itself() {
     insta::assert_snapshot!(format!("{}---\n{}", ran.stdout, ran.stderr));
 }
 
-/// What `kubectl get elasticjob -o yaml` prints is one document with many objects in it.
+/// The output of `kubectl get elasticjob -o yaml` is one document with many objects in it.
 #[test]
 fn the_objects_of_a_list_are_judged_each_by_itself() {
     let indented: String = GOOD.lines().map(|line| format!("    {line}\n")).collect();

@@ -27,14 +27,14 @@ fn worker(behaviour: &str) -> String {
     format!("exec python3 '{}' {behaviour}", program.display())
 }
 
-/// A job that waits for no more than so many nodes.
+/// A job that waits for at most this many nodes.
 fn job(nodes: usize) -> Job {
     let job = Job::start("1:3", "0");
     job.expect(nodes);
     job
 }
 
-/// One more node whose workers do this, at a job that had so many.
+/// Adds a node with this script to a job that had this many.
 fn one_more(job: &Job, had: usize, script: &str) -> Launcher {
     job.expect(had + 1);
     job.node(1, script)
@@ -104,13 +104,15 @@ fn a_worker_that_ignores_the_socket_is_restarted_and_the_others_are_not() {
     let job = job(2);
     let stranger = format!("echo $$ $RANK >> strangers; {WAIT}");
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &stranger)];
-    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     job.folder.await_lines("strangers", 1);
     // It misses its rank outside the world.
     nodes.push(one_more(&job, 2, &format!(": ${{RANK:?}}; {stranger}")));
     let is_larger = |world: &[WorldReport]| world.iter().all(|report| report.world.world_size == 3);
-    let [second] = &world_reports::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
-    assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");
+    let [second] = &world_reports::await_world(&job.folder, is_larger)[..] else { panic!("one worker has reported") };
+    assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it continues, and has the model");
     assert_eq!(second.world.survivors, [0]);
     let lines = job.folder.await_lines("strangers", 3);
     let pids: BTreeSet<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -124,7 +126,9 @@ fn invalid_messages_on_the_socket_are_refused_and_affect_no_other_client() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("odd"))];
-    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     let refused = job.folder.lines("refused");
     let odd = ["garbage", "no message", "a line too long", "no name", "no worker"].map(|what| format!("{what:?}"));
     assert_eq!(refused, odd, "{}", nodes[0].stderr());
@@ -140,7 +144,9 @@ fn a_worker_that_closes_the_socket_is_restarted_as_if_it_had_not_opted_in() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("hangs-up"))];
-    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert!(second.iter().all(|report| report.pid != first.pid && report.world.survivors.is_empty()), "{second:?}");
@@ -174,7 +180,9 @@ fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("stays"))];
-    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(job.folder.lines("asked"), [first.pid.to_string()]);
@@ -189,7 +197,9 @@ fn a_worker_that_does_not_enter_its_assigned_world_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("never-joins"))];
-    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
     let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     world_reports::assert_world(&second, &BTreeSet::from([first.pid]));

@@ -91,7 +91,7 @@ fn the_released_worker_trains_with_our_servers() {
     let output = fs::read_to_string(log("worker")).unwrap();
     let losses: Vec<f64> =
         output.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
-    // Each is of one batch, so that a single one says little.
+    // Each is of one batch, so a single one is noisy.
     let last = losses.iter().rev().take(3).sum::<f64>() / 3.0;
     assert!(losses.len() >= 7 && losses[0] > 0.6 && last < 0.3, "{losses:?}");
     assert!(log("checkpoints/version-512/ps-1-of-2").is_dir());
@@ -99,7 +99,7 @@ fn the_released_worker_trains_with_our_servers() {
     assert_eq!(versions, [512, 512], "every server gets every push");
 }
 
-/// What a server says of itself.
+/// The version that a server reports.
 fn version_of(port: u16) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -18,7 +18,7 @@ use crate::{
 /// Two epochs of 6000 digits in batches of 96.
 const ALL_STEPS: u64 = 126;
 
-/// The example with this Python, in the folder where the launcher stands.
+/// The example with this Python, in the launcher's folder.
 fn training<'a>(command: &'a mut Command, torch: &Torch, args: &[&str]) -> &'a mut Command {
     let program: &Path = &root().join(EXAMPLE);
     let often = ["--checkpoint-every", "5", "--log-every", "5"];

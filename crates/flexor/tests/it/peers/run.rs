@@ -39,11 +39,11 @@ fn stock_torchrun_does_not_notice_that_its_master_was_killed() {
     let workspace = Workspace::new();
     let run = training(&torch, &workspace, "torchelastic.yaml", &[]);
     for worker in ["digits-worker-0", "digits-worker-1"] {
-        run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&workspace, worker, " step 20 loss "));
+        run.await_or_explain(&format!("step 20 of {worker}"), || has_printed(&workspace, worker, " step 20 loss "));
     }
     let workers = ["digits-worker-0", "digits-worker-1"].map(|worker| workspace.await_running(worker));
     kill(workspace.await_running("digits-master").main_id().unwrap(), Signal::SIGKILL).unwrap();
-    run.await_or_tell("step 45 of the same processes", || {
+    run.await_or_explain("step 45 of the same processes", || {
         workers.iter().all(|worker| {
             let log = workspace.log(worker);
             log.contains(" step 45 loss ") && log.matches(" starts at step ").count() == 1
@@ -64,7 +64,7 @@ fn killing_a_sidecar_again_and_again_charges_nothing() {
     let worker = || workspace.pods().into_iter().find(|pod| pod.name == "digits-worker-0");
     let mut step = 0;
     for _ in 0..4 {
-        run.await_or_tell(&format!("ten steps after {step}"), || {
+        run.await_or_explain(&format!("ten steps after {step}"), || {
             let reached = worker().and_then(|pod| last_step(&workspace.log(&pod))).unwrap_or(0);
             reached >= step + 10
         });
@@ -82,12 +82,12 @@ fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
     let workspace = Workspace::new();
     let run = training(&torch, &workspace, manifest, &[]);
     for worker in workers {
-        run.await_or_tell(&format!("step 20 of {worker}"), || has_printed(&workspace, worker, " step 20 loss "));
+        run.await_or_explain(&format!("step 20 of {worker}"), || has_printed(&workspace, worker, " step 20 loss "));
     }
     let victim = workspace.await_running(workers[0]);
     kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
     let restarted = |pod: &LocalPod| pod.status.uid != victim.status.uid;
-    run.await_or_tell("the successor's start", || {
+    run.await_or_explain("the successor's start", || {
         let successor = workspace.pods().into_iter().find(|pod| pod.name == workers[0]).filter(restarted);
         successor
             .is_some_and(|pod| resumed_at(&workspace.log(&pod)).is_some_and(|step| (20..ALL_STEPS).contains(&step)))
@@ -98,7 +98,7 @@ fn survives(manifest: &str, checkpoint: &str, workers: [&str; 2]) {
     workspace.assert_nothing_is_left_of(&[victim]);
 }
 
-/// A manifest of the example, with one epoch that takes its time, and more words for `flexor run`.
+/// A manifest of the example, with one slow epoch, and more arguments for `flexor run`.
 pub fn training(torch: &Torch, workspace: &Workspace, manifest: &str, more: &[&str]) -> Launcher {
     training_for(1, torch, workspace, manifest, more)
 }
@@ -116,17 +116,17 @@ fn has_printed(workspace: &Workspace, worker: &str, text: &str) -> bool {
     workspace.pods().iter().any(|pod| pod.name == worker && workspace.log(pod).contains(text))
 }
 
-/// The last step that a program has told.
+/// The last step that a program has printed.
 fn last_step(log: &str) -> Option<u64> {
     log.rsplit_once(" loss ")?.0.rsplit_once(" step ")?.1.parse().ok()
 }
 
-/// The step at which a program has begun.
+/// The step from which a program started.
 fn resumed_at(log: &str) -> Option<u64> {
     log.split(" starts at step ").nth(1)?.lines().next()?.trim().parse().ok()
 }
 
-/// How many steps the model has learnt that a job has left.
+/// How many steps the final model of a job has trained.
 pub fn steps(torch: &Torch, workspace: &Workspace, checkpoint: &str) -> u64 {
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
     let python =

@@ -13,7 +13,7 @@ use super::job::master;
 
 const SCRIPT: &str = include_str!("store_calls.py");
 
-/// Makes all calls at `endpoint` and gives what came of each.
+/// Makes all calls at `endpoint` and returns the result of each.
 fn answers(torch: &Torch, endpoint: &str) -> Vec<String> {
     let (host, port) = endpoint.rsplit_once(':').unwrap();
     let mut command = torch.command();
@@ -29,7 +29,7 @@ fn every_call_of_torchs_client_is_answered_as_torchs_own_server_does() {
     let stock = StockStore::start(&torch).unwrap();
     let expected = answers(&torch, &stock.endpoint());
     assert!(expected.len() > 200, "the calls were made: {expected:?}");
-    // Each with a master of its own: the calls of one run would be seen by the next.
+    // Each with its own master: a second run would see the keys of the first.
     let [direct, behind] = [(); 2].map(|()| Master::start(&torch, master("2:3")).unwrap());
     assert_same("directly", &expected, &answers(&torch, direct.store()));
     let sidecar = Sidecar::start(&behind, "node-0").unwrap();

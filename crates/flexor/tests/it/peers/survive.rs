@@ -9,10 +9,10 @@ use flexor_testbed::torch_or_skip;
 
 use self::job::{Node, STEPS, Training};
 
-/// By when something happens: well before the end, because who was killed has to import torch again.
+/// The step of the fault: well before the end, because a killed worker has to import torch again.
 const A_WHILE: u64 = 20;
 
-/// Kills the worker of this rank among three. The others go on without it, it comes back, and all end well.
+/// Kills the worker of this rank among three. The others continue without it, it rejoins, and all succeed.
 fn the_others_go_on_without_the_worker_of(rank: usize) {
     let mut training = Training::start(torch_or_skip!(), 3);
     training.await_step(A_WHILE);
@@ -26,7 +26,7 @@ fn the_others_go_on_without_the_worker_of(rank: usize) {
             let after: Vec<_> = steps.iter().filter(|step| step.pid != first).collect();
             assert!(!after.is_empty(), "it has come back; {}", node.printed());
             assert!(after.iter().all(|step| step.pid == after[0].pid && step.world == 3), "once: {after:?}");
-            assert!(after.iter().all(|step| step.rank != 0), "rank 0 is one who has the model: {after:?}");
+            assert!(after.iter().all(|step| step.rank != 0), "rank 0 is a worker with the model: {after:?}");
             assert!(after[0].step > A_WHILE, "it takes over what the others have learned: {:?}", after[0]);
         } else {
             assert_goes_on(node, &[3, 2, 3]);

@@ -61,7 +61,7 @@ fn args(checkpoint: &Path) -> Vec<OsString> {
     slowly.map(OsString::from).into_iter().chain([checkpoint.into()]).collect()
 }
 
-/// The steps that a log tells of.
+/// The steps in a log.
 fn steps(log: &str) -> impl Iterator<Item = u64> {
     log.lines().filter(|line| line.contains(" loss ")).filter_map(|line| number_after(line, " step "))
 }

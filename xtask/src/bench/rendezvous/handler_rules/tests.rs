@@ -10,7 +10,7 @@ fn at(seconds: i64) -> Stamp {
     Stamp::from_unix_micros(1_700_000_000_000_000 + seconds * 1_000_000).unwrap()
 }
 
-/// Lets a handler go on until it has nothing to write.
+/// Runs a handler until it has nothing to write.
 fn go_on(handler: &Handler, aim: Goal, state: &mut RendezvousState, now: Stamp) -> Action {
     loop {
         match handler.next(aim, state, now) {
@@ -48,9 +48,9 @@ fn a_heartbeat_is_written_every_five_seconds_and_the_silent_are_taken_out() {
     assert_eq!(first.next(Goal::KeepAlive, &state, at(4)), Action::Finish);
     assert_eq!(first.next(Goal::KeepAlive, &state, at(5)), Action::Write(Change::KeepAlive));
     first.apply(Change::KeepAlive, &mut state, at(5));
-    first.take_out_the_dead(&mut state, at(15));
+    first.remove_expired(&mut state, at(15));
     assert_eq!(state.participants.len(), 2);
-    first.take_out_the_dead(&mut state, at(16));
+    first.remove_expired(&mut state, at(16));
     assert_eq!((state.participants.len(), second.rank(&state)), (1, None));
 }
 

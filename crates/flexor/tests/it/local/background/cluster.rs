@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
 use super::super::run::cluster::Workspace;
 use crate::program::ProgramOutput;
@@ -19,17 +19,16 @@ pub struct BackgroundCluster {
 }
 
 impl BackgroundCluster {
-    /// Nothing is up yet.
     pub fn new() -> Self {
         Self::in_folder("home")
     }
 
-    /// The same with a home of this name.
+    /// The same with a state directory of this name.
     pub fn in_folder(state_dir: &str) -> Self {
         Self { workspace: Workspace::new(), state_dir: state_dir.to_owned() }
     }
 
-    /// What starts `flexor` with these words, about this cluster.
+    /// `flexor` with these arguments, for this cluster.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
         command.args(["--state-dir", &self.state_dir]).current_dir(self.workspace.folder.path());
@@ -41,7 +40,7 @@ impl BackgroundCluster {
         self.command(words).output().unwrap().into()
     }
 
-    /// What it prints, which must succeed. Without the path of the folder.
+    /// The output of a command that must succeed, without the path of the folder.
     pub fn says(&self, words: &[&str]) -> String {
         let ran = self.flexor(words);
         assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
@@ -61,7 +60,7 @@ impl BackgroundCluster {
         Pid::from_raw(i32::try_from(status["process"].as_i64().unwrap()).unwrap())
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits for its end.
     pub fn kill(&self) {
         let pid = self.process();
         let start = proc::started(pid.as_raw()).unwrap();
@@ -81,7 +80,7 @@ impl BackgroundCluster {
     }
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        eventually_or_tell(what, look, || {
+        eventually_or_explain(what, look, || {
             let log = std::fs::read_to_string(self.workspace.state_dir().log()).unwrap_or_default();
             format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
         })

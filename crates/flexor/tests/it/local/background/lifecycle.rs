@@ -22,7 +22,7 @@ fn jobs_are_added_and_deleted_while_the_cluster_stays() {
     cluster.await_phase("first", "Succeeded");
     let folder = cluster.workspace.folder.path().canonicalize().unwrap();
     assert_eq!(cluster.workspace.folder.read("where").trim_end(), folder.to_str().unwrap());
-    // What is over stays to be looked at.
+    // Finished jobs stay visible.
     let logs = cluster.says(&["get", "pods", "-o", "name"]);
     assert!(logs.contains("pod/first-worker-0"), "{logs}");
     cluster.says(&["delete", "tej", "first"]);
@@ -72,7 +72,7 @@ fn a_second_up_finds_the_first() {
         "a laptop cluster is up already in DIR/home (process PID)\nelasticjob.elastic.pytorch.org/late created\n"
     );
     assert_eq!(cluster.process(), pid);
-    // What cannot be had of one that is up is said.
+    // A running cluster refuses options that it cannot change.
     let other = cluster.flexor(&["local", "up", "--cpus", "3"]);
     assert_eq!(
         (other.code, other.stderr.as_str()),

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::super::faults::deadline::PATIENCE;
 
-/// Asks for something below `/api`; the status and what it says.
+/// A GET below `/api`: the status and the body.
 pub fn get(master: SocketAddr, path: &str) -> (u16, Value) {
     ask(master, "GET", path, "")
 }
 
-/// Says something to what is below `/api`; the status and the answer.
+/// A POST below `/api`: the status and the answer.
 pub fn post(master: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
     ask(master, "POST", path, &body.to_string())
 }

@@ -21,7 +21,7 @@ fn a_program_killed_between_checkpoint_and_acknowledgement_trains_every_record_o
     let before = Report::ask(job.master.ports.grpc).unwrap().totals;
     assert_eq!((before.accounted, before.outstanding), (60, 60));
 
-    // The master forgets nothing of it meanwhile.
+    // The master keeps all of it meanwhile.
     job.master.end_with(Signal::SIGKILL);
     job.start_master_again();
     kill(children(node.id())[0], Signal::SIGKILL).unwrap();

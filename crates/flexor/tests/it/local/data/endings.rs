@@ -27,7 +27,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_program_says_so() {
             skip!("there is no {needs}");
         }
         let folder = Folder::new();
-        // Rank 0 comes when the dataset is known.
+        // Rank 0 joins when the dataset is registered.
         let smaller = worker.script(90, 10, 0.0);
         let script = format!(
             "if [ $RANK = 0 ]; then until [ -s out/1.txt ]; do sleep 0.05; done; {smaller}; fi; {}",

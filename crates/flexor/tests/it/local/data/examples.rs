@@ -33,7 +33,7 @@ fn the_python_worker_at_a_master_leaves_an_exact_report() {
     the_report_is_exact(Worker::Python);
 }
 
-/// By hand, as with `curl`: no launcher says who the worker is.
+/// By hand, as with `curl`: no launcher sets the worker's identity.
 #[test]
 fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     for worker in [Worker::Shell, Worker::Python] {

@@ -11,7 +11,7 @@ use super::api;
 use super::worker::Worker;
 use crate::program::{feed, root};
 
-/// What the guide says in words about whole batches.
+/// The guide's description of batch order, as a program.
 const BATCHES: &str = "
 def run(records, batch, seed, epoch, b):
     whole, k = records // batch, key(seed, epoch)

@@ -23,7 +23,7 @@ fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_printed() {
     assert_eq!(data, std::fs::read_to_string(folder.path("again.csv")).unwrap());
     folder.done(&["gen", "clicks", "--out", "other.csv", "--records", "25000", "--seed", "2"]);
     assert_ne!(data, std::fs::read_to_string(folder.path("other.csv")).unwrap());
-    // The records to test with are those that a longer log goes on with.
+    // The test records are those with which a longer log continues.
     folder.done(&["gen", "clicks", "--out", "longer.csv", "--records", "25000"]);
     let longer = std::fs::read_to_string(folder.path("longer.csv")).unwrap();
     let test = std::fs::read_to_string(folder.path("clicks-test.csv")).unwrap();
@@ -79,7 +79,7 @@ fn digits_are_images_for_readers_of_mnist() {
     assert_eq!(message["head"][0], expected);
 }
 
-/// A file that is being made grows beside its place, under a name that nobody looks for.
+/// An unfinished file grows beside its destination, under a temporary name.
 fn halves(folder: &Folder) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder.path(".")).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "half")).collect()
@@ -91,7 +91,7 @@ fn an_interrupt_leaves_no_partial_file() {
         let folder = Folder::new();
         let mut command = flexor(&["data", "gen", "clicks", "--out", "clicks.csv", "--records", "1000000000"]);
         let made = Launcher::start(command.current_dir(folder.path(".")));
-        made.await_or_tell("a file that grows", || {
+        made.await_or_explain("a file that grows", || {
             halves(&folder).iter().any(|half| half.metadata().unwrap().len() > 0)
         });
         made.signal(signal);
@@ -110,7 +110,7 @@ fn a_second_generator_waits_for_the_first_and_names_the_file() {
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
     let message = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
-    waits.await_or_tell("a word", || waits.stderr().contains(message));
+    waits.await_or_explain("a word", || waits.stderr().contains(message));
     std::fs::write(folder.path("half"), truth).unwrap();
     std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A folder with two files of text as RecordIO, of which the second is damaged in the middle and cut at its end.
+/// A folder with two text files as RecordIO; the second is damaged in the middle and cut at its end.
 fn damaged() -> Folder {
     let folder = Folder::new();
     for name in ["data-00000", "data-00001"] {
@@ -85,7 +85,7 @@ fn a_row_of_a_table_that_is_too_short_is_damage() {
     ];
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("damaged at")).collect();
     assert_eq!(lines, expected);
-    // Without a header the first row says how many there are; a file of text has no fields.
+    // Without a header the first row gives the number of columns; a text file has no fields.
     std::fs::write(folder.path("bare.csv"), "1,2\n1,2\n").unwrap();
     folder.done(&["inspect", "bare.csv", "--no-header"]);
     std::fs::write(folder.path("lines.txt"), "1,2\n1\n").unwrap();

@@ -13,10 +13,10 @@ use super::master::JOB;
 use super::store_client::StoreClient;
 use super::worlds::World;
 
-/// What an agent makes of the state it is shown.
+/// An agent's view of the rendezvous state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentView {
-    /// It is in a world that stands.
+    /// It is in a complete world.
     World(World),
     /// It should stop its workers and join again.
     RestartWanted,
@@ -24,7 +24,7 @@ pub enum AgentView {
     Waiting,
     /// It is a spare.
     Spare,
-    /// Nobody can join any more.
+    /// The run accepts no more nodes.
     Closed,
     /// It is nowhere.
     Outside,
@@ -34,19 +34,19 @@ pub enum AgentView {
 pub struct FakeAgent {
     pub store: StoreClient,
     node: NodeDesc,
-    /// What it read last; what it expects to be there when it writes.
+    /// The state that it read last, which its next compare-and-set expects.
     known: Bytes,
     read_at: i64,
 }
 
 impl FakeAgent {
-    /// An agent that has joined nothing yet. The life tells it from earlier agents of the same name.
-    pub fn connect(address: SocketAddr, name: &str, life: u64) -> io::Result<Self> {
+    /// An agent that has joined nothing yet. The incarnation distinguishes it from earlier agents of the same name.
+    pub fn connect(address: SocketAddr, name: &str, incarnation: u64) -> io::Result<Self> {
         let mut store = StoreClient::connect(address)?;
         let sentinel = Bytes::from_static(state::SENTINEL);
         store.send(&Request::CompareSet { key: state_key(), expected: Bytes::new(), desired: sentinel })?;
         let known = store.read_value()?;
-        let node = NodeDesc { addr: name.into(), pid: life, local_id: 0 };
+        let node = NodeDesc { addr: name.into(), pid: incarnation, local_id: 0 };
         Ok(Self { store, node, known, read_at: unix_micros() })
     }
 
@@ -56,7 +56,7 @@ impl FakeAgent {
         self.answer()
     }
 
-    /// Leaves its place, if it has one, and asks for one in the next world, without waiting for the answer.
+    /// Leaves its world, if it is in one, and asks for the next, without waiting for the answer.
     pub fn ask_to_join(&mut self) -> io::Result<()> {
         self.look()?;
         if self.is_in(&self.state()) {
@@ -76,13 +76,13 @@ impl FakeAgent {
         self.write(&joined)
     }
 
-    /// Leaves its place, if it has one, and asks for one in the next world.
+    /// Leaves its world, if it is in one, and asks for the next.
     pub fn join(&mut self) -> io::Result<AgentView> {
         self.ask_to_join()?;
         self.answer()
     }
 
-    /// Says that it lives, as agents do every five seconds.
+    /// Writes its heartbeat, as agents do every five seconds.
     pub fn keep_alive(&mut self) -> io::Result<AgentView> {
         let mut state = self.state();
         self.stamp(&mut state);
@@ -90,7 +90,7 @@ impl FakeAgent {
         self.answer()
     }
 
-    /// Reads the answer to a look or a write.
+    /// Reads the answer to a read or a write.
     pub fn answer(&mut self) -> io::Result<AgentView> {
         self.known = self.store.read_value()?;
         self.read_at = unix_micros();

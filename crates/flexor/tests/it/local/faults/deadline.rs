@@ -6,23 +6,27 @@ use std::time::{Duration, Instant};
 /// How long anything may take that is not measured. A machine under load is slow, not wrong.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often is looked.
+/// The polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What `look` finds, once it does. `what` completes the sentence "waited for …".
+/// The value that `look` finds, as soon as it does. `what` completes the sentence "waited for …".
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    eventually_or_tell(what, look, String::new)
+    eventually_or_explain(what, look, String::new)
 }
 
-/// What `look` finds, once it does; if it never does, `tell` says what there is to know.
-pub fn eventually_or_tell<T>(what: &str, mut look: impl FnMut() -> Option<T>, tell: impl FnOnce() -> String) -> T {
+/// The value that `look` finds, as soon as it does; after the deadline the error contains `explain`'s text.
+pub fn eventually_or_explain<T>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+    explain: impl FnOnce() -> String,
+) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
         if Instant::now() >= deadline {
-            panic!("waited {PATIENCE:?} for {what}; {}", tell());
+            panic!("waited {PATIENCE:?} for {what}; {}", explain());
         }
         thread::sleep(LOOK_EVERY);
     }

@@ -45,7 +45,7 @@ fn a_full_disk_holds_everybody_up(master: &Master, fill: impl FnOnce(), make_roo
     eventually("a master that is ready", || (master.ready().0 == 200).then_some(()));
     counting.join().unwrap();
     assert_eq!(master.status()["journal"], "durable");
-    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "nobody was lost"));
+    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "no node was lost"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_full_tmpfs_pauses_the_job_until_there_is_room() {
         skip!("mounting a small disk needs root");
     }
     let folder = tempfile::tempdir().unwrap();
-    // The disk is in the master's own mount namespace, and gone with it.
+    // The disk is in the master's own mount namespace, and disappears with it.
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
     let script = r#"mount -t tmpfs -o size=512k tmpfs "$0" && exec "$@" --state "$0""#;
@@ -114,7 +114,7 @@ fn a_master_that_starts_on_a_full_disk_waits_for_room() {
     fs::write(&faults, r#"{"write_error": "ENOSPC"}"#).unwrap();
     let mut command = master(WORLD, Ports::free());
     command.arg("--state").arg(&state).env(env::FAULTS.name, &faults);
-    // It says nothing else before it serves, so that its log is looked into from outside.
+    // It prints nothing else before it serves, so the test reads its log from outside.
     let log = folder.path().join("log");
     let mut command = inside(Command::new("sh"), r#"exec "$@" 2> "$0""#, &log, &command);
     let output = || fs::read_to_string(&log).unwrap_or_default();

@@ -12,7 +12,7 @@ use super::random::Random;
 use super::store_client::StoreClient;
 
 const FOUR_GIB: u64 = 1 << 32;
-/// A server that does as it is told would need thousands; a debug build with all its threads is below 40.
+/// A server that believed the lengths would need thousands; a debug build with all its threads is below 40.
 const ENOUGH_MIB: u64 = 128;
 const RANDOM: usize = 100;
 
@@ -53,7 +53,7 @@ impl Targets {
     }
 }
 
-/// Opens a connection and says something; the other side may have had enough before the end of it.
+/// Opens a connection and sends bytes; the server may close it before they are complete.
 fn say(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -61,7 +61,7 @@ fn say(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     socket
 }
 
-/// Whether the other side ends the connection when nothing more comes.
+/// Whether the server ends the connection when no more bytes follow.
 fn ends(mut socket: TcpStream) -> bool {
     let _ = socket.shutdown(Shutdown::Write);
     let Err(error) = socket.read_to_end(&mut Vec::new()) else { return true };
@@ -101,7 +101,7 @@ fn lengths_beyond_reason_are_not_believed() {
             ) {
                 continue;
             }
-            // The first thing behind these is a length or a count.
+            // The first field after these is a length or a count.
             let bytes = [&Request::Validate.to_bytes()[..], &[opcode as u8], &FOUR_GIB.to_le_bytes()].concat();
             let mut socket = say(store, &bytes);
             assert_eq!(socket.read(&mut [0]).unwrap_or(0), 0, "{opcode:?} with 4 GiB is refused at once");
@@ -123,7 +123,7 @@ fn lengths_beyond_reason_are_not_believed() {
     for service in ["Master/Session", "Master/Call", "StoreLink/Link", "Control/SetExpected"] {
         open.push(say(grpc, &grpc_message_of_4_gib(&format!("/flexor.master.v1.{service}"))));
     }
-    // A frame of the greatest length, and one of a kind that nobody knows.
+    // A frame of the greatest length, and one of an unknown kind.
     open.push(say(grpc, &[HTTP2_PREFACE, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat()));
     open.push(say(grpc, &[HTTP2_PREFACE, &frame(0xfe, 0, &[0; 100])].concat()));
     targets.are_unharmed();

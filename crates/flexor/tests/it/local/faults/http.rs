@@ -15,7 +15,7 @@ pub fn get_with(address: SocketAddr, path: &str, headers: &str) -> (u16, String)
     ask(address, path, headers).unwrap()
 }
 
-/// Asks somebody who may not be there.
+/// A GET to a server that may not be running.
 pub fn try_get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     ask(address, path, "")
 }

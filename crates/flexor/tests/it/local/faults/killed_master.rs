@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::agent::{AgentView, FakeAgent};
-use super::deadline::eventually_or_tell;
+use super::deadline::eventually_or_explain;
 use super::master::Master;
 use super::process::Process;
 use super::random::Random;
@@ -19,27 +19,27 @@ const AGENTS: u64 = 6;
 const WORLD: &str = "2:6";
 const KILLS: usize = 8;
 
-/// What the agents share.
+/// The state that the agents share.
 #[derive(Default)]
 struct SharedState {
     worlds: Worlds,
     /// The sum of all ADDs that were answered.
     added: AtomicI64,
-    /// Nobody does anything any more but meet.
+    /// Agents only rejoin, and do nothing else.
     calm: AtomicBool,
-    /// Everybody goes home.
+    /// Agents end.
     done: AtomicBool,
     /// How many agents are in a world of all, since it is calm.
     together: AtomicI64,
 }
 
-/// What one agent remembers across its lives.
+/// The state of one agent across its incarnations.
 struct TestAgent<'a> {
     shared: &'a SharedState,
     number: u64,
     address: SocketAddr,
     random: Random,
-    life: u64,
+    incarnation: u64,
     /// The sum of its own ADDs.
     own: i64,
     agent: FakeAgent,
@@ -60,7 +60,7 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
             let (random, shared) = (random.fork(number), &shared);
             scope.spawn(move || TestAgent::new(shared, number, address, random).live());
         }
-        // Whatever fails here must let the others go home, or the scope waits for them for ever.
+        // A panic here must also end the agents, or the scope waits for them for ever.
         let _end_agents = SetOnDrop(&shared.done);
         let mut random = random.fork(AGENTS);
         for _ in 0..KILLS {
@@ -73,7 +73,7 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
         shared.calm.store(true, Ordering::Relaxed);
         let all = i64::try_from(AGENTS).unwrap();
         let are_together = || (shared.together.load(Ordering::Relaxed) == all).then_some(());
-        eventually_or_tell("a world of all agents", are_together, || {
+        eventually_or_explain("a world of all agents", are_together, || {
             let logs: Vec<String> = sidecars.iter().map(Process::log).collect();
             format!("{:#}\nthe master: {}\nits sidecars: {}", master.status(), master.log(), logs.join("\n"))
         });
@@ -88,10 +88,10 @@ fn a_master_killed_at_any_moment_costs_only_a_pause() {
 impl<'a> TestAgent<'a> {
     fn new(shared: &'a SharedState, number: u64, address: SocketAddr, random: Random) -> Self {
         let agent = FakeAgent::connect(address, &format!("agent-{number}"), 1).unwrap();
-        Self { shared, number, address, random, life: 1, own: 0, agent, shown: AgentView::Outside }
+        Self { shared, number, address, random, incarnation: 1, own: 0, agent, shown: AgentView::Outside }
     }
 
-    /// Until everybody goes home. A broken connection or a wrong answer is a panic.
+    /// Runs until `done`. A broken connection or a wrong answer panics.
     fn live(mut self) {
         let mut is_counted = false;
         while !self.shared.done.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ impl<'a> TestAgent<'a> {
         self.shown = match &self.shown {
             AgentView::RestartWanted | AgentView::Outside => self.agent.join().unwrap(),
             AgentView::World(_) | AgentView::Waiting | AgentView::Spare => self.agent.look().unwrap(),
-            AgentView::Closed => panic!("nobody closed the run"),
+            AgentView::Closed => panic!("the run is open"),
         };
         if let AgentView::World(world) = &self.shown {
             self.shared.worlds.note(world);
@@ -146,10 +146,10 @@ impl<'a> TestAgent<'a> {
         assert_eq!(self.agent.store.get(&key).unwrap(), value, "agent {}", self.number);
     }
 
-    /// The agent is killed and another takes its place.
+    /// Kills the agent and starts its successor.
     fn start_again(&mut self) {
-        self.life += 1;
-        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.life).unwrap();
+        self.incarnation += 1;
+        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.incarnation).unwrap();
         self.shown = AgentView::Outside;
     }
 }

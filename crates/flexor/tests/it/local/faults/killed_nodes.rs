@@ -10,7 +10,7 @@ use super::node::Node;
 use super::process::Process;
 use super::worlds::Worlds;
 
-/// A master with three pods, each with a sidecar and a node, that have met.
+/// A master with three pods, each with a sidecar and a node, in one world.
 struct ThreePodJob {
     folder: tempfile::TempDir,
     worlds: Worlds,
@@ -54,7 +54,7 @@ fn a_killed_sidecar_takes_its_node_along_within_seconds() {
     let start = Instant::now();
     scene.sidecars[0].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[1, 2]);
-    // It has a second to come back; the rest is for a busy machine.
+    // It has a second to return; the rest is for a busy machine.
     assert!((1.0..20.0).contains(&start.elapsed().as_secs_f32()), "{:?}", start.elapsed());
     assert!(scene.nodes[0].error().is_some(), "its agent knows");
     scene.master.await_log("ConnectionLost");
@@ -74,7 +74,7 @@ fn two_agents_killed_at_once_leave_a_world_of_the_rest() {
     scene.nodes[0].kill();
     scene.nodes[2].kill();
     scene.survivors_meet(&[1]);
-    // Nothing is waited for: their sidecars live and tell of it.
+    // No timeout is involved: their sidecars live and report the loss.
     scene.master.await_log("ConnectionClosed");
     assert!(!scene.master.log().contains("ConnectionLost"), "{}", scene.master.log());
 }

@@ -11,11 +11,11 @@ use super::agent::{AgentView, FakeAgent};
 use super::deadline::eventually;
 use super::worlds::{World, Worlds};
 
-/// torchrun looks once a second; here nobody has that much time.
+/// torchrun polls once a second; the tests poll faster.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// The node. Its agent is gone when it is dropped.
+/// The node. Its agent ends when it is dropped.
 pub struct Node {
     seen: Arc<Mutex<Observation>>,
     stop: Arc<AtomicBool>,
@@ -28,12 +28,11 @@ struct Observation {
     shown: Option<AgentView>,
     /// The oldest that its own heartbeat ever was.
     heartbeat_age: Duration,
-    /// Why it looks no more.
+    /// Why it stopped polling.
     error: Option<String>,
 }
 
 impl Node {
-    /// A node whose store is at `address`.
     pub fn start(address: SocketAddr, name: &str, worlds: &Worlds) -> Self {
         let mut agent = FakeAgent::connect(address, name, 1).unwrap();
         let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Observation::default())), Arc::default());
@@ -46,7 +45,7 @@ impl Node {
         Self { seen, stop, socket, thread: Some(thread) }
     }
 
-    /// Nodes that have met, each with the store given for it.
+    /// Nodes in one world, each with its own store address.
     pub fn world<const N: usize>(stores: [(&str, SocketAddr); N], worlds: &Worlds) -> [Node; N] {
         let nodes = stores.map(|(name, store)| Node::start(store, name, worlds));
         nodes.iter().for_each(|node| assert_eq!(node.await_world(0, N).members.len(), N));
@@ -61,7 +60,6 @@ impl Node {
         })
     }
 
-    /// What it was shown last.
     pub fn shown(&self) -> Option<AgentView> {
         self.seen.lock().unwrap().shown.clone()
     }
@@ -78,7 +76,7 @@ impl Node {
 
     /// Kills the agent: the system closes its connection.
     pub fn kill(&self) {
-        // Fails where the other side is gone already, which is as good.
+        // Fails where the peer has closed the connection, which is as good.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }

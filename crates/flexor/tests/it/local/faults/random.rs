@@ -7,14 +7,14 @@ use std::hash::{BuildHasher, RandomState};
 pub struct Random(u64);
 
 impl Random {
-    /// Another one each time. Write its seed here to play a failure again.
+    /// A new seed each time. Write its seed here to repeat a failure.
     pub fn new() -> Self {
         let seed = RandomState::new().hash_one(());
         println!("seed {seed}");
         Self(seed)
     }
 
-    /// A source of its own for somebody.
+    /// An independent source, derived from this one.
     pub fn fork(&self, number: u64) -> Self {
         Self(self.0 ^ Self(number).next())
     }
@@ -29,7 +29,6 @@ impl Random {
         self.below(count) == 0
     }
 
-    /// Bytes that mean nothing.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         (0..length).map(|_| self.next().to_le_bytes()[0]).collect()
     }

@@ -10,7 +10,7 @@ use super::store_client::StoreClient;
 
 const ANY: &str = "127.0.0.1:0";
 
-/// A master with these arguments, on free ports unless they say otherwise: how it ended and what it said.
+/// Starts a master with these arguments, on free ports unless given, and returns its exit and its message.
 fn refused(args: &[&str]) -> String {
     let mut command = server(&["master", "--job", JOB]);
     let defaults = [("--nnodes", "1:2"), ("--grpc", ANY), ("--store", ANY), ("--http", ANY)];

@@ -8,7 +8,7 @@ use super::master::{Master, Ports, master};
 use super::process::Process;
 use super::store_client::StoreClient;
 
-/// A master that wants the token in a file.
+/// A master that requires the token in a file.
 fn with_token(folder: &std::path::Path) -> Master {
     let file = folder.join("token");
     fs::write(&file, "s3cret\n").unwrap();
@@ -31,7 +31,7 @@ fn a_sidecar_with_a_wrong_token_says_so_and_tries_until_it_is_right() {
     fs::write(&file, "s3cret").unwrap();
     assert_eq!(client.add("/n", 1).unwrap(), 1);
     let complaints = sidecar.log().lines().filter(|line| line.contains(" WARN ")).count();
-    assert!(complaints <= 4, "the same failure is not told again and again:\n{}", sidecar.log());
+    assert!(complaints <= 4, "the same failure is not logged repeatedly:\n{}", sidecar.log());
 }
 
 #[test]

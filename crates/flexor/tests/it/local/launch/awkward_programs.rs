@@ -74,7 +74,7 @@ impl Drop for UnreadLauncher {
 #[test]
 fn a_terminated_launcher_with_an_unread_log_ends_its_processes() {
     let folder = Folder::new();
-    // The pipe that both share holds no more than 64 KiB, so that the process waits in the middle of its last words.
+    // The pipe that both share holds no more than 64 KiB, so the process blocks in the middle of its last output.
     let script = "head -c 60000 /dev/zero >&2; echo $$ > full; head -c 200000 /dev/zero >&2";
     let mut command = launch(&folder, ["--standalone", "sh", "-c", script]);
     let mut launcher = UnreadLauncher(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::folder::{Folder, WAIT};
 use super::launcher::{alone, await_gone, standalone};
 
-/// A process in a session of its own whose parent is gone. It ends by itself some time, should a test fail.
+/// A process in a session of its own whose parent has exited. It ends by itself after some time, in case a test fails.
 const DAEMON: &str = "setsid sh -c 'sleep 200 & echo $! >> daemons' </dev/null >/dev/null 2>&1";
 
 #[test]

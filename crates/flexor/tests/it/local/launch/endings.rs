@@ -17,11 +17,11 @@ fn nodes_that_finish_at_different_times_all_succeed_without_a_restart() {
     let slow = format!("echo start >> starts; {WAIT}; echo slow >> ends");
     let mut nodes = [job.node(2, quick), job.node(1, &slow), job.node(1, quick)];
     job.folder.await_lines("ends", 3);
-    // The world is still at work: who has finished waits.
+    // The world is still running: finished nodes wait.
     throughout(Duration::from_secs(1), || assert!(nodes.iter_mut().all(Launcher::is_running)));
     job.folder.let_go();
     end_well(nodes);
-    assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
+    assert_eq!(job.folder.lines("starts").len(), 4, "each process was started once");
     assert_eq!(job.folder.lines("ends").len(), 4);
 }
 
@@ -37,7 +37,7 @@ fn finished_nodes_succeed_when_the_last_one_is_lost() {
     eventually("two finished nodes", || (job.master.log().matches("finished run=").count() == 2).then_some(()));
     lost.signal(Signal::SIGKILL);
     end_well([a, b]);
-    assert_eq!(job.folder.lines("starts").len(), 3, "nobody was started again");
+    assert_eq!(job.folder.lines("starts").len(), 3, "no process was restarted");
 }
 
 #[test]

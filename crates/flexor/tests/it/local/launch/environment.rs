@@ -8,7 +8,7 @@ use super::launcher::{Launcher, launch};
 
 type Environment = BTreeMap<String, String>;
 
-/// What each process of a launch finds, by rank.
+/// The environment of each process of a launch, by rank.
 fn environments(folder: &Folder, options: &[&str], change: impl FnOnce(&mut Command)) -> Vec<Environment> {
     let mut command = launch(folder, options.iter().chain(&["sh", "-c", "env > environment.$RANK"]));
     change(&mut command);

@@ -15,7 +15,7 @@ fn a_program_that_fails_once_is_started_again_and_ends_well() {
 #[test]
 fn when_one_process_fails_all_are_started_again() {
     let folder = Folder::new();
-    // Rank 1 fails when rank 0 is at work, which would go on for ever.
+    // Rank 1 fails while rank 0 runs; rank 0 would run for ever.
     let script = format!(
         "echo $RANK $TORCHELASTIC_RESTART_COUNT >> starts; case $RANK$TORCHELASTIC_RESTART_COUNT in \
          10) until grep -q '^0' starts; do sleep 0.05; done; exit 3;; 00) {WAIT};; esac"
@@ -39,7 +39,7 @@ fn a_failed_process_on_one_node_restarts_those_of_the_others() {
     let starts = job.folder.lines("starts");
     let last = starts.last().unwrap();
     assert_eq!(starts.iter().filter(|start| *start == last).count(), 2, "both are in the last world: {starts:?}");
-    assert!(last.ends_with(" 1"), "everybody counts the failures of all: {starts:?}");
+    assert!(last.ends_with(" 1"), "each process sees the failures of all: {starts:?}");
     assert_eq!(job.run()["programFailures"], 1, "{}", job.run());
 }
 

@@ -13,41 +13,41 @@ fn pod(job: &Job, name: &str, script: &str) -> Launcher {
     Launcher::start(job.command().env("POD_NAME", name).args(["--nproc-per-node=1", "sh", "-c", script]))
 }
 
-fn telling() -> String {
+fn reporting_script() -> String {
     format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}")
 }
 
 #[test]
 fn an_earlier_incarnation_of_a_node_ends_without_affecting_the_later_one() {
     let job = Job::start("2", "0");
-    let other = pod(&job, "other", &telling());
-    let earlier = pod(&job, "same", &telling());
+    let other = pod(&job, "other", &reporting_script());
+    let earlier = pod(&job, "same", &reporting_script());
     assert_eq!(job.folder.await_lines("told", 2), ["2 0"; 2]);
-    let later = pod(&job, "same", &telling());
+    let later = pod(&job, "same", &reporting_script());
     let ended = earlier.wait_for(3);
     assert!(ended.stderr.contains("NodeFenced"), "{}", ended.stderr);
     let world = job.folder.await_lines("told", 4);
-    assert_eq!(world[2..], ["2 0"; 2], "the later life is in the next world");
+    assert_eq!(world[2..], ["2 0"; 2], "the later incarnation is in the next world");
     job.folder.let_go();
     end_well([other, later]);
-    assert_eq!(job.folder.lines("told").len(), 4, "and nobody met again after that");
+    assert_eq!(job.folder.lines("told").len(), 4, "and no further world formed");
 }
 
 #[test]
 fn a_terminated_earlier_incarnation_does_not_affect_the_later_one() {
     let job = Job::start("2", "0");
-    let other = pod(&job, "other", &telling());
-    let earlier = pod(&job, "same", &telling());
+    let other = pod(&job, "other", &reporting_script());
+    let earlier = pod(&job, "same", &reporting_script());
     job.folder.await_lines("told", 2);
     earlier.signal(Signal::SIGSTOP);
-    let later = pod(&job, "same", &telling());
+    let later = pod(&job, "same", &reporting_script());
     job.folder.await_lines("told", 4);
     earlier.signal(Signal::SIGTERM);
     earlier.signal(Signal::SIGCONT);
     earlier.wait();
     job.folder.let_go();
     end_well([other, later]);
-    assert_eq!(job.folder.lines("told").len(), 4, "nobody met again after that");
+    assert_eq!(job.folder.lines("told").len(), 4, "no further world formed");
 }
 
 #[test]

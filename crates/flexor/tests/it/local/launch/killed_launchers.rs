@@ -9,8 +9,8 @@ use super::super::data::kills::{is_keeper, launcher_children};
 use super::folder::{Folder, WAIT};
 use super::launcher::{Launcher, alone, await_gone, launch};
 
-/// One in a session of its own, one beside it, and the worker itself; who they are stands in `family`. They end by
-/// themselves some time, should a test fail.
+/// One process in its own session, one beside it, and the worker itself; `family` lists their ids. They end by
+/// themselves after some time, in case a test fails.
 const FAMILY: &str =
     "setsid sleep 200 & echo $! >> family; sleep 200 & echo $! >> family; echo $$ >> family; sleep 200";
 

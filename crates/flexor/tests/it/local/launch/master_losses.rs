@@ -31,7 +31,7 @@ fn no_node_notices_a_master_that_is_killed_and_started_again() {
             assert_eq!(output.matches(what).count(), times, "{what}: {output}");
         }
     }
-    assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
+    assert_eq!(job.folder.lines("starts").len(), 4, "each process was started once");
     assert_eq!(job.run()["programFailures"], 0);
 }
 
@@ -46,7 +46,7 @@ fn a_program_that_ends_during_an_outage_of_the_master_stays_ended() {
     job.folder.await_lines("ends", 2);
     job.start_master_again();
     end_well(nodes);
-    assert_eq!(job.folder.lines("starts").len(), 2, "nobody was started again");
+    assert_eq!(job.folder.lines("starts").len(), 2, "no process was restarted");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_terminated_launcher_does_not_wait_for_an_unreachable_master() {
     let signalled_at = Instant::now();
     node.signal(Signal::SIGTERM);
     node.wait_for(130);
-    // A second for the last words, and the workers' own time; the rest is for a busy machine.
+    // A second for the last messages, and the workers' grace period; the rest is for a busy machine.
     assert!(signalled_at.elapsed() < Duration::from_secs(20), "{:?}", signalled_at.elapsed());
 }
 
@@ -78,12 +78,12 @@ fn the_end_of_a_worker_is_reported_again_until_a_master_has_journaled_it() {
     job.master.await_log("write_error: Some(NoSpace)");
     fs::write(job.folder.path().join("leave"), "").unwrap();
     eventually("a master that cannot write it down", || (job.master.ready().0 == 503).then_some(()));
-    // It has not answered, and goes before it can.
+    // It has not answered, and is killed before it can.
     job.master.end_with(Signal::SIGKILL);
     fs::remove_file(job.faults()).unwrap();
     job.start_master_again();
     let lease = |who: &str| job.post("/api/datasets/numbers/lease", &format!("{{{who},\"waitMs\":1000}}"));
-    // As long as the worker that has it is not known to have ended, nobody else gets the batch.
+    // No other worker gets the batch until the end of its holder is known.
     eventually("the batch for another worker", || {
         lease(r#""worker":"other","incarnation":0"#).contains(r#""batches":"#).then_some(())
     });
@@ -108,7 +108,7 @@ fn a_launcher_waits_for_a_master_that_is_not_there_yet_and_says_so_once() {
     }
 }
 
-/// A master that has nothing of what was written down.
+/// Starts a master without the journal of its predecessor.
 fn start_master_without_memory(job: &mut Job) {
     fs::remove_dir_all(job.folder.path().join(format!("state-{JOB}"))).unwrap();
     job.start_master_again();

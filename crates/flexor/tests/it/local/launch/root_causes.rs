@@ -4,7 +4,7 @@ use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, launch, standalone};
 
-/// Leaves what torch's `@record` leaves, as rank 1, and fails; the others would go on for ever.
+/// Leaves the error file of torch's `@record` as rank 1 and fails; the others would run for ever.
 fn recorded() -> String {
     let report = r#"{"message": {"message": "ValueError: no such digit", "extraInfo": {"py_callstack": "Traceback:\n  in train", "timestamp": "1700000000"}}}"#;
     format!("case $RANK in 1) cat > $TORCHELASTIC_ERROR_FILE <<'END'\n{report}\nEND\nexit 5;; *) {WAIT};; esac")
@@ -21,7 +21,7 @@ fn the_table_names_the_first_failure_and_its_message() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--nproc-per-node=3", "--max-restarts=1"], &recorded());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "told once: {}", ended.stderr);
+    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "reported once: {}", ended.stderr);
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert_eq!(row(table, "rank"), "1 (local rank 1)");
     assert_eq!(row(table, "message"), "ValueError: no such digit");

@@ -7,12 +7,12 @@ use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, alone, await_gone, end_well};
 
-/// Says which signal it got, and ends.
+/// Prints the signal that it got, and ends.
 fn polite() -> String {
     format!("trap 'echo got TERM; exit 0' TERM; trap 'echo got INT; exit 0' INT; echo ready; {WAIT}")
 }
 
-/// Does not end when it is asked to; tells who it is.
+/// Ignores signals, and writes its identity.
 fn stubborn() -> String {
     format!("trap 'echo asked' TERM INT; echo $$ >> stubborn; echo ready; {WAIT}")
 }
@@ -55,11 +55,11 @@ fn a_program_that_does_not_listen_is_killed_when_its_time_is_up() {
 #[test]
 fn a_second_signal_leaves_no_time() {
     let folder = Folder::new();
-    // Nobody would wait that long.
+    // No test would wait that long.
     let launcher = alone(&folder, &["--shutdown-timeout=100000"], &stubborn());
     launcher.await_stdout("ready", 1);
     launcher.signal(Signal::SIGINT);
-    // Signals of one kind that come together are one.
+    // Pending signals of one kind merge into one.
     launcher.await_stdout("asked", 1);
     launcher.signal(Signal::SIGINT);
     launcher.wait_for(130);
@@ -89,7 +89,7 @@ fn the_others_continue_without_a_terminated_node() {
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }
 
-/// Ends its workers while another job's master takes the place of its own: it must not even look at it.
+/// Ends its workers while a master of another job takes the address: the launcher must not even contact it.
 fn joins_nothing(job: &mut Job, launcher: Launcher) {
     job.master.end_with(Signal::SIGKILL);
     launcher.signal(Signal::SIGINT);
@@ -124,7 +124,7 @@ fn a_launcher_terminated_during_a_world_change_joins_no_world() {
     leaving.signal(Signal::SIGINT);
     let ended = leaving.wait_for(130);
     assert_eq!(ended.stdout.matches("ready").count(), 1, "{}", ended.stdout);
-    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "nobody was in a world with it");
+    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "no node was in a world with it");
     job.folder.let_go();
     end_well([staying]);
 }

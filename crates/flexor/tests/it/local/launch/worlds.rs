@@ -11,7 +11,7 @@ use super::launcher::{Launcher, end_well, launch};
 
 const TELL: &str = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE >> told";
 
-/// The numbers that every process has told, by rank.
+/// The numbers that every process has written, by rank.
 fn reports(folder: &Folder) -> Vec<Vec<usize>> {
     let numbers = |line: String| line.split(' ').map(|number| number.parse().unwrap()).collect();
     let mut reports: Vec<Vec<usize>> = folder.lines("told").into_iter().map(numbers).collect();
@@ -37,7 +37,7 @@ fn assert_numbered(reports: &[Vec<usize>], mut sizes: Vec<usize>) {
     let mut seen: Vec<usize> = reports.iter().filter(|line| line[2] == 0).map(|line| line[3]).collect();
     seen.sort_unstable();
     sizes.sort_unstable();
-    assert_eq!(seen, sizes, "each node has as many as it was told");
+    assert_eq!(seen, sizes, "each node has its number of processes");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn without_a_master(common: &[&str], own: [&[&str]; 2]) -> Folder {
     folder
 }
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 pub fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
@@ -91,7 +91,7 @@ fn a_node_serves_an_elastic_rendezvous_on_request() {
 #[test]
 fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_one() {
     let job = Job::start("2", "3");
-    // The first world fails when it is told to; the second ends well.
+    // The first world fails on request; the second succeeds.
     let script = format!(
         "echo $TORCHELASTIC_RUN_ID $FLEXOR_INCARNATION $MASTER_ADDR:$MASTER_PORT >> stores; \
          if [ ! -e fail ]; then n=0; while [ ! -e fail ] && [ $n -lt 1500 ]; do sleep 0.1; n=$((n+1)); done; \

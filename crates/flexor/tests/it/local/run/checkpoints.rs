@@ -16,7 +16,6 @@ use crate::local::faults::process::{inside, server};
 use crate::local::launch::launcher::Launcher;
 use crate::program::ProgramOutput;
 
-/// What `flexor checkpoint` answers in a folder.
 fn checkpoint(workspace: &Workspace, words: &[&str]) -> ProgramOutput {
     server(&[&["checkpoint"], words].concat()).current_dir(workspace.folder.path()).output().unwrap().into()
 }
@@ -41,7 +40,7 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     let quickstart =
         Quickstart { checkpoints: Some("{ folder: kept, everySeconds: 1, keep: 2 }"), ..Quickstart::default() };
     quickstart.write(&workspace);
-    // The disk is in the mount namespace of the cluster, and gone with it.
+    // The disk is in the mount namespace of the cluster, and disappears with it.
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
     let script = r#"mount -t tmpfs -o size=64m tmpfs "$0" && exec "$@""#;
@@ -62,7 +61,7 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     let before = latest_checkpoint(&training.status());
     let accounted = training.accounted();
     training.reaches(accounted + quickstart.share(1, 10));
-    // More attempts come to nothing, and what is left of them is not in the way of the next.
+    // Further attempts fail, and their leftovers do not block the next one.
     let begun = Instant::now();
     let is_later = |_: &Value| begun.elapsed() >= Duration::from_secs(4);
     training.no_further_than(quickstart.share(3, 5), "more attempts", is_later);
@@ -140,16 +139,16 @@ fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
     assert_eq!(checkpoint(&workspace, &["list", "kept", "-o", "json"]).stdout, before);
 }
 
-/// What a server that is killed was writing is half a checkpoint, which is none; those before it are whole.
+/// A killed server leaves an incomplete checkpoint, which does not count; the earlier ones are complete.
 #[test]
 fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
     const KILLS: u32 = 2;
     let workspace = Workspace::new();
     let checkpoints = Some("{ folder: kept, everySeconds: 1 }");
-    let quickstart = Quickstart { records: 1_500_000, checkpoints, copies: 2, ..Quickstart::default() };
+    let quickstart = Quickstart { records: 1_500_000, checkpoints, replication_factor: 2, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     for nth in 1..=KILLS {
-        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {
+        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all backups in sync", |status| {
             latest_checkpoint(status) > 0 && is_settled(status)
         });
         let writer = until_one_writes(&workspace.folder.path().join("kept"));
@@ -163,7 +162,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
     quickstart.assert_all_is_well(&training.finish());
 }
 
-/// Waits until a server has a file of a checkpoint that is not whole, and tells which server.
+/// Waits until a server has a file of an incomplete checkpoint, and names the server.
 fn until_one_writes(folder: &Path) -> String {
     let names = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -177,10 +176,10 @@ fn until_one_writes(folder: &Path) -> String {
             return writer;
         }
     }
-    panic!("nobody writes a checkpoint");
+    panic!("no server writes a checkpoint");
 }
 
-/// A checkpoint that was made of another job's has its parameters, and says nothing of the data.
+/// A checkpoint converted from another job's has its parameters and no data position.
 #[test]
 fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
     let workspace = Workspace::new();

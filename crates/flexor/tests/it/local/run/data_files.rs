@@ -8,7 +8,7 @@ use super::quickstart::{PATIENCE, Quickstart};
 use crate::local::faults::process::server;
 use crate::program::ProgramOutput;
 
-/// How often a place is filled again: as often as the job's default says.
+/// How often a slot gets a replacement: the job's default.
 const RETRIES: usize = 3;
 
 #[test]
@@ -16,7 +16,7 @@ fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
     let workspace = Workspace::new();
     let quickstart = Quickstart::default();
     let training = quickstart.start(&workspace, &[]);
-    // Most of it is still to come.
+    // Most of the data is still unread.
     training.no_further_than(quickstart.share(1, 8), "the first records", |status| accounted(status) > 0);
     let data = fs::OpenOptions::new().write(true).open(workspace.folder.path().join("quickstart.csv")).unwrap();
     data.set_len(data.metadata().unwrap().len() / 2).unwrap();
@@ -26,7 +26,7 @@ fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
         "{}",
         ended.stdout
     );
-    // Whoever opens it anew finds the row that it was cut in.
+    // A worker that opens the file again finds the truncated row.
     let verdict = ended.stdout.lines().last().unwrap();
     let failed = "Failed: CriticalNodeFailed: ProgramError: exit code 1; error: quickstart.csv: damaged at byte ";
     assert!(verdict.contains(failed) && verdict.contains("was the file truncated?"), "{verdict}");

@@ -29,7 +29,7 @@ fn first_listing_of_the_guide() -> String {
     after.split_once("```").unwrap().0.to_owned()
 }
 
-/// The lines in any order, since two workers may end in any, and without what a clock says.
+/// The lines, sorted because workers may end in any order, and without times.
 fn without_times(text: &str) -> Vec<String> {
     let clock = Regex::new(r"\d+\.\d+s|\(\d+ %\)").unwrap();
     let mut lines: Vec<String> = text.lines().map(|line| clock.replace_all(line.trim(), "T").into_owned()).collect();

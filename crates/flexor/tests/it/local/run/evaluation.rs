@@ -15,12 +15,12 @@ const OFTEN: Quickstart<'_> = Quickstart {
     batch: 64,
     servers: 2,
     workers: 2,
-    copies: 1,
+    replication_factor: 1,
     checkpoints: None,
     words: ", --evaluate-every=20000",
 };
 
-/// What workers have printed about it.
+/// The evaluations that workers have printed.
 fn evaluations(workspace: &Workspace) -> Vec<String> {
     let logs = ["chief-0", "worker-0"].map(|name| format!("report/logs/quickstart-edljob-{name}"));
     let folders = logs.iter().map(|folder| workspace.folder.path().join(folder));
@@ -47,7 +47,7 @@ fn a_model_is_measured_while_it_is_trained() {
     assert!(done >= 1 && count(&finished, "skipped") == 0, "{}", finished.job["evaluations"]);
     assert_eq!(evaluations_shown.len() as u64, done, "{evaluations_shown:#?}");
     for line in &evaluations_shown {
-        // After how many records is the machine's affair; it has learnt something from the first of them on.
+        // The number of records depends on the machine; the model has learnt something after the first of them.
         let auc: f64 = line.split("AUC ").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
         assert!(line.contains(": 20000 records, loss ") && auc > 0.55 && auc < finished.best + 0.02, "{line}");
     }
@@ -56,7 +56,7 @@ fn a_model_is_measured_while_it_is_trained() {
     assert!(training.lines().next().unwrap().ends_with(",test_loss,test_auc,test_accuracy"), "{training}");
 }
 
-/// Whether a checkpoint is there in time is the machine's affair; what is done is told either way.
+/// Whether a checkpoint exists in time depends on the machine; the output covers both cases.
 #[test]
 fn without_evaluation_memory_a_checkpoint_is_evaluated_or_the_evaluation_is_skipped() {
     let workspace = Workspace::new();
@@ -66,7 +66,7 @@ fn without_evaluation_memory_a_checkpoint_is_evaluated_or_the_evaluation_is_skip
     quickstart.assert_all_is_well(&finished);
     let evaluations_shown = evaluations(&workspace);
     assert!(!evaluations_shown.is_empty());
-    // Only the last of them may have come when nothing was trained any more.
+    // Only the last evaluation may have come after the end of training.
     for line in &evaluations_shown[..evaluations_shown.len() - 1] {
         let skipped = line.contains("skipped: training changed more of the model than the 1 bytes");
         assert!(skipped || line.contains(" on checkpoint ") || line.contains("160000"), "{evaluations_shown:#?}");
@@ -99,18 +99,18 @@ fn predictions_from_the_last_checkpoint_equal_those_of_the_model() {
         assert!(fields[0] == number as f64 && (0.0..=1.0).contains(&fields[2]), "{fields:?}");
     }
 
-    // On standard output they are alone; how well they fit goes beside them.
+    // Standard output holds only the predictions; their quality goes to standard error.
     let piped = predict(&workspace, &[&words[..], &["--out=-", "-o", "json"]].concat());
     assert_eq!((piped.code, &piped.stdout), (0, &predicted), "{}", piped.stderr);
     assert_eq!(serde_json::from_str::<Value>(&piped.stderr).unwrap(), evaluations_shown);
-    // Who has seen enough may go.
+    // A reader may close the pipe early.
     let script = format!("\"$0\" {} --out=- | head -n 2; echo ${{PIPESTATUS[0]}}", words.join(" "));
     let mut shell = Command::new("bash");
     shell.args(["-c", &script]).arg(bin()).current_dir(workspace.folder.path());
     let head: ProgramOutput = shell.output().unwrap().into();
     assert_eq!((head.stdout.lines().last(), head.stderr.as_str()), (Some("0"), ""), "{}", head.stdout);
 
-    // A record that means nothing has no line, by choice, and all others keep their numbers.
+    // An invalid record has no line, by option, and all others keep their numbers.
     let records = fs::read_to_string(workspace.folder.path().join("quickstart-test.csv")).unwrap();
     let mut broken: Vec<&str> = records.lines().collect();
     broken[8] = "what,is,this";
@@ -125,7 +125,7 @@ fn predictions_from_the_last_checkpoint_equal_those_of_the_model() {
     let without: Vec<&str> = predicted.lines().filter(|line| !line.starts_with("7,")).collect();
     assert_eq!(skipped.stdout.lines().collect::<Vec<_>>(), without);
 
-    // A model of another shape is refused, and what was written stays.
+    // A model of another shape is refused, and the earlier output stays.
     let other = ["predict", "--model=deepfm:dim=4", "--checkpoints=checkpoints", "--data=quickstart-test.csv"];
     let refused = predict(&workspace, &[&other[..], &["--out=predicted.csv"]].concat());
     assert!(refused.code == 1 && refused.stderr.contains("belongs to another model: it has "), "{}", refused.stderr);

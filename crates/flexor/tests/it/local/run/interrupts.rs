@@ -12,7 +12,7 @@ const POLITE: &str =
     "trap 'sleep 0.3; echo ended >> ends; exit 0' TERM; echo begun >> begins; while :; do sleep 0.02; done";
 const STUBBORN: &str = "trap '' TERM; echo begun >> begins; while :; do sleep 0.02; done";
 
-/// A job of two workers that all have begun.
+/// A job of two workers that have all started.
 fn begun(workspace: &Workspace, job: &Value) -> (Launcher, Vec<LocalPod>) {
     let run = workspace.run_for_good(&[&workspace.manifest(job)]);
     workspace.folder.await_lines("begins", 2);

@@ -65,7 +65,7 @@ fn a_restarted_pod_is_reported_although_its_slot_was_scaled_away_meanwhile() {
     let run = workspace.run(&[&workspace.manifest(&job_of("job", 2, WAIT))]);
     let victim = workspace.await_running("job-worker-1");
     kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
-    eventually("another life", || {
+    eventually("another incarnation", || {
         (workspace.await_running("job-worker-1").status.supervisor != victim.status.supervisor).then_some(())
     });
     workspace.says(&["scale", "job", "--worker", "1"]);

@@ -19,7 +19,7 @@ fn a_job_that_fills_the_log_disk_continues_and_reports_it() {
     let workspace = Workspace::new();
     let script = format!("yes something to be printed | head -c 4000000; touch flooded; {WAIT}");
     let manifest = workspace.manifest(&job_of("wordy", 1, &script));
-    // The disk is in the mount namespace of the cluster, and gone with it.
+    // The disk is in the mount namespace of the cluster, and disappears with it.
     let pods = workspace.state_dir().pods();
     fs::create_dir_all(&pods).unwrap();
     let mut shell = Command::new("unshare");

@@ -42,7 +42,6 @@ fn groups(workspace: &Workspace) -> Option<PathBuf> {
     }
 }
 
-/// What a verb prints.
 fn says(workspace: &Workspace, words: &[&str]) -> String {
     let mut command = server(words);
     let ran = command.arg("--state-dir").arg(workspace.state_dir().path()).output().unwrap();
@@ -52,7 +51,7 @@ fn says(workspace: &Workspace, words: &[&str]) -> String {
 
 #[test]
 fn an_oom_killed_worker_gets_twice_the_memory_in_its_next_incarnation() {
-    // 90 MB: too much for the first life and not for the second.
+    // 90 MB: too much for the first incarnation and not for the second.
     let script = format!("echo life >> lives; head -c 90000000 /dev/zero | tail -c 90000000 | (sleep 0.3; {WAIT})");
     for means in MEANS {
         let workspace = Workspace::new();
@@ -84,7 +83,7 @@ fn cgroups_of_a_cluster_killed_with_its_supervisors_are_removed_by_the_next_clus
     run.wait();
     workspace.pods().iter().for_each(|pod| kill(pod.supervisor(), Signal::SIGKILL).unwrap());
     assert!(groups.join(&before.status.uid).exists());
-    // A group of which nobody knows why it is there.
+    // A cgroup of unknown origin.
     fs::create_dir(groups.join("nobody")).unwrap();
     let run = workspace.run_for_good(&["--resume"]);
     let again = |pod: &LocalPod| pod.status.uid != before.status.uid;
@@ -104,7 +103,7 @@ fn a_worker_and_its_group_outlive_a_run_that_is_killed() {
     let Some(groups) = groups(&workspace) else { skip!("no control group can be made here") };
     run.signal(Signal::SIGKILL);
     run.wait();
-    // Whatever the next one does, what runs stays as it is.
+    // The next cluster leaves running pods unchanged.
     let run = workspace.run_for_good(&["--resume", "--limits=watch"]);
     eventually("another one that runs the cluster", || self::groups(&workspace).is_none().then_some(()));
     assert_eq!(workspace.await_running(WORKER).status.uid, before.status.uid);

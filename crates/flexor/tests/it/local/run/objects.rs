@@ -31,7 +31,7 @@ value: 1000000
 description: What must not wait.
 "#;
 
-/// A job that wants a variable of a ConfigMap.
+/// A job that needs a variable of a ConfigMap.
 fn with_variable(config: &str) -> String {
     let reference = format!("{{configMapKeyRef: {{name: {config}, key: epochs}}}}");
     let before = "              command:";

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
 use super::super::launch::launcher::Launcher;
 use super::cluster::Workspace;
@@ -26,7 +26,7 @@ fn training(workspace: &Workspace, options: &[&str]) -> Launcher {
     run
 }
 
-/// What a verb answers in the namespace of the examples.
+/// The output of a command in the namespace of the examples.
 fn ask(workspace: &Workspace, words: &[&str]) -> ProgramOutput {
     let mut command = server(words);
     command.args(["-n", "dlrover", "--state-dir", "home"]).current_dir(workspace.folder.path()).output().unwrap().into()
@@ -45,8 +45,8 @@ fn processes(workspace: &Workspace) -> BTreeMap<String, i32> {
 /// Waits until a plan is in a phase, or waits for a reason. The plan.
 fn await_plan(workspace: &Workspace, plan: &str, field: &str, wanted: &str) -> Value {
     let look = || Some(json(workspace, &["get", "scaleplan", plan])).filter(|plan| plan["status"][field] == wanted);
-    let tell = || workspace.says(&["why", JOB, "-n", "dlrover"]);
-    eventually_or_tell(&format!("{plan} to be {wanted}"), look, tell)
+    let explain = || workspace.says(&["why", JOB, "-n", "dlrover"]);
+    eventually_or_explain(&format!("{plan} to be {wanted}"), look, explain)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_server_and_a_worker_migrate_while_the_others_train_on() {
     workspace.says(&["scale", JOB, "--worker", "2", "-n", "dlrover"]);
     await_plan(&workspace, &format!("{JOB}-scale-0"), "phase", "Succeeded");
     let chief = workspace.await_running(&format!("{JOB}-edljob-chief-0"));
-    run.await_or_tell("the first steps", || workspace.log(&chief).contains("step "));
+    run.await_or_explain("the first steps", || workspace.log(&chief).contains("step "));
     let before = processes(&workspace);
 
     let text = workspace.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "--memory", "2Gi", "-n", "dlrover"]);
@@ -77,7 +77,7 @@ fn a_server_and_a_worker_migrate_while_the_others_train_on() {
     let asked = &asked["spec"]["containers"][0]["resources"];
     assert_eq!((&asked["requests"]["cpu"], &asked["limits"]["memory"]), (&"500m".into(), &"2Gi".into()));
     let far = workspace.log(&chief).len();
-    run.await_or_tell("training to go on", || workspace.log(&chief).len() > far);
+    run.await_or_explain("training to go on", || workspace.log(&chief).len() > far);
     let text = workspace.says(&["events", "-n", "dlrover"]);
     assert!(!text.contains("ServerLost") && !text.contains("PartitionsRestored"), "{text}");
 }
@@ -93,7 +93,7 @@ fn a_run_killed_during_a_server_migration_can_be_resumed() {
     run.signal(Signal::SIGKILL);
     assert_eq!(run.wait().code, None);
     let run = workspace.run(&["--resume"]);
-    run.await_or_tell("the server to be gone", || !processes(&workspace).contains_key(SERVER));
+    run.await_or_explain("the server to be gone", || !processes(&workspace).contains_key(SERVER));
     await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
     let after = processes(&workspace);
     let others: BTreeMap<&String, &i32> = before.iter().filter(|(name, _)| *name != SERVER).collect();
@@ -113,13 +113,13 @@ fn an_unschedulable_successor_is_reported_and_the_server_stays() {
     // Others need not wait for it.
     workspace.says(&["scale", JOB, "--worker", "1", "-n", "dlrover"]);
     await_plan(&workspace, &format!("{JOB}-scale-0"), "phase", "Succeeded");
-    // Nor does it help to ask for it again: the latest word counts.
+    // A repeated request does not help: the latest one counts.
     workspace.says(&["migrate", JOB, "ps-0", "--cpu", "16", "-n", "dlrover"]);
     let first = await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Failed");
     assert_eq!(first["status"]["reason"], "PlanSuperseded");
     workspace.says(&["delete", "scaleplan", &format!("{JOB}-migrate-1"), "-n", "dlrover"]);
     let look = || (json(&workspace, &["get", "pods"])["items"].as_array()?.len() == 4).then_some(());
-    eventually_or_tell("the successor to go", look, || workspace.says(&["get", "pods", "-A"]));
+    eventually_or_explain("the successor to go", look, || workspace.says(&["get", "pods", "-A"]));
     let after = processes(&workspace);
     assert!(before.iter().all(|(name, id)| after[name] == *id), "{before:?} {after:?}");
 }

@@ -24,7 +24,7 @@ use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::deadline::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 use super::super::faults::process::inside;
 use super::super::launch::folder::Folder;
 use crate::program::flexor;
@@ -37,11 +37,11 @@ struct PodBuilder {
     plan: PodPlan,
     sockets: Vec<TcpListener>,
     limits: LimitsMode,
-    /// A folder of the cluster or of the pod is a disk of its own, of this size, which only the parent sees.
+    /// A folder of the cluster or of the pod is a separate disk of this size, which only the supervisor sees.
     disk: Option<(PathBuf, &'static str)>,
 }
 
-/// A pod that runs, or has. Its parent is killed when this is dropped, and all it runs with it.
+/// A running or finished pod. Dropping it kills its supervisor and all its programs.
 struct Pod {
     work: Folder,
     supervisor: Child,
@@ -56,7 +56,7 @@ struct ContainerEnd {
     message: Option<String>,
 }
 
-/// A pod of nothing yet, that has a minute to end.
+/// An empty pod with a grace period of a minute.
 fn pod() -> PodBuilder {
     let plan = PodPlan {
         name: "a-pod".to_owned(),
@@ -112,13 +112,13 @@ impl PodBuilder {
         self
     }
 
-    /// Logs are on a disk of this size, for which root is needed.
+    /// Puts the logs on a disk of this size, which needs root.
     fn log_disk(mut self, size: &'static str) -> Self {
         self.disk = Some((of(&self.folder).path().join("logs"), size));
         self
     }
 
-    /// Statuses are on a disk of this size, for which root is needed.
+    /// Puts the statuses on a disk of this size, which needs root.
     fn status_disk(mut self, size: &'static str) -> Self {
         self.disk = Some((state_dir(&self.folder).status(), size));
         self
@@ -150,7 +150,7 @@ impl PodBuilder {
         self.start_with(None)
     }
 
-    /// Starts it for as long as somebody has it.
+    /// Starts it with an owner; it ends with the owner.
     fn start_owned(self) -> Pod {
         let (theirs, ours) = io::pipe().unwrap();
         let mut pod = self.start_with(Some(theirs.into()));
@@ -160,7 +160,7 @@ impl PodBuilder {
 
     fn start_with(self, owner: Option<Stdio>) -> Pod {
         let state_dir = state_dir(&self.folder);
-        // Whoever runs a cluster makes its folders, and finds out about limits.
+        // The cluster makes its folders and detects the limits.
         drop(state_dir.lock().unwrap());
         limits::begin(&state_dir, &limits::detect(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
@@ -199,7 +199,7 @@ impl Pod {
         of(&self.work)
     }
 
-    /// What its parent has written down.
+    /// The status that its supervisor has written.
     fn status(&self) -> Option<PodStatus> {
         self.folder().status().unwrap()
     }
@@ -207,12 +207,12 @@ impl Pod {
     /// Waits until it is so far.
     fn await_phase(&self, phase: PodPhase) -> PodStatus {
         let look = || self.status().filter(|status| status.phase == phase);
-        eventually_or_tell(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
+        eventually_or_explain(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
     }
 
-    /// Waits until its parent has ended, which has to go well; what is written down then.
+    /// Waits for the successful end of its supervisor; returns the last status.
     fn wait(&mut self) -> PodStatus {
-        let exit = eventually("the end of a pod's parent", || self.supervisor.try_wait().unwrap());
+        let exit = eventually("the end of a pod's supervisor", || self.supervisor.try_wait().unwrap());
         assert!(exit.success(), "{exit}");
         self.status().unwrap()
     }
@@ -221,7 +221,6 @@ impl Pod {
         kill(Pid::from_raw(self.supervisor.id().cast_signed()), signal).unwrap();
     }
 
-    /// What a container has printed.
     fn log(&self, container: &str) -> String {
         std::fs::read_to_string(self.folder().log(container)).unwrap_or_default()
     }
@@ -229,7 +228,7 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        // The parent goes first, then what it can no longer end.
+        // The supervisor ends first, then the processes that it can no longer end.
         let _ = self.supervisor.kill();
         let _ = self.supervisor.wait();
         flexor_agent::processes::kill_orphans_of(&[self.supervisor.id()]);

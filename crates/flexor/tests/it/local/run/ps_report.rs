@@ -15,7 +15,7 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     let quickstart = Quickstart { records: 200_000, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     for quarter in 1..=3 {
-        // Workers say how they stand once a second, and it is looked at as often.
+        // Workers report their status once a second, and the report samples as often.
         let begun = Instant::now();
         let has_passed = |_: &Value| begun.elapsed() >= Duration::from_millis(1500);
         training.no_further_than(quickstart.share(quarter, 4), "a second", has_passed);
@@ -58,12 +58,12 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
     let table = read("training.csv");
     assert!(table.lines().next().unwrap().contains("nodes,step,") && table.contains("records_per_s,loss,auc,accuracy"));
     let nodes: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split(',').nth(3)).collect();
-    // A chief and a worker, one of which may come later than the first look or end before the last.
+    // A chief and a worker; one may start after the first sample or end before the last.
     assert!(nodes.contains(&"2") && nodes.iter().all(|nodes| ["0", "1", "2"].contains(nodes)), "{nodes:?}");
     assert!(read("timeline.svg").contains(">loss</text>"));
 }
 
-/// What a checkpoint has brought was not done by the run that goes on from it.
+/// A run does not count the progress of the checkpoint that it resumes from.
 #[test]
 fn a_run_without_remaining_work_reports_no_pace() {
     let workspace = Workspace::new();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::cluster::{Workspace, job_of, job_with};
 use crate::program::root;
 
-/// What is told about a manifest that cannot run beside one that can; nothing has begun then.
+/// The message for a manifest that cannot run beside one that can; nothing has started.
 fn refusal(manifest: &Value) -> String {
     let workspace = Workspace::new();
     let good = workspace.manifest(&job_of("good", 1, "touch never"));

@@ -65,7 +65,7 @@ fn the_numbers_of_a_run_with_a_kill_agree() {
 
     let lives: Vec<&Value> =
         list(&report, "pods").iter().filter(|life| life["pod"] == "any-program-worker-0").collect();
-    let [first, second] = lives[..] else { panic!("two lives: {lives:?}") };
+    let [first, second] = lives[..] else { panic!("two incarnations: {lives:?}") };
     assert_eq!(
         (&first["phase"], &first["exitCode"], &first["uid"]),
         (&json!("Failed"), &json!(137), &json!(victim.status.uid))
@@ -85,7 +85,7 @@ fn the_numbers_of_a_run_with_a_kill_agree() {
     let numbers: Vec<u64> = list(&report, "events").iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no event is missing");
     let picture = read(&workspace, "timeline.svg");
-    assert_eq!(picture.matches("any-program-worker-0 runs from").count(), 4, "two lives, each with its end");
+    assert_eq!(picture.matches("any-program-worker-0 runs from").count(), 4, "two incarnations, each with its end");
     assert!(
         read(&workspace, "logs/any-program-master/master.log").contains("master of job any-program"),
         "the logs are kept"

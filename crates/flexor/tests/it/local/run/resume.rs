@@ -29,7 +29,7 @@ fn pods_outlive_the_run_and_the_next_run_adopts_them() {
     workspace.await_records(300);
     let ended = workspace.run_for_good(&["--resume"]).wait_for(0);
     let written = WrittenRecords::read(&workspace.folder);
-    assert_eq!((written.records(), written.repeats()), (1000, 0), "nobody was started again: {}", ended.stdout);
+    assert_eq!((written.records(), written.repeats()), (1000, 0), "no pod was restarted: {}", ended.stdout);
     assert!(ended.stdout.trim_end().ends_with("pods started again: 0"), "{}", ended.stdout);
     workspace.assert_nothing_is_left_of(&before);
 }
@@ -73,7 +73,7 @@ fn a_pod_lost_after_a_takeover_is_replaced() {
 #[test]
 fn a_pod_that_ended_between_two_runs_keeps_its_exit_code() {
     let workspace = Workspace::new();
-    // The first fails in its first life.
+    // The first fails in its first incarnation.
     let script = format!(
         "echo life >> lives-$POD_NAME; {WAIT}; case $POD_NAME in *-0) [ $(wc -l < lives-$POD_NAME) -ge 2 ] || exit 9 ;; esac"
     );
@@ -106,7 +106,7 @@ fn with_ephemeral_everything_ends_with_the_run() {
     killed(run);
     ids.iter().for_each(|id| await_gone(id));
     for pod in pods {
-        eventually("the end of its parent", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
+        eventually("the end of its supervisor", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
     }
 }
 
@@ -146,10 +146,10 @@ fn processes_of_a_supervisor_that_died_between_two_runs_are_ended_before_the_slo
     let daemons = eventually("its daemon", || Some(workspace.folder.lines("daemons")).filter(|lines| lines.len() == 1));
     killed(run);
     kill(pod.supervisor(), Signal::SIGKILL).unwrap();
-    eventually("the end of the parent", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
+    eventually("the end of the supervisor", || (!proc::is_alive(pod.status.supervisor)).then_some(()));
     let run = workspace.run_for_good(&["--resume"]);
     await_gone(&daemons[0]);
-    eventually("another life", || (workspace.folder.lines("daemons").len() == 2).then_some(()));
+    eventually("another incarnation", || (workspace.folder.lines("daemons").len() == 2).then_some(()));
     std::fs::write(workspace.folder.path().join("go"), "").unwrap();
     run.wait_for(0);
     workspace.folder.lines("daemons").iter().for_each(|daemon| await_gone(daemon));

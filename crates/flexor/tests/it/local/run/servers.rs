@@ -45,7 +45,8 @@ fn runs(workspace: &Workspace, pod: &str) -> bool {
     workspace.pods().iter().any(|one| one.name == format!("quickstart-edljob-{pod}") && one.main_id().is_some())
 }
 
-/// With one copy and checkpoints a lost server costs the updates since the last of them, and the report says how many.
+/// With a replication factor of one and checkpoints, a lost server costs the updates since the last checkpoint. The
+/// report says how many.
 #[test]
 fn without_backups_a_server_killed_every_ten_seconds_loses_only_updates_since_its_checkpoint() {
     const KILLS: u32 = 2;
@@ -59,7 +60,7 @@ fn without_backups_a_server_killed_every_ten_seconds_loses_only_updates_since_it
         training.no_further_than(quickstart.share(nth, KILLS + 2), "ten seconds and a checkpoint", |status| {
             is_settled(status) && last.elapsed() >= Duration::from_secs(10) && latest_checkpoint(status) > before
         });
-        // Something is learnt that no checkpoint has.
+        // Some updates are in no checkpoint.
         training.reaches(quickstart.share(nth, KILLS + 2) + quickstart.share(1, 20));
         let victim = training.servers().remove(0);
         training.kill(&victim);
@@ -72,14 +73,14 @@ fn without_backups_a_server_killed_every_ten_seconds_loses_only_updates_since_it
     let finished = training.finish();
     quickstart.assert_accounted(&finished);
     let lost = finished.updates("lost");
-    // None is missing but what is told as lost, and none is there twice.
+    // No update is missing except those reported as lost, and none is applied twice.
     let undisturbed = Quickstart { checkpoints: None, ..quickstart }.finish(&Workspace::new());
     assert_eq!(finished.updates("applied") + lost, undisturbed.updates("applied"), "{}", finished.stdout);
     assert!(lost > 0 && finished.stdout.contains(&format!("0 applied twice, {lost} lost")), "{}", finished.stdout);
     assert!(finished.stdout.contains("PartitionsRestored"), "{}", finished.stdout);
 }
 
-/// One that is only stopped, or out of reach, has what nobody else has: it is waited for.
+/// A server that is only stopped, or unreachable, has the only copy of its updates: the job waits for it.
 #[test]
 fn a_server_that_was_unreachable_for_a_while_keeps_its_updates() {
     let workspace = Workspace::new();
@@ -114,7 +115,7 @@ fn a_master_that_is_killed_again_and_again_costs_no_update() {
 #[test]
 fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     let workspace = Workspace::new();
-    let quickstart = Quickstart { servers: 1, copies: 2, ..Quickstart::default() };
+    let quickstart = Quickstart { servers: 1, replication_factor: 2, ..Quickstart::default() };
     let training = quickstart.start(&workspace, &[]);
     training.reaches(quickstart.share(1, 10));
     assert_eq!(training.status()["servers"]["redundant"], false);
@@ -129,7 +130,7 @@ fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     );
 
     workspace.says(&["scale", "quickstart", "--ps", "2"]);
-    training.no_further_than(quickstart.share(5, 10), "two copies", is_settled);
+    training.no_further_than(quickstart.share(5, 10), "a backup in sync", is_settled);
     workspace.says(&["scale", "quickstart", "--ps", "1"]);
     training.no_further_than(quickstart.share(8, 10), "a server to go", |_| {
         training.stdout().matches(message).count() == 2 && !runs(&workspace, "ps-1")

@@ -9,7 +9,7 @@ use super::quickstart::Quickstart;
 use super::quickstart::running_job::{Training, accounted, latest_checkpoint};
 use crate::local::faults::process::server;
 
-/// 40,050 records in batches of 100, four of which make a step: the last one is short, and its last batch too.
+/// 40,050 records in batches of 100, four of which make a step: the last step is short, and so is its last batch.
 pub fn job(servers: u32, workers: u32) -> Quickstart<'static> {
     Quickstart {
         records: 40_050,
@@ -22,7 +22,7 @@ pub fn job(servers: u32, workers: u32) -> Quickstart<'static> {
     }
 }
 
-/// Trains to the end; what was learnt, as it is written for serving.
+/// Trains to the end; returns the model as exported for serving.
 pub fn trained(workspace: &Workspace, servers: u32, workers: u32) -> Vec<u8> {
     assert_all_accounted(job(servers, workers).start(workspace, &[]));
     model(workspace)
@@ -37,7 +37,7 @@ fn assert_all_accounted(training: Training<'_>) {
     }
 }
 
-/// The values of the last checkpoint, without what the file says of where they come from.
+/// The values of the last checkpoint, without the metadata about their origin.
 pub fn model(workspace: &Workspace) -> Vec<u8> {
     let mut export = server(&["checkpoint", "export", "kept", "model.safetensors"]);
     let exported = export.current_dir(workspace.folder.path()).output().unwrap();
@@ -62,7 +62,8 @@ fn any_number_of_servers_and_workers_learns_the_same_to_the_last_bit() {
     let alone = trained(&Workspace::new(), 1, 1);
     assert!(trained(&Workspace::new(), 3, 2) == alone, "with three servers and two workers");
 
-    // One copy of everything is lost with a server: all go back to the checkpoint, and the data with them.
+    // The replication factor is one, so a server's parameters are lost with it: all workers roll back to the
+    // checkpoint, and the data with them.
     let workspace = Workspace::new();
     let (training, _) = half_way(&workspace);
     training.kill("quickstart-edljob-ps-1");

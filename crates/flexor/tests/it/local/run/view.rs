@@ -9,7 +9,7 @@ use super::cluster::{Workspace, job_of};
 use super::endings::ANY_PROGRAM;
 use super::terminal::{OnTerminal, TerminalOutput};
 
-/// A `flexor run` whose pods end with it, on a terminal that can be drawn on.
+/// A `flexor run` whose pods end with it, on a capable terminal.
 fn run(workspace: &Workspace, args: &[&str]) -> Command {
     let mut command = workspace.command(args);
     command.arg("--ephemeral").env("TERM", "xterm-256color").env_remove("NO_COLOR");

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::inside;
 use super::super::launch::folder::WAIT;
 use super::super::launch::launcher::{Launcher, await_gone};
@@ -19,10 +19,10 @@ use super::cluster::{Workspace, job_of};
 const SHARED: &str = "/flexor-test-shared/deep";
 const CONFIG: &str = "/etc/flexor-test-config";
 
-/// Somebody who is nobody in particular.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// A job of one worker with one of each kind of volume, which tells what it found in the folder where it stands.
+/// A job of one worker with one volume of each kind, which records what it finds in its working folder.
 fn every_kind(machine: &Path) -> Vec<Value> {
     let script = format!(
         "#!/bin/sh
@@ -78,7 +78,7 @@ fn every_kind(machine: &Path) -> Vec<Value> {
     vec![config, secret, job]
 }
 
-/// A place with a job of every kind of volume, and the names of its files.
+/// A workspace with a job of every kind of volume, and the names of its files.
 fn prepared() -> (Workspace, Vec<String>) {
     let workspace = Workspace::new();
     let machine = workspace.folder.path().join("machine");
@@ -88,7 +88,7 @@ fn prepared() -> (Workspace, Vec<String>) {
     (workspace, files)
 }
 
-/// What the job of every kind must have found.
+/// Checks what the job of every kind has found.
 fn assert_all_was_found(workspace: &Workspace, claim: &str, message: &str) {
     let claim = format!("claim {claim}");
     let expected = [
@@ -124,7 +124,7 @@ fn a_program_finds_its_volumes_at_their_paths_and_the_host_is_unchanged() {
 #[test]
 fn a_program_of_an_unprivileged_user_finds_its_volumes() {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can be somebody else");
+        eprintln!("skipped: only root can switch to another user");
         return;
     }
     let (workspace, files) = prepared();
@@ -197,7 +197,7 @@ fn no_mount_remains_when_a_supervisor_is_killed() {
     // Its successor begins with an empty folder.
     assert_eq!(workspace.folder.await_lines("found", 2), ["0", "0"]);
     let gone = || (!workspace.state_dir().pod(&pod.status.uid).path().exists()).then_some(());
-    eventually_or_tell("the folder of the pod to be gone", gone, || run.stdout());
+    eventually_or_explain("the folder of the pod to be gone", gone, || run.stdout());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(workspace.folder.path().to_str().unwrap()), "{mounts}");
     workspace.folder.let_go();

@@ -25,7 +25,7 @@ fn a_followed_log_ends_when_its_pod_has_no_replacement() {
     let (first, second) = (follow("imagenet-worker-0"), follow("imagenet-worker-1"));
     first.await_stdout("line 3", 1);
     second.await_stdout("line 3", 1);
-    // One is not wanted any more, the other comes to its end.
+    // One is scaled away, the other finishes.
     laptop.says(&["scale", "imagenet", "--replicas", "1", "-n", "elastic-job"]);
     assert_eq!(second.wait_for(0).stdout, "line 1\nline 2\nline 3\n");
     laptop.folder.let_go();

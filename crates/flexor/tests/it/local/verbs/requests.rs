@@ -35,7 +35,7 @@ fn a_killed_program_is_started_again_and_the_reason_is_shown() {
     };
     assert_eq!(row(&["get", "pods"])[3], "0");
     assert_eq!(row(&["get", "pods", "-o", "wide"]).last().unwrap(), "1");
-    // What follows its job says which it is, as long as it is the only one.
+    // A short name is enough as long as it is unique.
     let before = laptop.uid_of_running(name).unwrap();
     assert_eq!(laptop.says(&["kill", "worker-0"]), format!("pod/{name} sent SIGKILL\n"));
     laptop.eventually("yet another worker 0", || laptop.uid_of_running(name).filter(|uid| *uid != before));
@@ -61,7 +61,7 @@ fn a_torchelastic_job_is_scaled_by_its_description() {
     NAME       DESIRED   MIN   MAX   PHASE     AGE
     imagenet   1         1     3     Running   0s
     ");
-    // The manifest says two.
+    // The manifest has two replicas.
     let applied = laptop.flexor(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
     assert_eq!((applied.code, &*applied.stdout), (0, "elasticjob.elastic.pytorch.org/imagenet configured\n"));
     let message = "note: sizes of roles, and whether imagenet is suspended, change at once; all else holds for pods that are \
@@ -117,7 +117,7 @@ fn a_dlrover_job_is_scaled_by_plans() {
     let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
     assert_eq!(gone, format!("{plan} \"torch-mnist-scale-0\" deleted\n"));
     assert_eq!(laptop.says(&["get", "dsp", "-o", "name"]), format!("{plan}/torch-mnist-scale-1\n"));
-    // The manifest says two, and its user more.
+    // The manifest has two replicas, and its user asks for more.
     laptop.says(&["scale", "torch-mnist", "--worker", "4"]);
     laptop.await_running(5);
 }
@@ -163,7 +163,7 @@ fn delete_removes_the_objects_of_a_manifest() {
     assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (1, "", message));
     let ignored = laptop.flexor(&["delete", "-n", "other", "-f", "more.yaml", "--ignore-not-found"]);
     assert_eq!((ignored.code, ignored.stderr.as_str()), (0, ""));
-    // What happened to it is still known.
+    // Its events are still known.
     let message = laptop.says(&["events", "second", "-n", "other"]);
     assert!(message.contains("JobDeleted   job/second"), "{message}");
 }
@@ -177,7 +177,7 @@ fn jobs_are_added_and_deleted_beside_others() {
     laptop.await_running(6);
     let gone = laptop.says(&["delete", "elasticjob", "second", "-n", "other"]);
     assert_eq!(gone, "elasticjob.elastic.iml.github.io \"second\" deleted\n");
-    // It came back because the job and all its pods are gone.
+    // The command returned because the job and all its pods are gone.
     let rest = laptop.flexor(&["get", "pods", "-n", "other"]);
     assert_eq!((rest.code, rest.stdout.as_str()), (0, ""));
     let hint = "No resources found in other namespace; there are some in default: add -n default\n";

@@ -33,7 +33,7 @@ fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
 #[test]
 fn no_container_of_a_finished_pod_is_ready() {
     let laptop = Laptop::begin(&[dlrover("stays"), torchelastic("ends").replace(WAIT, "true")]);
-    // The phase, not the word: a pod says Completed as soon as its program is done, while its sidecar still ends.
+    // The phase, not the column: a pod shows Completed as soon as its program is done, while its sidecar still ends.
     laptop.eventually("both workers over", || {
         let words = ["get", "pods", "-n", "elastic-job", "-l", "replica-type=worker", "-o", "json"];
         let pods: serde_json::Value = serde_json::from_str(&laptop.flexor(&words).stdout).ok()?;

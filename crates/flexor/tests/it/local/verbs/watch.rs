@@ -33,7 +33,7 @@ fn a_watch_shows_that_a_pod_was_recreated() {
     pods.await_stdout("Running", 1);
     events.await_stdout("PodWanted", 3);
     laptop.says(&["delete", "pod", name]);
-    // That it is terminating may be over before anyone can look.
+    // The Terminating state may be over before the test can see it.
     pods.await_stdout("Running", 2);
     events.await_stdout("PodDeleted", 1);
     assert_eq!(pods.stdout().matches("NAME").count(), 1, "{}", pods.stdout());

@@ -30,7 +30,7 @@ fn the_world_does_not_wait_for_a_newcomer_that_starts_slowly() {
     let slow = format!("echo $$ >> slow; until [ -e imported ]; do sleep 0.1; done; {}", worker(""));
     nodes.push(hasty_node(&job, &slow));
     job.folder.await_lines("slow", 1);
-    // Longer than the three seconds in which survivors have to be in a world, and than any last call.
+    // Longer than the three seconds in which survivors must enter a world, and than any last call.
     throughout(Duration::from_secs(5), || assert_eq!(job.folder.lines("told").len(), 2, "{}", job.folder.read("told")));
     fs::write(job.folder.path().join("imported"), "").unwrap();
     let second = world_reports::await_world(&job.folder, |world| world.len() == 3);

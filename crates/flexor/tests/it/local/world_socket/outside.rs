@@ -15,7 +15,7 @@ use super::super::launch::launcher::{Launcher, end_well};
 use super::world_reports::{self, WorldReport};
 use super::{has_python, job, one_more, worker};
 
-/// A script that writes down that it was started, and does something else than the worker from the second time on.
+/// A script that records its start, and runs something other than the worker from the second time on.
 fn then(second: &str) -> String {
     format!("echo $FLEXOR_INCARNATION >> starts; if [ $(wc -l < starts) -gt 1 ]; then {second}; fi; {}", worker(""))
 }
@@ -117,7 +117,7 @@ fn a_worker_that_is_killed_whenever_it_enters_a_world_is_not_started_for_ever() 
     let (job, staying, aside) = stands_aside(&worker("dies-when-told"));
     let ended = aside.wait_for(1);
     assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
-    assert_eq!(job.folder.lines("starts").len(), 2, "it was told a world, and of no use in it");
+    assert_eq!(job.folder.lines("starts").len(), 2, "it received a world and died in it");
     job.folder.let_go();
     end_well([staying]);
 }
@@ -155,7 +155,7 @@ fn the_next_world_does_not_wait_for_other_workers_of_a_failed_node_to_end() {
     assert_eq!(second[0].pid, first[0].pid);
     job.folder.let_go();
     end_well([staying, aside]);
-    assert!(job.folder.path().join("asked").exists(), "the other worker was told to end");
+    assert!(job.folder.path().join("asked").exists(), "the other worker was terminated");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_node_without_work_rejoins_when_the_others_fall_below_the_minimum() {
 fn a_node_with_one_ready_and_one_finished_worker_restarts_both() {
     python_or_skip!();
     let job = job(1);
-    // Of the second life one worker has nothing to do, in the third both have.
+    // In the second incarnation one worker has nothing to do, in the third both have.
     let second = "case $LOCAL_RANK$(wc -l < starts) in 1[34]) exit 0;; esac";
     let script = format!("echo $FLEXOR_INCARNATION >> starts; {second}; {}", worker(""));
     let node = job.node(2, &script);
@@ -235,7 +235,7 @@ fn a_node_steps_out_after_an_outage_of_the_master_in_which_its_worker_died() {
     end_well([staying, aside]);
 }
 
-/// A node of a job for two, whose worker is in the world and is kept for the next one, which does not come.
+/// A node of a job for two, whose worker is in the world and is kept for the next one, which never forms.
 fn kept_worker(script: &str) -> (Job, Launcher) {
     let job = Job::start("2", "0");
     let waiting = job.node(1, script);

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 
-use super::super::faults::deadline::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::launch::folder::Folder;
 
-/// What one worker was told.
+/// The world that one worker received.
 #[derive(Debug, Clone, Deserialize)]
 pub struct WorldReport {
     pub pid: i32,
@@ -30,19 +30,19 @@ pub struct World {
 }
 
 impl WorldReport {
-    /// Where the store of the world is, as this worker was told.
+    /// The address of the world's store, as this worker received it.
     pub fn store(&self) -> SocketAddr {
         SocketAddr::new(self.world.master_addr, self.world.master_port)
     }
 }
 
-/// What the workers were told of the latest world, by rank, once that is what is waited for.
+/// The reports about the latest world, by rank, as soon as they fulfil the condition.
 pub fn await_world(folder: &Folder, is_wanted: impl Fn(&[WorldReport]) -> bool) -> Vec<WorldReport> {
     let look = || Some(latest(folder)).filter(|world| !world.is_empty() && is_wanted(world));
-    eventually_or_tell("another world", look, || folder.read("told"))
+    eventually_or_explain("another world", look, || folder.read("told"))
 }
 
-/// That all were told the same world, each its own rank, and who was there before.
+/// Checks that all workers received the same world, each with its own rank, and the list of survivors.
 pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
     let ranks: Vec<u32> = world.iter().map(|report| report.world.rank).collect();
     assert_eq!(ranks, (0..).take(world.len()).collect::<Vec<u32>>(), "{world:?}");
@@ -54,7 +54,7 @@ pub fn assert_world(world: &[WorldReport], before: &BTreeSet<i32>) {
         assert_eq!((one.world_size as usize, &one.survivors), (world.len(), &survivors), "{world:?}");
         assert!(one.local_rank <= one.rank && one.master_port != 0, "{world:?}");
     }
-    assert!(survivors.is_empty() || survivors[0] == 0, "rank 0 is one who was there before: {world:?}");
+    assert!(survivors.is_empty() || survivors[0] == 0, "rank 0 is a survivor: {world:?}");
 }
 
 fn latest(folder: &Folder) -> Vec<WorldReport> {

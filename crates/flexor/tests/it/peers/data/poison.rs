@@ -25,8 +25,8 @@ fn a_poison_record_in_one_of_a_nodes_processes_is_found_though_all_fail() {
     poisoned(torch_or_skip!(), "1", 1);
 }
 
-/// Two processes on so many nodes. It may fail three times: with another batch in hand, and twice alone. Once more, and
-/// somebody was blamed for nothing.
+/// Two processes on this many nodes. It may fail three times: with another batch leased, and twice alone. A fourth
+/// failure would mean that an innocent batch was blamed.
 fn poisoned(torch: Torch, sizes: &'static str, nodes: usize) {
     let job = Job::start(sizes, "3");
     let program = job.folder.path().join("poison.py");

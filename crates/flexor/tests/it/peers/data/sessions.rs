@@ -25,7 +25,7 @@ use crate::{
 
 const BATCH: u64 = 5;
 
-/// A script that becomes the worker and writes into `out`, with so many seconds for each batch.
+/// A script that becomes the worker and writes into `out`, with this many seconds for each batch.
 fn worker(grpc: &Grpc, records: u64, seconds: f64) -> String {
     let program = root().join("examples/any-program/worker_grpc.py");
     format!("exec '{}' '{}' out {records} {BATCH} {seconds}", grpc.python().display(), program.display())
@@ -82,7 +82,7 @@ fn a_worker_that_ends_well_before_its_acknowledgement_is_durable_loses_nothing()
     assert!(report.totals.repeated_at_most <= 2 * BATCH, "only what was not safe is done again: {report:?}");
 }
 
-/// By hand: no launcher says who the worker is.
+/// By hand: no launcher sets the worker's identity.
 #[test]
 fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     let grpc = grpc_or_skip!();

@@ -36,17 +36,17 @@ fn await_step(launcher: &Launcher, step: u64) {
     launcher.await_stdout(&format!(" step {step} loss "), 1);
 }
 
-/// Every number that stands behind these words.
+/// Every number that follows this text.
 fn numbers_after(printed: &str, words: &str) -> Vec<u64> {
     let behind = printed.split(words).skip(1);
     behind.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()).collect()
 }
 
-/// It was trained to the end, with every sample in the books, and has learnt something. What it says was gone through
-/// again since a checkpoint.
+/// Checks that it was trained to the end, with every sample accounted for, and has learnt something. Returns the
+/// samples repeated since a checkpoint.
 ///
-/// The last words count: now and then torch aborts a process that has done everything and ends, because of a thread of
-/// gloo's. It is started again, finds that nothing is left to do, and says so.
+/// The last lines count: now and then torch aborts a finished process because of a thread of gloo's. The restarted
+/// process finds nothing to do and prints its lines again.
 fn assert_learnt(printed: &str) -> u64 {
     let right = numbers_after(printed, &format!("done after {ALL_STEPS} steps: "));
     assert!(right.last().is_some_and(|percent| *percent > 70), "{printed}");
@@ -54,8 +54,8 @@ fn assert_learnt(printed: &str) -> u64 {
     *numbers_after(printed, &books).last().unwrap_or_else(|| panic!("no {books:?} in {printed}"))
 }
 
-/// How many samples the data went back by, as each start said.
-fn told_to_come_again(printed: &str) -> u64 {
+/// By how many samples the data was rolled back, by the output of each start.
+fn rolled_back_samples(printed: &str) -> u64 {
     numbers_after(printed, "the data is back where the checkpoint was written: ").iter().sum()
 }
 
@@ -69,10 +69,10 @@ fn on_one_machine_a_killed_worker_costs_the_steps_since_the_checkpoint() {
     let LauncherOutput { stdout, .. } = launcher.wait_for(0);
     let rewound = assert_learnt(&stdout);
     assert!(rewound > 0 && rewound.is_multiple_of(BATCH), "{stdout}");
-    assert_eq!(told_to_come_again(&stdout), rewound, "{stdout}");
+    assert_eq!(rolled_back_samples(&stdout), rewound, "{stdout}");
 }
 
-/// Its master goes with it, and the next one begins where the checkpoint says.
+/// Its master ends with it, and the next one starts from the checkpoint's position.
 #[test]
 fn on_one_machine_a_killed_launcher_goes_on_from_the_checkpoint() {
     let torch = torch_or_skip!();
@@ -110,12 +110,12 @@ fn at_a_master_a_worker_the_master_and_a_launcher_are_killed_and_every_sample_is
     nodes.into_iter().for_each(|node| printed.push_str(&node.wait_for(0).stdout));
 
     let rewound = assert_learnt(&printed);
-    assert!(rewound > 0 && rewound == told_to_come_again(&printed), "{printed}");
+    assert!(rewound > 0 && rewound == rolled_back_samples(&printed), "{printed}");
     let report = Report::of("digits", job.master.ports.grpc).unwrap();
     assert!(report.finished, "{report:?}");
     let totals = report.totals;
     assert_eq!((totals.expected, totals.accounted, totals.outstanding), (SAMPLES, SAMPLES, 0), "{report:?}");
     assert_eq!(totals.rewound, rewound, "{report:?}");
-    // The batch that rank 0 was at; a launcher that goes and comes changes the world twice.
+    // The batch of rank 0; a launcher that leaves and rejoins changes the world twice.
     assert!(totals.repeated_at_most <= 3 * BATCH, "{report:?}");
 }

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::local::{
-    faults::deadline::eventually_or_tell,
+    faults::deadline::eventually_or_explain,
     launch::{
         folder::Folder,
         job::Job,
@@ -22,7 +22,7 @@ use crate::program::root;
 
 const EXAMPLE: &str = "examples/torch-survive/train.py";
 
-/// How many steps a training has: with [`SLEEP`] long enough that who was killed is back before the end.
+/// The number of steps: with [`SLEEP`] long enough that a killed worker is back before the end.
 pub const STEPS: u64 = 250;
 
 /// Seconds between two steps.
@@ -57,7 +57,7 @@ pub struct Node {
 }
 
 impl Training {
-    /// A job of 2 to 3 nodes, with so many of them.
+    /// A job of 2 to 3 nodes that starts with this many.
     pub fn start(torch: Torch, count: usize) -> Self {
         let mut training = Self { torch, nodes: Vec::new(), job: Job::start("2:3", "0"), started: 0 };
         // Otherwise two would wait a while for a third.
@@ -76,11 +76,11 @@ impl Training {
     pub fn await_step(&self, step: u64) {
         for node in &self.nodes {
             let made = || node.steps().iter().any(|made| made.step >= step).then_some(());
-            eventually_or_tell(&format!("step {step}"), made, || node.printed());
+            eventually_or_explain(&format!("step {step}"), made, || node.printed());
         }
     }
 
-    /// Where the node is whose process has this rank.
+    /// The index of the node whose process has this rank.
     pub fn position_of(&self, rank: usize) -> usize {
         self.nodes.iter().position(|node| node.last_step().rank == rank).unwrap()
     }
@@ -92,7 +92,7 @@ impl Training {
         }
     }
 
-    /// That every step was made, and each time with the loss of a run that nothing happened to.
+    /// Checks that every step was made, and each time with the loss of an undisturbed run.
     pub fn assert_as_undisturbed(&self) {
         let undisturbed = undisturbed(&self.torch);
         let mut made = vec![false; undisturbed.len()];
@@ -130,14 +130,13 @@ impl Node {
         kill(Pid::from_raw(self.last_step().pid), Signal::SIGKILL).unwrap();
     }
 
-    /// Its loss: launcher and process are gone, with nobody left to say so.
+    /// Loses the node: launcher and process are killed, and no process is left to report it.
     pub fn kill(self) {
         self.launcher.as_ref().unwrap().signal(Signal::SIGKILL);
         // The end of the launcher may have been quicker.
         let _ = kill(Pid::from_raw(self.last_step().pid), Signal::SIGKILL);
     }
 
-    /// What it has printed.
     pub fn printed(&self) -> String {
         match (&self.launcher, &self.ended) {
             (Some(launcher), _) => format!("{}\n{}", launcher.stdout(), launcher.stderr()),
@@ -147,7 +146,7 @@ impl Node {
     }
 }
 
-/// The loss of every step in a run of one process that nothing happens to. Run once for all tests.
+/// The loss of every step in an undisturbed run of one process. Runs once for all tests.
 fn undisturbed(torch: &Torch) -> &'static [f64] {
     static LOSSES: OnceLock<Vec<f64>> = OnceLock::new();
     LOSSES.get_or_init(|| {
@@ -167,7 +166,7 @@ fn train<'a>(command: &'a mut Command, torch: &Torch, log: &PathBuf) -> &'a mut 
     command.arg(root().join(EXAMPLE)).arg("--steps").arg(STEPS.to_string()).arg("--log").arg(log)
 }
 
-/// The whole lines of a log.
+/// The complete lines of a log.
 fn read(log: &PathBuf) -> Vec<Step> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

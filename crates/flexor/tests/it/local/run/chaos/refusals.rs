@@ -4,7 +4,7 @@ use std::fs;
 
 use super::super::cluster::{Workspace, job_of};
 
-/// Runs a job with this after `--chaos`; what is said about it. Nothing has been started.
+/// Runs a job with this value of `--chaos`; returns the message. Nothing has been started.
 fn refused(chaos: &str, code: i32, file: Option<&str>) -> String {
     let workspace = Workspace::new();
     let job = workspace.manifest(&job_of("job", 1, "touch ran"));

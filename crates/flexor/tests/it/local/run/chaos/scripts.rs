@@ -16,10 +16,10 @@ fn slot(role: &str, rank: u32) -> Value {
     json!({ "job": { "namespace": "default", "name": "job" }, "role": role, "rank": rank })
 }
 
-/// Writes a script of these deeds, 50 ms from one to the next.
-fn script(workspace: &Workspace, deeds: &[Value]) {
-    let acts = deeds.iter().enumerate().map(|(index, fault)| json!({ "atMs": 700 + 50 * index, "fault": fault }));
-    let script = json!({ "version": 1, "seed": 0, "rate": 1, "faults": acts.collect::<Vec<_>>() });
+/// Writes a script of these faults, 50 ms apart.
+fn script(workspace: &Workspace, faults: &[Value]) {
+    let timed = faults.iter().enumerate().map(|(index, fault)| json!({ "atMs": 700 + 50 * index, "fault": fault }));
+    let script = json!({ "version": 1, "seed": 0, "rate": 1, "faults": timed.collect::<Vec<_>>() });
     fs::write(workspace.folder.path().join("acts.json"), script.to_string()).unwrap();
 }
 
@@ -71,11 +71,11 @@ fn the_recorded_faults_of_a_seed_can_be_replayed() {
     let message = workspace.run(&[&short, "--chaos", "5,2"]).wait_for(0).stdout;
     let listed =
         message.lines().skip_while(|line| !line.starts_with("chaos 5,2 (also in chaos.json): ")).skip(1).take(4);
-    let deeds: Vec<&str> = listed.map(|line| line.split_once("s ").unwrap().1).collect();
-    assert_eq!(deeds.len(), 4, "{message}");
+    let faults: Vec<&str> = listed.map(|line| line.split_once("s ").unwrap().1).collect();
+    assert_eq!(faults.len(), 4, "{message}");
     let long = workspace.manifest(&job_of("job", 2, WAIT));
     let run = workspace.run(&[&long, "--chaos", "@chaos.json"]);
-    for fault in deeds {
+    for fault in faults {
         run.await_stdout(&format!("FaultInjected: {fault}: "), 1);
     }
     workspace.folder.let_go();

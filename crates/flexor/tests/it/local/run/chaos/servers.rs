@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use super::super::cluster::Workspace;
-use super::super::quickstart::running_job::{acts, is_settled, names_of_servers};
+use super::super::quickstart::running_job::{injected_faults, is_settled, names_of_servers};
 use super::super::quickstart::{FinishedRun, Quickstart};
 
 #[test]
@@ -27,25 +27,30 @@ fn ends_well_under(seed: u64) {
     static UNDISTURBED: LazyLock<FinishedRun> = LazyLock::new(|| harmed().finish(&Workspace::new()));
     let (workspace, quickstart) = (Workspace::new(), harmed());
     let training = quickstart.start(&workspace, &["--chaos", &format!("{seed},0.5")]);
-    training.suffers(3, quickstart.records);
+    training.train_under_faults(3, quickstart.records);
     let finished = training.finish();
     quickstart.assert_all_is_well(&finished);
-    // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
+    // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
-    assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
-    println!("seed {seed}: {} acts; an AUC of {}, {}", acts(&finished.stdout), finished.auc(), finished.job["updates"]);
+    assert!(updates <= all, "{updates} updates, {all} without faults: {}", finished.stdout);
+    println!(
+        "seed {seed}: {} faults; an AUC of {}, {}",
+        injected_faults(&finished.stdout),
+        finished.auc(),
+        finished.job["updates"]
+    );
     workspace.assert_nothing_is_left_of(&[]);
 }
 
 fn harmed() -> Quickstart<'static> {
-    Quickstart { records: 120_000, copies: 2, ..Quickstart::default() }
+    Quickstart { records: 120_000, replication_factor: 2, ..Quickstart::default() }
 }
 
 /// A server is killed as soon as everything is kept twice again, and so on.
 #[test]
 fn servers_killed_repeatedly_lose_no_update() {
     const KILLS: u32 = 5;
-    let quickstart = Quickstart { copies: 2, ..Quickstart::default() };
+    let quickstart = Quickstart { replication_factor: 2, ..Quickstart::default() };
     let undisturbed = quickstart.finish(&Workspace::new());
     quickstart.assert_all_is_well(&undisturbed);
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::cluster::Workspace;
-use super::{ask, eventually_or_tell, processes};
+use super::{ask, eventually_or_explain, processes};
 use crate::listings::{Row, expanded, sections, stands_for};
 
 const SECTION: &str = "DLRover: parameter servers";
@@ -30,7 +30,7 @@ impl PlanTutorialCluster {
         processes(&self.0).into_iter().filter(|(name, _)| name.contains(AUTO)).collect()
     }
 
-    /// Does what a row says, and waits until it lists what it should.
+    /// Follows a row, and waits for its listing.
     fn follow(&self, row: &Row) {
         let commands: Vec<Vec<String>> = row.commands.iter().map(|command| here(command)).collect();
         let words =
@@ -53,8 +53,8 @@ impl PlanTutorialCluster {
             look();
             return;
         }
-        let tell = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
-        eventually_or_tell(&row.step, look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
+        eventually_or_explain(&row.step, look, explain);
     }
 }
 
@@ -66,7 +66,8 @@ impl Drop for PlanTutorialCluster {
     }
 }
 
-/// A command of the page as it is said here, with the jobs that need no image and no disk. Everything is in one namespace.
+/// A command of the page in its local form, with the jobs that need no image and no disk. Everything is in one
+/// namespace.
 fn here(command: &str) -> Vec<String> {
     let words = command.strip_prefix("kubectl -n dlrover ").unwrap().split(' ');
     words.map(|word| word.replace("examples/dlrover/deepctr-", "examples/deepctr/")).collect()
@@ -89,12 +90,12 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let section = sections.iter().find(|section| section.title == SECTION).unwrap();
     let cluster = PlanTutorialCluster::up();
     let mut before = BTreeMap::new();
-    // Nobody is granted anything on one machine.
+    // Access rights do not exist on one machine.
     for row in section.rows.iter().filter(|row| row.step != "grant nothing") {
         match row.step.as_str() {
-            // Jobs that size themselves are still to come: a user does it.
+            // Jobs do not scale themselves yet: a user does it.
             "it has scaled itself up" => _ = cluster.says(&["scale", AUTO, "--worker", "3"]),
-            // The other job has shown what it should.
+            // The other job has shown its listing.
             "two parameter servers" => _ = cluster.says(&["delete", "elasticjob", "deepctr-manual-scaling"]),
             _ => {}
         }
@@ -107,5 +108,5 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let mut after = cluster.of_auto_job();
     let moved = before.remove(&format!("{AUTO}-edljob-ps-0")).zip(after.remove(&format!("{AUTO}-edljob-ps-2")));
     assert!(moved.is_some_and(|(old, new)| old != new), "{before:?} {after:?}");
-    assert_eq!(before, after, "everybody else is the same process");
+    assert_eq!(before, after, "all other pods keep their processes");
 }

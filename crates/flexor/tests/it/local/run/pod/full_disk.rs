@@ -38,10 +38,10 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
         skip!("mounting a small disk needs root");
     }
     let mut pod = pod().main("main", "while [ ! -e go ]; do sleep 0.02; done").status_disk("16k").start();
-    // Only the parent sees the disk; whoever has it open keeps it.
+    // Only the supervisor sees the disk; a process that has it open keeps it.
     let seen = Path::new("/proc").join(pod.supervisor.id().to_string()).join("root");
     let status = seen.join(state_dir(&pod.work).status().strip_prefix("/").unwrap());
-    eventually("the parent's first word", || status.join("the-pod.json").exists().then_some(()));
+    eventually("the supervisor's first status", || status.join("the-pod.json").exists().then_some(()));
     let held = File::open(status).unwrap();
     let disk = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
     let read = || -> PodStatus { serde_json::from_slice(&fs::read(disk.join("the-pod.json")).unwrap()).unwrap() };
@@ -54,7 +54,7 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     });
     assert_eq!(read().phase, PodPhase::Running);
     fs::remove_file(filler).unwrap();
-    let exit = eventually("the end of a pod's parent", || pod.supervisor.try_wait().unwrap());
+    let exit = eventually("the end of a pod's supervisor", || pod.supervisor.try_wait().unwrap());
     assert!(exit.success(), "{exit}");
     assert_eq!(read().phase, PodPhase::Succeeded);
 }

@@ -15,7 +15,7 @@ use super::{Pod, PodBuilder, end, how, pod, state, state_dir};
 const LIMIT: u64 = 64 << 20;
 const BOTH: [LimitsMode; 2] = [LimitsMode::Best, LimitsMode::Watched];
 
-/// A pod whose container may have so much.
+/// A pod whose container has a memory limit.
 fn limited(script: &str, limits: LimitsMode) -> PodBuilder {
     pod().main_but("main", script, |main| main.memory = Some(LIMIT)).limits(limits)
 }
@@ -25,7 +25,7 @@ fn group(status: &PodStatus) -> Option<Cgroup> {
     status.containers[0].limited.as_ref()?.group().cloned()
 }
 
-/// Which groups the main container of a pod that runs is in, and its parent.
+/// The cgroups of the main container of a running pod, and of its supervisor.
 fn memberships(pod: &Pod) -> [String; 2] {
     let status = pod.await_phase(PodPhase::Running);
     let ContainerState::Running { pid, .. } = state(&status, "main") else { panic!("{status:?}") };
@@ -36,7 +36,7 @@ fn memberships(pod: &Pod) -> [String; 2] {
 #[test]
 fn a_program_that_takes_more_than_it_may_is_killed() {
     for limits in BOTH {
-        // It keeps what it reads until a line ends, which none does.
+        // It buffers until a line ends, which none does.
         let status = limited("exec tail -n 1 /dev/zero", limits).start().wait();
         assert_eq!((status.phase, how(&status, "main")), (PodPhase::Failed, (137, "OOMKilled".to_owned())));
     }
@@ -57,7 +57,7 @@ fn memory_of_child_processes_counts_and_all_of_them_end() {
 
 #[test]
 fn a_program_that_stays_just_below_goes_on() {
-    // Its end is known to the second one when all was read, and is not wanted by the third before it ends.
+    // The second process sees the end of its input after reading everything; the third does not need it before it ends.
     let script = "head -c 58000000 /dev/zero | tail -c 58000000 | sleep 0.7";
     for limits in BOTH {
         assert_eq!(end(&limited(script, limits).start().wait(), "main").code, 0, "{limits:?}");
@@ -126,7 +126,7 @@ fn a_cgroup_is_removed_by_another_process_when_the_supervisor_was_killed() {
 fn a_container_that_is_started_again_has_its_limit_again() {
     let script = "echo life >> lives; [ $(wc -l < lives) = 2 ] || exit 6; exec tail -n 1 /dev/zero";
     let pod = limited(script, LimitsMode::Best).restart(RestartPolicy::OnFailure).start();
-    let killed = eventually("the end of its second life", || {
+    let killed = eventually("the end of its second run", || {
         let main = pod.status()?.containers.remove(0);
         (main.restarts == 1 && matches!(main.state, ContainerState::Terminated { .. })).then_some(main.state)
     });
@@ -136,7 +136,7 @@ fn a_container_that_is_started_again_has_its_limit_again() {
 
 #[test]
 fn a_supervisor_uses_little_memory() {
-    // What two of them have of the program itself is shared.
+    // Two supervisors share the memory of the program itself.
     let pods = [(); 2].map(|()| pod().main("main", "echo begun; sleep 1000").start());
     for pod in &pods {
         pod.await_phase(PodPhase::Running);
@@ -148,7 +148,7 @@ fn a_supervisor_uses_little_memory() {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
     let written = kibibytes("Private_Dirty:");
-    println!("a pod's parent has written to {written} KiB of memory");
+    println!("a pod's supervisor has written to {written} KiB of memory");
     assert!(written <= 1 << 10, "{rollup}");
     let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap().count();
     assert_eq!(threads, 2, "one that waits, and one that reads what programs print");

@@ -9,7 +9,7 @@ use super::super::super::faults::deadline::eventually;
 use super::super::super::launch::launcher::await_gone;
 use super::{how, pod};
 
-/// A program that does not care, and says when it has begun not to.
+/// A program that ignores SIGTERM, and creates a file when it does.
 const STUBBORN: &str = "trap '' TERM; touch go; while :; do sleep 0.02; done";
 
 #[test]
@@ -61,7 +61,7 @@ fn a_second_request_ends_a_pod_at_once() {
     eventually("the program", || pod.work.path().join("go").exists().then_some(()));
     let requested_at = Instant::now();
     pod.signal(Signal::SIGTERM);
-    // Two signals that come at the same time are one.
+    // Two pending signals merge into one.
     eventually("the first to be passed on", || pod.work.path().join("told").exists().then_some(()));
     pod.signal(Signal::SIGTERM);
     assert_eq!(how(&pod.wait(), "main").0, 137);
@@ -118,7 +118,7 @@ fn a_pod_whose_folder_is_removed_ends_with_its_programs() {
     let id = pod.work.await_lines("id", 1).remove(0);
     std::fs::remove_dir_all(pod.folder().path()).unwrap();
     pod.work.let_go();
-    let exit = eventually("the end of its parent", || pod.supervisor.try_wait().unwrap());
+    let exit = eventually("the end of its supervisor", || pod.supervisor.try_wait().unwrap());
     assert_eq!(exit.code(), Some(3));
     await_gone(&id);
 }

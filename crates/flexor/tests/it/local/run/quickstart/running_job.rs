@@ -23,12 +23,12 @@ pub struct Training<'a> {
 }
 
 impl<'a> Training<'a> {
-    /// One that was started in a way of its own.
+    /// A job that the caller has started.
     pub fn new(workspace: &'a Workspace, run: Launcher) -> Self {
         Self { workspace, run, master: Cell::new(None) }
     }
 
-    /// What the master says; nothing while none answers.
+    /// The master's status; null while none answers.
     pub fn status(&self) -> Value {
         let Some(master) = self.master.get().or_else(|| self.find_master()) else { return Value::Null };
         let answer = http::try_get(master, "/api/status").ok().filter(|(code, _)| *code == 200);
@@ -53,15 +53,15 @@ impl<'a> Training<'a> {
         accounted(&self.status())
     }
 
-    /// Waits until so many records are accounted for.
+    /// Waits until this many records are accounted for.
     pub fn reaches(&self, records: u64) {
-        self.run.await_or_tell(&format!("{records} records"), || accounted(&self.status()) >= records);
+        self.run.await_or_explain(&format!("{records} records"), || accounted(&self.status()) >= records);
     }
 
-    /// Lets it go on, but to so many records at most until something is so of what the master says; then it goes on.
+    /// Lets it train up to this many records until the master's status fulfils a condition; then it continues freely.
     /// `what` completes "waited for".
     pub fn no_further_than(&self, records: u64, what: &str, is_so: impl Fn(&Value) -> bool) {
-        self.run.await_or_tell(what, || {
+        self.run.await_or_explain(what, || {
             let status = self.status();
             let is_so = is_so(&status);
             if !is_so && accounted(&status) >= records {
@@ -72,11 +72,11 @@ impl<'a> Training<'a> {
         self.signal_workers(Signal::SIGCONT);
     }
 
-    /// Lets it go on only as harm is done to it, so that of its records some are left after each of so many acts.
-    pub fn suffers(&self, count: u32, records: u32) {
+    /// Lets it train only as faults are injected, so that records are left after each of this many faults.
+    pub fn train_under_faults(&self, count: u32, records: u32) {
         for nth in 1..=count {
             let part = u64::from(records) * u64::from(nth) / u64::from(count + 1);
-            self.no_further_than(part, &format!("act {nth}"), |_| acts(&self.stdout()) >= nth as usize);
+            self.no_further_than(part, &format!("fault {nth}"), |_| injected_faults(&self.stdout()) >= nth as usize);
         }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Kills a server without a word.
+    /// Kills a server with SIGKILL.
     pub fn kill(&self, pod: &str) {
         self.signal(pod, Signal::SIGKILL);
     }
@@ -99,17 +99,16 @@ impl<'a> Training<'a> {
         kill(pod.main_id().unwrap(), signal).unwrap();
     }
 
-    /// Waits until something is so of what the master says. `what` completes "waited for".
+    /// Waits until the master's status fulfils a condition. `what` completes "waited for".
     pub fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
-        self.run.await_or_tell(what, || is_so(&self.status()));
+        self.run.await_or_explain(what, || is_so(&self.status()));
     }
 
-    /// What was printed so far.
     pub fn stdout(&self) -> String {
         self.run.stdout()
     }
 
-    /// Waits for its end, which has to be good.
+    /// Waits for its successful end.
     pub fn finish(self) -> FinishedRun {
         let workspace = self.workspace;
         FinishedRun::read(workspace, self.ends_with(0))
@@ -127,12 +126,12 @@ impl<'a> Training<'a> {
     }
 }
 
-/// How many acts of `--chaos` were done, of those that are told.
-pub fn acts(stdout: &str) -> usize {
+/// How many faults of `--chaos` were injected, by the output.
+pub fn injected_faults(stdout: &str) -> usize {
     stdout.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count()
 }
 
-/// How many records are accounted for, as a master says.
+/// How many records are accounted for, by a master's status.
 pub fn accounted(status: &Value) -> u64 {
     status["datasets"][0]["totals"]["accounted"].as_u64().unwrap_or(0)
 }
@@ -148,7 +147,7 @@ pub fn is_settled(status: &Value) -> bool {
     status["servers"]["settled"] == true && status["servers"]["redundant"] == true
 }
 
-/// The number of the latest checkpoint that is whole; 0 where there is none.
+/// The number of the latest complete checkpoint; 0 where there is none.
 pub fn latest_checkpoint(status: &Value) -> u64 {
     status["servers"]["checkpoints"]["latest"].as_u64().unwrap_or(0)
 }

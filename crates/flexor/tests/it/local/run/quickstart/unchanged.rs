@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::super::cluster::Workspace;
-use super::running_job::{Training, acts};
+use super::running_job::{Training, injected_faults};
 use super::{FinishedRun, PATIENCE};
 
 const RECORDS: u32 = 600_000;
@@ -16,8 +16,8 @@ fn started<'a>(workspace: &'a Workspace, words: &[&str]) -> Training<'a> {
     Training::new(workspace, workspace.run(&words).patient(PATIENCE))
 }
 
-/// Every record was accounted for, and no update was lost or applied twice. How much is missing of the best AUC that any
-/// model could have.
+/// Checks that every record is accounted for and that no update was lost or applied twice. Returns the distance to the
+/// best possible AUC.
 fn missing(finished: &FinishedRun) -> f64 {
     let FinishedRun { stdout, job, best } = finished;
     assert_eq!(job["outcome"], "Succeeded", "{stdout}");
@@ -58,12 +58,12 @@ fn ends_well_under(seed: u64) {
     static UNDISTURBED: LazyLock<FinishedRun> = LazyLock::new(|| started(&Workspace::new(), &[]).finish());
     let workspace = Workspace::new();
     let training = started(&workspace, &["--chaos", &format!("{seed},0.5")]);
-    training.suffers(3, RECORDS);
+    training.train_under_faults(3, RECORDS);
     let finished = training.finish();
-    println!("seed {seed}: {} acts", acts(&finished.stdout));
-    // A worker that is killed takes what it was last told of updates with it, but nobody is told of more than there are.
+    println!("seed {seed}: {} faults", injected_faults(&finished.stdout));
+    // A killed worker loses its last count of updates, but no worker counts more than there are.
     let (updates, all) = (finished.updates("applied"), UNDISTURBED.updates("applied"));
-    assert!(updates <= all, "{updates} updates, {all} without harm: {}", finished.stdout);
+    assert!(updates <= all, "{updates} updates, {all} without faults: {}", finished.stdout);
     assert!(missing(&finished) <= 0.01, "{}", finished.stdout);
     workspace.assert_nothing_is_left_of(&[]);
 }
