@@ -22,7 +22,7 @@ pub(super) fn object(cluster: &Cluster) -> Object {
             "up": true,
             "process": std::process::id(),
             "version": env!("CARGO_PKG_VERSION"),
-            "home": options.state_dir.path(),
+            "stateDir": options.state_dir.path(),
             "folder": options.folder,
             "log": options.background.then(|| options.state_dir.log()),
             "background": options.background,
