@@ -1,7 +1,7 @@
-//! What an earlier report has left in a folder: the logs of its pods, which nobody should take for those of a later run.
+//! Removes the pod logs of an earlier report, so that they are not mistaken for logs of this run.
 //!
-//! The other files are written anew. Which logs are ours the earlier report says itself; whatever else lies in the folder
-//! is somebody else's and stays.
+//! All other files of a report are overwritten. The earlier `report.json` names the logs; other files in the folder are
+//! the user's and stay.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::logs;
 
-/// Removes the logs of the pods that an earlier report tells of, and their folders where nothing else is in them. What
-/// cannot be removed stays.
+/// Removes the logs of the pods that an earlier report lists, and their folders if they are empty then. Ignores errors.
 pub fn remove_logs(report: &Path, folder: &Path) {
     let earlier = fs::read(report).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let pods = earlier.as_ref().and_then(|earlier| earlier["pods"].as_array()).into_iter().flatten();
@@ -26,7 +25,7 @@ pub fn remove_logs(report: &Path, folder: &Path) {
                 let _ = fs::remove_file(file.path());
             }
         }
-        // These remove empty folders only.
+        // `remove_dir` removes empty folders only.
         let _ = fs::remove_dir(&of_pod);
         let _ = of_pod.parent().map(fs::remove_dir);
     }
@@ -39,8 +38,8 @@ mod tests {
 
     #[test]
     fn only_the_logs_of_an_earlier_report_are_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let (report, logs) = (place.path().join("report.json"), place.path().join("logs"));
+        let folder = tempfile::tempdir().unwrap();
+        let (report, logs) = (folder.path().join("report.json"), folder.path().join("logs"));
         let write = |path: &str| {
             let path = logs.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -58,6 +57,6 @@ mod tests {
         remove_logs(&report, &logs);
         assert!(!ours.iter().any(|file| file.exists()), "{ours:?}");
         assert!(theirs.iter().all(|file| file.exists()), "{theirs:?}");
-        assert!(!logs.join("other").exists(), "what is empty is gone");
+        assert!(!logs.join("other").exists(), "empty folders are removed");
     }
 }
