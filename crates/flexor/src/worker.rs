@@ -121,7 +121,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
             checkpoint: bytes(args.evaluation_checkpoint),
         }),
         by_staleness: args.lr_staleness_modulation,
-        non_finite: if args.skip_non_finite { NonFinite::LeaveOut } else { NonFinite::Refuse },
+        non_finite: if args.skip_non_finite { NonFinite::Skip } else { NonFinite::Refuse },
         steps: args.grads_to_wait.map(|batches| SyncSteps { batches, tolerance: args.staleness_tolerance }),
     };
     let context = WorkerContext {

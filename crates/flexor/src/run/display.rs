@@ -2,9 +2,8 @@
 //!
 //! A failed write does not end the jobs: it is reported once, and then the run continues without output.
 
-use std::time::Duration;
-
 use flexor_local::cluster::Cluster;
+use flexor_model::UnixTime;
 use tokio::time::sleep_until;
 
 use super::history::History;

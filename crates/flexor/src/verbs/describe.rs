@@ -33,7 +33,7 @@ struct RelatedObjects {
 
 pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     let namespace = args.namespaces.namespace();
-    let around = Around {
+    let around = RelatedObjects {
         events: client.list(Resource::Events, namespace).await?,
         plans: client.list(Resource::Plans, namespace).await?,
         notes: Notes::fetch(client, namespace).await?,

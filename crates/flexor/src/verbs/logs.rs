@@ -17,9 +17,9 @@ pub async fn run(client: &Client, args: &LogsArgs) -> anyhow::Result<Exit> {
     };
     while let Some(part) = logs.next().await? {
         match part {
-            Printed::Bytes(bytes) if !output::raw(&bytes)? => break,
-            Printed::Bytes(_) => {}
-            Printed::BySuccessor => {
+            LogChunk::Bytes(bytes) if !output::raw(&bytes)? => break,
+            LogChunk::Bytes(_) => {}
+            LogChunk::Replaced => {
                 output::note(&format!("note: {pod} was replaced; the log of its replacement follows"));
             }
         }
