@@ -32,7 +32,7 @@ pub fn eventually_or_explain<T>(
     }
 }
 
-/// Sees to it that `check` does not fail for a while.
+/// Repeats `check` for this long; it must never fail.
 pub fn throughout(time: Duration, mut check: impl FnMut()) {
     let end = Instant::now() + time;
     while Instant::now() < end {
