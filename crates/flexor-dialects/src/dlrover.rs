@@ -9,11 +9,14 @@ mod elastic_job;
 mod naming;
 mod plan;
 mod scale_plan;
+mod status;
 mod warnings;
 
 use kube::CustomResourceExt;
 
 use crate::{
+    dialect::Dialect,
+    events, job_status,
     kind::{Kind, typed},
     manifest::Subject,
 };
@@ -25,9 +28,19 @@ pub use elastic_job::{
 };
 pub use plan::to_plan;
 pub use scale_plan::{PodMeta, ReplicaResourceSpec, ScalePlan, ScalePlanSpec, ScalePlanStatus};
+pub use status::{plan_status, status};
 
 /// The dialect's name.
 pub const NAME: &str = "dlrover";
+
+/// How it speaks of its jobs.
+pub(crate) static DIALECT: Dialect = Dialect {
+    name: NAME,
+    missing_on_laptop: None,
+    conditions: status::conditions,
+    status: |input| job_status::json(&status::status(input)),
+    event: events::in_own_words,
+};
 
 /// Its kinds.
 pub static KINDS: [Kind; 2] = [

@@ -6,23 +6,36 @@
 mod convert;
 mod environment;
 mod naming;
+mod status;
 mod training_job;
 mod warnings;
 
 use kube::CustomResourceExt;
 
 use crate::{
+    dialect::Dialect,
+    events, job_status,
     kind::{Kind, typed},
     manifest::Subject,
 };
 
 pub use convert::to_job;
+pub use status::status;
 pub use training_job::{
     MasterSpec, PserverSpec, ReplicaStatus, ScaleRecord, TrainerSpec, TrainingJob, TrainingJobSpec, TrainingJobStatus,
 };
 
 /// The dialect's name.
 pub const NAME: &str = "edl";
+
+/// How it speaks of its jobs.
+pub(crate) static DIALECT: Dialect = Dialect {
+    name: NAME,
+    missing_on_laptop: Some("a TrainingJob of PaddlePaddle EDL"),
+    conditions: status::conditions,
+    status: |input| job_status::json(&status::status(input)),
+    event: events::in_own_words,
+};
 
 /// Its kinds.
 pub static KINDS: [Kind; 1] = [Kind::new(NAME, ["paddlepaddle.org", "v1", "TrainingJob"], TrainingJob::crd, |json| {

@@ -1,10 +1,11 @@
 //! The dialects: manifests and command lines of four systems, turned into the neutral job.
 //!
 //! One folder per dialect holds everything its users know: the types and schemas of their manifests, what a missing
-//! field means, which combinations are refused, and how pods, services, labels and variables are called. Beside them
-//! stands what all share: reading manifests ([`manifest`]), pod templates, resources, the job's master.
+//! field means, which combinations are refused, how pods, services, labels and variables are called, and how statuses and
+//! events are worded. Beside them stands what all share: reading manifests ([`manifest`]), pod templates, resources, the
+//! job's master.
 //!
-//! Adding a dialect is a folder here and a line in [`kinds`]. Nothing in this crate talks to a cluster.
+//! Adding a dialect is a folder here and a line in [`kinds`] and [`dialect`]. Nothing in this crate talks to a cluster.
 
 pub mod dlrover;
 pub mod edl;
@@ -17,8 +18,11 @@ pub mod torchrun_env;
 mod command_hints;
 mod conditions;
 mod crd_yaml;
+mod dialect;
+mod events;
 mod finding;
 mod flexor_options;
+mod job_status;
 mod kind;
 mod master;
 mod object_meta;
@@ -35,8 +39,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 pub use conditions::JobCondition;
 pub use crd_yaml::crd_yaml;
+pub use dialect::{Dialect, dialect};
+pub use events::{EventInput, EventText};
 pub use finding::{Finding, Position};
 pub use flexor_options::{CheckpointOptions, FlexorOptions};
+pub use job_status::{PodCounts, StatusInput, TargetStatus};
 pub use kind::{Kind, Reading};
 pub use pod_template::{Container, EnvVar, PodSpec, PodTemplate};
 pub use suggest::closest;

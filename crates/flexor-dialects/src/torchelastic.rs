@@ -6,11 +6,14 @@
 mod convert;
 mod elastic_job;
 mod naming;
+mod status;
 mod warnings;
 
 use kube::CustomResourceExt;
 
 use crate::{
+    dialect::Dialect,
+    job_status,
     kind::{Kind, typed},
     manifest::Subject,
 };
@@ -20,9 +23,19 @@ pub use elastic_job::{
     CleanPodPolicy, ElasticJob, ElasticJobSpec, ElasticJobStatus, ReplicaSpecs, ReplicaStatus, RestartPolicy,
     SchedulingPolicy, WorkerSpec,
 };
+pub use status::{event, status};
 
 /// The dialect's name.
 pub const NAME: &str = "torchelastic";
+
+/// How it speaks of its jobs.
+pub(crate) static DIALECT: Dialect = Dialect {
+    name: NAME,
+    missing_on_laptop: None,
+    conditions: status::conditions,
+    status: |input| job_status::json(&status::status(input)),
+    event: status::event,
+};
 
 /// Its kinds.
 pub static KINDS: [Kind; 1] =

@@ -2,7 +2,7 @@
 //!
 //! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone.
 
-use flexor_model::{EnvRule, PortName, ReplicaRange, RoleName};
+use flexor_model::{EnvRule, MOST_REPLICAS, PortName, ReplicaRange, RoleName};
 
 /// Settings of every torchrun that meets at a master.
 const FIXED: [(&str, &str); 4] = [
@@ -22,9 +22,6 @@ pub fn variables(nnodes: &str, id: &str, endpoint: &str) -> Vec<(&'static str, S
     given.into_iter().chain(FIXED).map(|(name, value)| (name, value.to_owned())).collect()
 }
 
-/// The maximum of a job that names none. No rendezvous waits for it: the master knows how many nodes are expected.
-const MOST_NODES: u32 = 4096;
-
 /// The rendezvous of the workers.
 pub(crate) enum Rendezvous<'a> {
     /// At the store of the job's master.
@@ -36,7 +33,8 @@ pub(crate) enum Rendezvous<'a> {
 /// The variables of a job with this range of nodes.
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
     let least = nodes.min().max(1);
-    let most = nodes.max().unwrap_or(MOST_NODES).max(least);
+    // An open range needs some maximum. No round waits for it: the master knows how many nodes are expected.
+    let most = nodes.max().unwrap_or(MOST_REPLICAS).max(least);
     let mut env = vec![EnvRule::literal("PET_NNODES", format!("{least}:{most}"))];
     match rendezvous {
         Rendezvous::Master(role) => {
@@ -67,7 +65,7 @@ mod tests {
         let first = |nodes| of(nodes, Rendezvous::Etcd("e:1")).remove(0);
         assert_eq!(first(ReplicaRange::exactly(0)), EnvRule::literal("PET_NNODES", "1:1"));
         assert_eq!(first(ReplicaRange::new(2, 4).unwrap()), EnvRule::literal("PET_NNODES", "2:4"));
-        assert_eq!(first(ReplicaRange::at_least(2)), EnvRule::literal("PET_NNODES", "2:4096"));
+        assert_eq!(first(ReplicaRange::at_least(2)), EnvRule::literal("PET_NNODES", "2:16384"));
     }
 
     #[test]

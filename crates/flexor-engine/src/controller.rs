@@ -1,21 +1,20 @@
-//! The controller: what is to be done about a job's pods, services and plans, given what is there.
+//! The controller: what to do about a job's pods, services and plans, given what was observed.
 //!
-//! [`plan`] looks at everything that is observed of one job and says what to do; it has no memory of its own. What must
-//! not be forgotten is in [`JobStatus`], which is written *before* anything that depends on it is done: the first action
-//! that fails ends the turn, and the next one begins from what is then observed. So a turn may end between any two of its
-//! actions, be repeated, or be made by another process, and the job comes to the same state.
+//! [`reconcile`] looks at everything that was observed of one job and returns actions; it has no memory of its own. What
+//! must not be forgotten is in [`JobStatus`], which is written before any action that depends on it. The first action that
+//! fails ends the pass, and the next pass starts from what is then observed. So a pass may end between any two actions, be
+//! repeated, or be made by another process, and the job comes to the same state.
 //!
-//! It is *not* for talking to a cluster or to processes: whoever owns the job's objects carries the actions out, on
-//! Kubernetes or on a laptop.
+//! It does not talk to a cluster or to processes: an executor carries the actions out, on Kubernetes or on a laptop.
 
 mod action;
-mod ending;
-mod migrating;
+mod cleanup;
 mod migration;
+mod migration_steps;
 mod observed;
 mod outcome;
-mod places;
 mod plans;
+mod pod_index;
 mod services;
 mod slots;
 mod status;
@@ -24,21 +23,23 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, DesiredPod, DesiredService, Event};
-pub use migration::{Migration, MigrationStage, Placed};
-pub use observed::{ObservedJob, ObservedPlan, ObservedPod, PodPhase};
-pub use plans::plan_fits;
-pub use status::{JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, Target};
+use flexor_model::{Reason, UnixTime};
 
-use flexor_model::UnixTime;
+pub use action::{Action, DesiredPod, DesiredService, Event};
+pub use migration::{Migration, MigrationStage, PodKey};
+pub use observed::{ExecutorState, ObservedJob, ObservedPlan, ObservedPod, PodPhase, RefusedCreate};
+pub use plans::plan_fits;
+pub use status::{
+    JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, StatusError, StoredStatus, Target,
+};
 
 use crate::Cause;
-use places::Places;
+use pod_index::PodIndex;
 
-/// What is to be done now, and when to look again if nothing changes until then.
+/// The result of one pass over a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reconciliation {
-    /// In this order; the first that fails ends the turn.
+    /// In this order; the first that fails ends the pass.
     pub actions: Vec<Action>,
     /// When to reconcile again if nothing changes before.
     pub requeue_at: Option<UnixTime>,
@@ -46,51 +47,55 @@ pub struct Reconciliation {
 
 /// Decides about a job.
 pub fn reconcile(observed: &ObservedJob<'_>, now: UnixTime) -> Reconciliation {
-    let mut turn = Reconciler::new(observed, now);
+    if observed.executor.is_listing {
+        return Reconciliation::default();
+    }
+    let mut pass = Reconciler::new(observed, now);
     if observed.deleting {
-        turn.remove_everything(&Cause::new(flexor_model::Reason::JobDeleted, "the job was deleted"));
-    } else if turn.status.phase.is_over() {
-        turn.clean_up();
+        pass.remove_everything(&Cause::new(Reason::JobDeleted, "the job was deleted"));
+    } else if pass.status.phase.is_over() {
+        pass.clean_up();
     } else {
-        turn.begin();
-        turn.take_over_sizes();
-        turn.run_plans();
-        turn.look_for_places_of_copies();
+        pass.begin();
+        pass.take_over_sizes();
+        pass.run_plans();
+        pass.check_replication_factor();
         if observed.job.suspended {
-            turn.suspend();
+            pass.suspend();
         } else {
-            turn.make_services();
-            turn.take_away_gone_roles();
-            turn.reconcile_slots();
-            turn.judge();
+            pass.reconcile_services();
+            pass.remove_pods_of_gone_roles();
+            pass.reconcile_slots();
+            pass.judge();
         }
     }
-    turn.finish()
+    pass.finish()
 }
 
-/// A turn that is being thought out.
+/// One pass over a job.
 struct Reconciler<'a> {
     observed: &'a ObservedJob<'a>,
-    /// Its pods.
-    places: Places<'a>,
+    pods: PodIndex<'a>,
     now: UnixTime,
-    /// What the status will be.
+    /// The status that the pass will write.
     status: JobStatus,
     actions: Vec<Action>,
     requeue_at: Option<UnixTime>,
+    /// A pod that the job lacks because its creation was refused.
+    refused: Option<Cause>,
 }
 
 impl<'a> Reconciler<'a> {
     fn new(observed: &'a ObservedJob<'a>, now: UnixTime) -> Self {
         let status = observed.status.clone();
-        let places = Places::of(observed.pods);
-        Self { observed, places, now, status, actions: Vec::new(), requeue_at: None }
+        let pods = PodIndex::of(observed.pods);
+        Self { observed, pods, now, status, actions: Vec::new(), requeue_at: None, refused: None }
     }
 
     fn begin(&mut self) {
         if self.status.created_at.is_none() {
             self.status.created_at = Some(self.now);
-            self.tell(Cause::new(flexor_model::Reason::JobCreated, "the job is taken up"));
+            self.record(Cause::new(Reason::JobCreated, "the job is taken up"));
         }
     }
 
@@ -98,21 +103,21 @@ impl<'a> Reconciler<'a> {
         self.actions.push(action);
     }
 
-    /// Something about the job that people should see.
-    fn tell(&mut self, cause: Cause) {
+    /// Records an event about the job.
+    fn record(&mut self, cause: Cause) {
         self.act(Action::Record(Event { pod: None, cause }));
     }
 
-    /// Something about a pod of it.
-    fn tell_of(&mut self, pod: &str, cause: Cause) {
+    /// Records an event about one of its pods.
+    fn record_of(&mut self, pod: &str, cause: Cause) {
         self.act(Action::Record(Event { pod: Some(pod.to_owned()), cause }));
     }
 
-    fn wake(&mut self, at: UnixTime) {
+    fn requeue(&mut self, at: UnixTime) {
         self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 
-    /// What was decided is written down before anything is done.
+    /// The status is written before anything else is done.
     fn finish(self) -> Reconciliation {
         let mut actions = self.actions;
         if self.status != *self.observed.status {
@@ -122,7 +127,7 @@ impl<'a> Reconciler<'a> {
     }
 }
 
-/// So many of something, in words.
+/// A count with its noun: `1 replica`, `3 replicas`.
 fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,5 +1,6 @@
 //! A seeded random number generator for simulations (SplitMix64). One seed gives one history.
 
+#[derive(Debug, Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

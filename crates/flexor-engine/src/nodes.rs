@@ -1,11 +1,11 @@
-//! The ends of nodes: what kind of end one was, and whether the node is started again.
+//! The exits of pods: what kind of exit one was, and whether the pod is relaunched.
 //!
-//! A library of rules for whoever looks after nodes, the controller above all. [`classify`] reads what was seen of an
-//! end; [`decide`] says what follows: relaunch (when, with how much memory, whether it counts) or not, with the reason.
-//! The one principle: losing infrastructure is free, errors of the program are bounded.
+//! A library of rules for the controller. [`classify`] reads what was observed of an exit. [`decide`] says what follows:
+//! relaunch (when, with how much memory, charged or not) or not, with the reason. The principle: losses of infrastructure
+//! are free, errors of the program are bounded.
 //!
-//! There is no memory here: [`NodeHistory`] is the owner's to keep, and to write down *before* it acts. It is also not
-//! for deciding whether the job still wants the node: a job that ends, shrinks or is suspended does not ask.
+//! It has no memory: the controller stores [`NodeHistory`] before it acts. It does not decide whether the job still needs
+//! the pod: a job that ends, shrinks or is suspended does not ask.
 
 mod back_off;
 mod classify;
@@ -25,5 +25,5 @@ pub(crate) use classify::first_words;
 pub use decide::{Decision, Final, Outcome, Relaunch, decide};
 pub use exit::{Cost, Exit, ExitKind};
 pub use history::NodeHistory;
-pub use observed_exit::{Deletion, ObservedExit, ProgramExit, Verdict};
+pub use observed_exit::{Deletion, ObservedExit, ProgramExit};
 pub use rules::{Rules, memory_asked};

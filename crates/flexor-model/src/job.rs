@@ -1,4 +1,4 @@
-//! The neutral job: what every dialect is turned into, and all that the engine ever sees.
+//! The neutral job: every dialect is turned into it, and the engine sees nothing else.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::{DnsLabel, EnvValue, JobName, LABEL_MAX, Resources, Role, RoleKind};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Job {
-    /// Its name.
+    /// The name of its object.
     pub name: JobName,
     /// Its namespace, where the manifest names one.
     pub namespace: Option<DnsLabel>,
-    /// The dialect it was written in.
+    /// The dialect of its manifest. Only `flexor-dialects` looks at it.
     pub dialect: String,
     /// Labels of the job that its pods carry too.
     pub labels: BTreeMap<String, String>,
@@ -24,31 +24,31 @@ pub struct Job {
     pub strategy: Strategy,
     /// Its roles, in the order in which they are started.
     pub roles: Vec<Role>,
-    /// Who moves those roles that may be scaled automatically.
+    /// Who scales those roles that may be scaled automatically.
     pub sizing: Sizing,
     /// What all its pods together may not exceed when Flexor sizes it; empty means no ceiling of its own.
     pub ceiling: Resources,
-    /// When it ends and what is left behind.
+    /// When it is ended, and what is removed then.
     pub end: EndPolicy,
-    /// Whether it waits to be admitted.
+    /// Its user holds it back: none of its pods runs.
     pub suspended: bool,
-    /// On how many parameter servers each parameter is kept.
+    /// On how many parameter servers each partition is kept.
     #[serde(default = "one_copy", skip_serializing_if = "is_one_copy")]
     pub ps_replication_factor: u32,
-    /// Where the parameters are written down from time to time, if they are.
+    /// Where and how often the parameters are checkpointed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoints: Option<Checkpoints>,
 }
 
-/// Checkpoints of the parameters that a job's parameter servers keep.
+/// Checkpoints of the parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoints {
-    /// A folder that all of them reach.
+    /// A folder that all parameter servers reach.
     pub folder: String,
-    /// How many seconds lie between two.
+    /// The seconds between two checkpoints.
     pub every_seconds: u32,
-    /// How many are kept; 0 is all.
+    /// How many checkpoints are kept; 0 keeps all.
     pub keep: u32,
 }
 
@@ -71,11 +71,11 @@ pub enum Strategy {
     AllReduce,
     /// One process.
     Local,
-    /// The program knows; Flexor keeps the roles running.
+    /// The program decides; Flexor keeps the roles running.
     Custom,
 }
 
-/// Who decides how large a job is: the user alone, if and only if no role may be scaled automatically.
+/// Who scales a job: the user alone, if and only if no role may be scaled automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Sizing {
@@ -87,7 +87,7 @@ pub enum Sizing {
     Cluster,
 }
 
-/// When a job ends and what is left behind.
+/// When a job is ended, and what is removed then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndPolicy {
@@ -95,9 +95,9 @@ pub struct EndPolicy {
     pub clean_pods: CleanPods,
     /// After how many seconds the finished job itself is removed.
     pub remove_after_seconds: Option<u32>,
-    /// After how many seconds a running job is failed.
+    /// After how many seconds a running job fails.
     pub deadline_seconds: Option<u64>,
-    /// After how many seconds a job is failed that has had fewer nodes than it needs for all that time.
+    /// After how many seconds a job fails that had fewer pods than it needs for all that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage_seconds: Option<u64>,
 }
@@ -129,16 +129,15 @@ impl Job {
         self.name.as_str().len() + names.max().unwrap_or(0)
     }
 
-    /// What contradicts itself in this job; nothing in one that a dialect made.
+    /// The contradictions in this job; none in one that a dialect made.
     ///
-    /// The types keep most nonsense out by themselves. What goes across fields is said here, once, for property tests
-    /// and `debug_assert!`.
+    /// Types rule out most contradictions. Those between fields are here, for property tests and `debug_assert!`.
     pub fn contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
         for role in &self.roles {
             let name = &role.name;
             if self.sizing == Sizing::Manual && role.size.automatically().is_some() {
-                found.push(format!("{name} is scaled automatically by nobody"));
+                found.push(format!("{name} may be scaled automatically, but the job is sized manually"));
             }
             for key in role.service.iter().flat_map(|service| &service.selector) {
                 if !role.naming.labels.contains_key(key) {
@@ -160,7 +159,7 @@ impl Job {
         }
         let automatic = self.roles.iter().any(|role| role.size.automatically().is_some());
         if self.sizing != Sizing::Manual && !automatic {
-            found.push("somebody sizes the job, but no role may be scaled automatically".to_owned());
+            found.push("the job is not sized manually, but no role may be scaled automatically".to_owned());
         }
         if self.longest_name() > LABEL_MAX {
             found.push(format!("a name of {} characters would be made", self.longest_name()));

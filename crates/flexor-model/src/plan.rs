@@ -1,4 +1,4 @@
-//! A wish to change the size of a running job.
+//! A plan: a requested change to the size or the resources of a running job.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::{DnsLabel, JobName, NodeId, ObjectName, Rank, Resources, RoleName};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Its name.
+    /// The name of its object.
     pub name: ObjectName,
     /// The namespace of plan and job, where the manifest names one.
     pub namespace: Option<DnsLabel>,
-    /// The job it is about.
+    /// The job that it changes.
     pub job: JobName,
-    /// Who made it.
+    /// Who created it.
     pub origin: PlanOrigin,
-    /// Roles that get another size or other resources.
+    /// Roles that get other target replicas or resources.
     pub roles: BTreeMap<RoleName, RoleChange>,
     /// Pods to create.
     pub create: Vec<CreatePod>,
@@ -30,7 +30,7 @@ pub struct Plan {
     pub server_addresses: Vec<String>,
 }
 
-/// Who made a plan.
+/// Who created a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PlanOrigin {
@@ -40,13 +40,13 @@ pub enum PlanOrigin {
     Auto,
 }
 
-/// The new size of a role.
+/// The new target of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleChange {
-    /// How many replicas it shall have; none leaves the number as it is.
+    /// Its target replicas; none leaves them as they are.
     pub replicas: Option<u32>,
-    /// What new pods ask for; empty leaves it as it is.
+    /// What new pods request; empty leaves it as it is.
     pub resources: Resources,
 }
 
@@ -58,22 +58,22 @@ pub struct CreatePod {
     pub role: RoleName,
     /// Its name, where the plan fixes it.
     pub name: Option<ObjectName>,
-    /// Its number, where the plan fixes it.
+    /// Its id, where the plan fixes it.
     pub id: Option<NodeId>,
     /// Its rank, where the plan fixes it.
     pub rank: Option<Rank>,
     /// Its address, where the plan fixes it.
     pub service: Option<String>,
-    /// What it asks for; empty is what the role asks for.
+    /// What it requests; empty is what the role requests.
     pub resources: Resources,
 }
 
-/// A pod to replace by another.
+/// A pod to migrate: a successor takes its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigratePod {
-    /// The pod.
+    /// The pod's name.
     pub pod: ObjectName,
-    /// What its successor asks for; empty is the same.
+    /// What its successor requests; empty is what the pod requests.
     pub resources: Resources,
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The most replicas of a role that are ever run: as many nodes as a world can have.
-pub const MOST_REPLICAS: u32 = 4096;
+/// The most replicas that a role can have; a world has no more nodes.
+pub const MOST_REPLICAS: u32 = 16_384;
 
 /// Into how many parts the parameters of a model are divided: more parameter servers than that have nothing to keep.
 pub const PARTITIONS: u32 = 256;

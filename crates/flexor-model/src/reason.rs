@@ -1,6 +1,6 @@
-//! Why something was decided or said: one closed list of CamelCase words.
+//! Why something was decided: one closed list of CamelCase words.
 //!
-//! A reason is stable: scripts match on it, and `docs/reference/reasons.md` (generated from this file) explains each.
+//! A reason is stable, because scripts match on it. `docs/reference/reasons.md`, generated from this file, explains each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -170,75 +170,69 @@ reasons! {
     RestartsExhausted: Error,
     /// The run was closed and is opened again, because its controller tries again.
     RunReopened: Notice,
-    /// The node's program ended well.
+    /// The pod's program ended well.
     ProgramSucceeded: Notice,
-    /// The controller took the node away on purpose; nobody takes its place.
+    /// The controller removed the pod on purpose, and it is not replaced.
     NodeRemoved: Notice,
-    /// Something more important needed the node's place. This costs no retry.
+    /// A pod of higher priority needed the room. This costs no retry.
     Preempted: Warning,
-    /// The node's machine ran short of something or is drained. This costs no retry.
+    /// The pod's machine ran short of a resource or is drained. This costs no retry.
     Evicted: Warning,
-    /// The node's machine is gone, shut down, or does not answer. This costs no retry.
+    /// The pod's machine is gone, shut down, or does not answer. This costs no retry.
     MachineLost: Warning,
-    /// The machine refused the node's pod before anything of it ran. This costs no retry.
+    /// The machine refused the pod before any of its containers ran. This costs no retry.
     PodRejected: Warning,
-    /// Somebody deleted the node's pod, or it is gone without a trace. This costs no retry.
+    /// The pod was deleted, or is gone without a trace. This costs no retry.
     PodDeleted: Warning,
-    /// The node's program was killed from outside, by whom is not known (exit code 137 or 143). This costs no retry.
+    /// The pod's program was killed from outside by an unknown sender (exit code 137 or 143). This costs no retry.
     ProgramKilled: Warning,
-    /// The node's machine did not pass the check before training. This costs no retry.
-    CheckFailed: Warning,
-    /// The node held the others up and is replaced. This costs no retry.
-    NodeSlow: Warning,
-    /// The program used more memory than it may. It is retried with twice as much, which is counted.
+    /// The program used more memory than its limit. It is retried with twice as much, which is counted.
     OutOfMemory: Warning,
-    /// The program says that its machine is broken (exit code 14, 201 or 202). This is counted.
+    /// The program reports that its machine is broken (exit code 14, 201 or 202). This is counted.
     HardwareError: Warning,
-    /// The program lived but made no progress, so it was ended. This is counted.
-    ProgramHung: Warning,
     /// The pod ran longer than its template allows. This is counted.
     PodDeadlineExceeded: Warning,
-    /// The node's program failed by itself. This is counted.
+    /// The pod's program failed. This is counted.
     ProgramError: Warning,
-    /// The program refused what it was given, and says that trying again would change nothing (exit code 78). It is not
-    /// started again; the job fails if it cannot do without the node.
+    /// The program refused its input and reports that a retry would change nothing (exit code 78). It is not started
+    /// again; the job fails if the pod is critical.
     ProgramRefused: Error,
-    /// What the job's description asks for cannot be run here, and starting it again would change nothing; the job fails.
+    /// The job cannot run here as it is described, and a retry would change nothing; the job fails.
     CannotRun: Error,
-    /// The node failed more often than it may and is not started again; the job goes on without it as long as it can.
+    /// The pod used up its retries and is not started again; the job goes on without it as long as it can.
     RetriesExhausted: Error,
-    /// A node that the job cannot do without failed more often than it may; the job fails.
+    /// A critical pod used up its retries; the job fails.
     CriticalNodeFailed: Error,
     /// A dataset was registered before with other records, batches, epochs or order; what has changed needs another name.
     DatasetChanged: Error,
     /// The program had ended well on another node, and the run was over, before this one could take part again.
     RunOver: Notice,
-    /// Two copies of every parameter are asked for, and there is only one server to keep them.
-    NoPlaceForCopy: Warning,
+    /// The replication factor is 2, and there is no second server to keep the backups.
+    NoServerForBackup: Warning,
     /// The job trains another model than the worker wants; nothing was changed.
     ModelDiffers: Error,
-    /// All expected parameter servers are here, and every partition has its place.
-    ServersFormed: Notice,
-    /// A parameter server is gone; copies of what it kept take over, or it begins again from a checkpoint.
+    /// All expected parameter servers are connected, and every partition has its servers.
+    PsMembershipFormed: Notice,
+    /// A parameter server is lost; backups take over its partitions, or the partitions restart from a checkpoint.
     ServerLost: Warning,
-    /// A later life of the parameter server has begun; this one keeps nothing any more.
+    /// A later incarnation of the parameter server has connected; this one keeps nothing any more.
     ServerReplaced: Warning,
-    /// Partitions have moved to where they should be, while training went on.
+    /// Partitions have moved to their target servers, while training went on.
     PartitionsMoved: Notice,
-    /// Partitions of which no copy was left begin again: from the last checkpoint, or from nothing where there is none.
+    /// Partitions without a surviving replica restart from the last checkpoint, or from their initial values.
     PartitionsRestored: Warning,
-    /// A checkpoint lay in the job's folder when it began: the job goes on from it.
+    /// The job found a checkpoint in its directory when it started, and resumes from it.
     CheckpointFound: Notice,
-    /// Every partition is kept as often as it should be again.
-    CopiesRestored: Notice,
-    /// A checkpoint could not be made; the one before is whole, and it is tried again.
+    /// Every partition has all its replicas again.
+    ReplicationRestored: Notice,
+    /// A checkpoint could not be written; the one before is intact, and the next attempt follows.
     CheckpointFailed: Warning,
     /// A checkpoint cannot be read; the one before it is used.
     CheckpointDamaged: Warning,
-    /// A server does not get at a checkpoint, of which nothing else is known to be wrong; it is read again.
-    CheckpointUnread: Warning,
-    /// An owner cannot reach the server that keeps a copy of its partition; another copy will be made.
-    CopyUnreachable: Warning,
+    /// A server cannot read a checkpoint that may be intact; it is read again.
+    CheckpointUnreadable: Warning,
+    /// A primary cannot reach the backup of its partitions; another backup will be synced.
+    BackupUnreachable: Warning,
     /// Nobody has registered a dataset of this name.
     UnknownDataset: Error,
     /// The epoch that was asked for comes after one that has not begun.
@@ -267,7 +261,7 @@ reasons! {
     /// No batch is available at present: other workers hold the rest of the epoch.
     NoBatchesAvailable: Notice,
     /// Batches of the next step are leased when the step before it is complete.
-    StepNotTaken: Notice,
+    StepNotCommitted: Notice,
     /// A batch that the program may have failed on is leased to a worker that holds nothing else.
     SuspectIsolated: Notice,
     /// The program fails on this batch every time, so no worker leases it any more.
@@ -276,49 +270,50 @@ reasons! {
     JournalFull: Error,
     /// The program has ended well on every node of the world.
     RunFinished: Notice,
-    /// The controller has taken the job up.
+    /// The controller has seen the job for the first time.
     JobCreated: Notice,
     /// The first worker of the job runs.
     JobRunning: Notice,
-    /// The job waits until its user wants it to go on; nothing of it runs.
+    /// The job's user holds it back; none of its pods runs.
     JobSuspended: Notice,
-    /// The program has ended well on every node that decides about the job.
+    /// The program has ended well in every pod that decides about the job.
     JobSucceeded: Notice,
     /// The job did not end within the time that its description allows.
     JobDeadlineExceeded: Error,
-    /// For longer than the job waits, fewer of its nodes have run than it needs.
+    /// For longer than the job waits, fewer of its pods ran than it needs.
     ShortTooLong: Error,
-    /// So many nodes have failed for good that the job is below its smallest size.
+    /// So many pods have failed for good that the job is below its minimum.
     TooFewLeft: Error,
-    /// The job is over; what its clean-up policy names is removed.
+    /// The job is over, and its clean-up policy is applied.
     JobOver: Notice,
     /// Its user has deleted the job.
     JobDeleted: Notice,
-    /// The size of a role is what the job's description says.
+    /// The job's description set the target replicas of a role.
     SizeFromSpec: Notice,
-    /// The size of a role was set by a plan.
+    /// A plan set the target replicas of a role.
     SizeFromPlan: Notice,
     /// The plan is carried out.
     PlanBegun: Notice,
     /// All pods are as the plan says.
     PlanDone: Notice,
-    /// The plan asks for something that cannot be; nothing of it was done.
+    /// The plan asks for something impossible; none of it was done.
     PlanRefused: Error,
-    /// Another word about the same role came before the plan was done: a later plan, or an edit of the job.
+    /// A later plan or an edit of the job set the same role before the plan was done.
     PlanSuperseded: Notice,
-    /// The successor of a pod runs and takes over what the pod keeps, and then its place. Training goes on.
+    /// The successor of a pod runs and takes over its partitions and then its slot. Training goes on.
     PodMigrates: Notice,
-    /// The successor of a pod could not take its place; the pod stays in it.
+    /// The successor of a pod could not take its slot; the pod stays.
     MigrationFailed: Warning,
-    /// A pod is made because its role is to have one more, or to take the place of one that is gone.
+    /// A pod is created: its role needs one more, or a pod is gone and its slot is filled again.
     PodWanted: Notice,
     /// The pod waits: more CPUs would have to be free than are.
     Unschedulable: Warning,
-    /// The system refuses what the pod needs to start, such as a port or room on a disk; it is tried again.
+    /// The pod cannot be created or started at present: a quota, a webhook, a port or a full disk refuses it. It is tried
+    /// again.
     CreateRefused: Warning,
     /// The pod waits: it refers to a ConfigMap or Secret, or a key of one, that is not there yet.
     MissingReference: Warning,
-    /// The pod is removed because another takes its place.
+    /// The pod is removed because another takes its slot.
     PodReplaced: Notice,
     /// What a program prints cannot be written any more, so its log ends before it does. The program goes on.
     LogCut: Warning,

@@ -1,11 +1,11 @@
-//! How large a role is: what it starts with, what it may become, and what Flexor may make of it by itself.
+//! The replicas of a role: how many at first, how many are allowed, and the range of automatic scaling.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::ReplicaRange;
 
-/// The size of a role. What it starts with and what may be made of it automatically always lie in what is allowed.
+/// The replicas of a role. The initial number and the automatic range always lie in the allowed range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct RoleSize {
@@ -22,23 +22,23 @@ struct Unchecked {
     automatic: Option<ReplicaRange>,
 }
 
-/// Why three numbers are no size.
+/// Why the numbers contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// It would start outside of what is allowed.
+    /// The initial number lies outside of the allowed range.
     #[error("{initial} replicas are outside of {allowed}")]
     Initial {
-        /// The number to start with.
+        /// The initial number.
         initial: u32,
-        /// What is allowed.
+        /// The allowed range.
         allowed: ReplicaRange,
     },
-    /// It could be scaled out of what is allowed.
+    /// The automatic range leaves the allowed range.
     #[error("the range for automatic scaling {automatic} leaves {allowed}")]
     Automatic {
-        /// Where it could be scaled to.
+        /// The automatic range.
         automatic: ReplicaRange,
-        /// What is allowed.
+        /// The allowed range.
         allowed: ReplicaRange,
     },
 }
@@ -74,12 +74,12 @@ impl RoleSize {
         self.initial
     }
 
-    /// What it may become at a user's word.
+    /// What its user may scale it to.
     pub fn allowed(self) -> ReplicaRange {
         self.allowed
     }
 
-    /// What Flexor may make of it by itself, if anything.
+    /// What Flexor may scale it to by itself.
     pub fn automatically(self) -> Option<ReplicaRange> {
         self.automatic
     }

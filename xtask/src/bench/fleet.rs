@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -29,7 +29,7 @@ pub(super) struct Fleet {
     master: OurMaster,
     servers: Vec<ServerProcess>,
     wants: mpsc::Sender<wire::Observed>,
-    map: watch::Receiver<wire::ServerMap>,
+    map: watch::Receiver<wire::PartitionMap>,
     /// The longest time that a partition was frozen during a handover, in seconds.
     longest_freeze: watch::Receiver<f64>,
     _heard: JoinSet<()>,
@@ -70,10 +70,10 @@ impl Fleet {
                 }
             }
         });
-        let (maps, map) = watch::channel(wire::ServerMap::default());
-        let mut follower = ServersClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
+        let (maps, map) = watch::channel(wire::PartitionMap::default());
+        let mut follower = PsMembershipClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
         heard.spawn(async move {
-            if let Ok(told) = follower.follow(wire::FollowServers {}).await {
+            if let Ok(told) = follower.watch_partition_map(wire::WatchPartitionMapRequest {}).await {
                 let mut told = told.into_inner();
                 while let Ok(Some(next)) = told.message().await {
                     maps.send_replace(next);
@@ -124,7 +124,7 @@ impl Fleet {
     pub(super) async fn settled(&mut self) -> Result<()> {
         let stay: Vec<&str> =
             self.servers.iter().filter(|server| !server.is_leaving).map(|server| server.name.as_str()).collect();
-        let is_so = |map: &wire::ServerMap| are_spread(map, &stay);
+        let is_so = |map: &wire::PartitionMap| are_spread(map, &stay);
         let settled = tokio::time::timeout(PATIENCE, self.map.wait_for(is_so)).await;
         settled.with_context(|| format!("{PATIENCE:?} were not enough for the servers to come to rest"))??;
         Ok(())
@@ -182,11 +182,11 @@ impl Drop for ServerProcess {
 }
 
 /// Whether these servers have all partitions, and none has two more than another.
-fn are_spread(map: &wire::ServerMap, servers: &[&str]) -> bool {
+fn are_spread(map: &wire::PartitionMap, servers: &[&str]) -> bool {
     let mut has = vec![0_usize; servers.len()];
-    for seat in &map.seats {
-        let owner = seat.owner.and_then(|place| map.servers.get(place as usize));
-        let Some(place) = owner.and_then(|owner| servers.iter().position(|name| *name == owner.name)) else {
+    for replicas in &map.partitions {
+        let primary = replicas.primary.and_then(|place| map.servers.get(place as usize));
+        let Some(place) = primary.and_then(|primary| servers.iter().position(|name| *name == primary.name)) else {
             return false;
         };
         has[place] += 1;
@@ -199,11 +199,12 @@ fn are_spread(map: &wire::ServerMap, servers: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    fn map(owners: &[u32]) -> wire::ServerMap {
+    fn map(primaries: &[u32]) -> wire::PartitionMap {
         let server = |name: &str| wire::Server { name: name.to_owned(), ..wire::Server::default() };
-        let seat = |owner: &u32| wire::Seat { owner: Some(*owner), ..wire::Seat::default() };
-        let (servers, seats) = (["a", "b", "c"].map(server).to_vec(), owners.iter().map(seat).collect());
-        wire::ServerMap { servers, seats, ..wire::ServerMap::default() }
+        let replicas =
+            |primary: &u32| wire::PartitionReplicas { primary: Some(*primary), ..wire::PartitionReplicas::default() };
+        let (servers, partitions) = (["a", "b", "c"].map(server).to_vec(), primaries.iter().map(replicas).collect());
+        wire::PartitionMap { servers, partitions, ..wire::PartitionMap::default() }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flexor_engine::controller::StoredStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     conditions::JobCondition,
     flexor_options::FlexorOptions,
+    job_status::{TargetStatus, stored_status},
     pod_template::{EnvVar, PodTemplate},
     vocabulary::vocabulary,
     wire_resources::ResourceList,
@@ -155,7 +157,7 @@ vocabulary! {
     }
 }
 
-/// What became of a job.
+/// The status of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ElasticJobStatus {
@@ -165,6 +167,22 @@ pub struct ElasticJobStatus {
     /// The plan that is being carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_plan: Option<String>,
+    /// The generation of the manifest that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Why the job is in this phase, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why the job is in this phase, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The target replicas of each role, and who set them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<BTreeMap<String, TargetStatus>>,
+    /// What the controller remembers of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "stored_status")]
+    pub flexor: Option<StoredStatus>,
     /// Conditions and counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<JobStatus>,
@@ -174,13 +192,13 @@ pub struct ElasticJobStatus {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStatus {
-    /// What is and is not so.
+    /// The phases of the job, past and present.
     #[serde(default)]
     pub conditions: Vec<JobCondition>,
     /// Counts by role.
     #[serde(default)]
     pub replica_statuses: BTreeMap<String, ReplicaStatus>,
-    /// When the job began.
+    /// When the first worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When it ended.

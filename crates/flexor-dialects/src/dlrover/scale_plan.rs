@@ -114,11 +114,11 @@ pub struct PodMeta {
     pub resource: Option<ResourceList>,
 }
 
-/// What became of a plan.
+/// The status of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalePlanStatus {
-    /// When it was first seen.
+    /// When it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_time: Option<Time>,
     /// When it was done.

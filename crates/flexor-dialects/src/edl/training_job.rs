@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flexor_engine::controller::StoredStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -9,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    conditions::JobCondition,
     flexor_options::FlexorOptions,
+    job_status::{TargetStatus, stored_status},
     schema::{list_passed_on, passed_on},
     wire_resources::ResourceRequirements,
 };
@@ -177,7 +180,7 @@ pub struct MasterSpec {
     pub replica_spec: Option<Value>,
 }
 
-/// What became of a job.
+/// The status of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainingJobStatus {
     /// Created, Running, Failed or Succeed (2017).
@@ -205,6 +208,19 @@ pub struct TrainingJobStatus {
     /// Past changes of the size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_records: Option<Vec<ScaleRecord>>,
+    /// The generation of the manifest that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "observedGeneration")]
+    pub observed_generation: Option<i64>,
+    /// The phases of the job, past and present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<JobCondition>>,
+    /// The target replicas of each role, and who set them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<BTreeMap<String, TargetStatus>>,
+    /// What the controller remembers of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "stored_status")]
+    pub flexor: Option<StoredStatus>,
 }
 
 /// How many pods of one kind are in which state.

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use flexor_engine::controller::StoredStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    conditions::JobCondition, flexor_options::FlexorOptions, pod_template::PodTemplate, vocabulary::vocabulary,
+    conditions::JobCondition,
+    flexor_options::FlexorOptions,
+    job_status::{TargetStatus, stored_status},
+    pod_template::PodTemplate,
+    vocabulary::vocabulary,
 };
 
 /// An elastic job of stock torchrun.
@@ -150,14 +155,30 @@ vocabulary! {
     }
 }
 
-/// What became of a job.
+/// The status of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ElasticJobStatus {
     /// Pending, Running, Succeeded or Failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What is and is not so.
+    /// The generation of the manifest that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Why the job is in this phase, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why the job is in this phase, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The target replicas of each role, and who set them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<BTreeMap<String, TargetStatus>>,
+    /// What the controller remembers of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "stored_status")]
+    pub flexor: Option<StoredStatus>,
+    /// The phases of the job, past and present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<JobCondition>>,
     /// Counts by role.
@@ -166,7 +187,7 @@ pub struct ElasticJobStatus {
     /// The labels that select the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// When the job began.
+    /// When the first worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When it ended.

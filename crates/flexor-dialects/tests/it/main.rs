@@ -12,4 +12,5 @@ mod random_bytes;
 mod random_specs;
 mod rendered_pods;
 mod round_trip;
+mod statuses;
 mod warned_manifests;

@@ -1,4 +1,4 @@
-//! Everything a controller can have done: the closed list of what an executor carries out.
+//! Everything that the controller can have done: the closed list of what an executor carries out.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::{JobStatus, PlanStatus};
 use crate::Cause;
 
-/// Something to be done.
+/// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Write the status of the job; nothing after this is done if it cannot be written.
+    /// Write the status of the job. Actions after it depend on it.
     SetStatus(Box<JobStatus>),
     /// Write the status of a plan.
     SetPlanStatus {
-        /// Which.
+        /// The plan's name.
         plan: String,
-        /// What.
+        /// Its status from now on.
         status: PlanStatus,
     },
-    /// Make a pod.
+    /// Create a pod.
     CreatePod(Box<DesiredPod>),
     /// End a pod and remove it.
     DeletePod {
-        /// Which.
+        /// The pod's name.
         name: String,
-        /// Which life of it.
+        /// The incarnation that is meant; a later one stays.
         uid: String,
-        /// Why.
+        /// Remove it at once, although its node cannot say that its containers have ended.
+        force: bool,
+        /// Why it goes.
         cause: Cause,
     },
-    /// Make a service.
+    /// Create a service.
     CreateService(DesiredService),
     /// Remove a service.
     DeleteService {
-        /// Which.
+        /// The service's name.
         name: String,
     },
-    /// Tell people something.
+    /// Record an event for people.
     Record(Event),
     /// Remove the job itself.
     DeleteJob {
-        /// Why.
+        /// Why it goes.
         cause: Cause,
     },
 }
 
-/// A pod to be made.
+/// A pod to create.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DesiredPod {
@@ -57,39 +59,38 @@ pub struct DesiredPod {
     pub role: RoleName,
     /// The number in its name.
     pub id: NodeId,
-    /// Its place in the role.
+    /// The slot that it fills.
     pub rank: Rank,
-    /// How often that place was filled before.
+    /// How often that slot was filled before.
     pub relaunches: u32,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// How many replicas each role is to have now.
+    /// The target replicas of each role at this moment.
     pub replicas: BTreeMap<RoleName, u32>,
-    /// What its main container asks for, where it is not what the template says.
+    /// What its main container requests where it differs from the template.
     pub resources: Resources,
-    /// The memory of its main container, where an end for want of memory has made it more than the template and
-    /// [`resources`](Self::resources) say.
+    /// The memory of its main container, where it grew beyond the template and [`resources`](Self::resources).
     pub memory: Option<Quantity>,
-    /// Why it is made.
+    /// Why it is created.
     pub cause: Cause,
 }
 
-/// A service to be made.
+/// A service to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredService {
     /// Its name.
     pub name: String,
-    /// The role whose pods it stands before.
+    /// The role whose pods it selects.
     pub role: RoleName,
-    /// The labels of those pods.
+    /// The labels that select them.
     pub selector: BTreeMap<String, String>,
 }
 
-/// Something that people should see.
+/// Something that happened to a job or to one of its pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// About a pod; else about the job.
+    /// The pod that it is about; without one it is about the job.
     pub pod: Option<String>,
-    /// What, and why.
+    /// What happened, and why.
     pub cause: Cause,
 }

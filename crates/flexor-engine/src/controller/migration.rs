@@ -1,7 +1,6 @@
-//! What is written down of a pod that is to have a successor in its place.
+//! The record of a migration in its slot: which pod gets which successor, for which plan, and how far that is.
 //!
-//! It stands with the place, and only there: whoever looks next, in this process or in another, knows which number the
-//! successor has, how far it is, and for which plan. How it goes on is decided in [`super::migrating`].
+//! The steps are in [`super::migration_steps`]. A later pass, also in another process, goes on from this record.
 
 use flexor_model::{NodeId, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
@@ -9,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::status::{JobStatus, Slot};
 use crate::Cause;
 
-/// A pod moves: another is made beside it, and then takes its place.
+/// A pod gets a successor, which is created beside it and then takes its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Migration {
-    /// The plan that wants it. It is forgotten with the plan.
+    /// The plan that asks for it. The migration is dropped with the plan.
     pub plan: String,
-    /// The pod that is to go.
+    /// The pod that is replaced.
     pub pod: String,
-    /// The number of its successor.
+    /// The id of its successor.
     pub to: NodeId,
-    /// That successor was seen, so that its number is used up.
+    /// A pod with that id was observed. If it is gone, it was lost.
     pub seen: bool,
     /// How many successors were lost before this one.
     pub lost: u32,
-    /// What the pods of the place ask for from then on, where it is not what those of the role do.
+    /// What the pods of the slot request from then on where it differs from the role's.
     pub resources: Resources,
-    /// Since when a successor is waited for.
+    /// Since when this successor is waited for.
     pub since: UnixTime,
     /// How far it is.
     pub stage: MigrationStage,
@@ -37,16 +36,16 @@ pub struct Migration {
 pub enum MigrationStage {
     /// The successor does not run yet.
     Coming,
-    /// The successor runs, and the pod still keeps parameters that it has to give away.
+    /// The successor runs, and the pod still serves partitions that have to move.
     TakingOver,
-    /// The successor has the place.
+    /// The successor has the slot.
     Done,
-    /// Nobody will take the place; the pod stays in it.
+    /// There is no successor; the pod stays in its slot.
     Failed(Cause),
 }
 
 impl Migration {
-    /// The number of a successor that does not have the place yet.
+    /// The id of a successor that does not have the slot yet.
     pub(super) fn successor(&self) -> Option<NodeId> {
         match self.stage {
             MigrationStage::Coming | MigrationStage::TakingOver => Some(self.to),
@@ -56,7 +55,7 @@ impl Migration {
 }
 
 impl Slot {
-    /// A successor that is on its way has the place from now on. Whether there is one.
+    /// Gives the slot to the successor that is on its way. Returns whether there is one.
     pub(super) fn give_to_successor(&mut self) -> bool {
         let Some(migration) = &mut self.migration else { return false };
         let Some(to) = migration.successor() else { return false };
@@ -67,22 +66,22 @@ impl Slot {
     }
 }
 
-/// A pod, by its role, its place in it, and its number.
-pub type Placed = (RoleName, Rank, NodeId);
+/// A pod by its role, rank and id.
+pub type PodKey = (RoleName, Rank, NodeId);
 
 impl JobStatus {
-    /// Whether a parameter server is to give away what it keeps: its successor is there to take it.
-    pub fn is_leaving(&self, (role, rank, id): &Placed) -> bool {
+    /// Whether the partitions of a parameter server are to move away: its successor runs.
+    pub fn is_leaving(&self, (role, rank, id): &PodKey) -> bool {
         let (holder, migration) = self.migration(role, *rank).unzip();
         holder == Some(*id) && migration.is_some_and(|migration| migration.stage == MigrationStage::TakingOver)
     }
 
-    /// Whether a pod is to take the place of another that still has it.
-    pub fn is_successor(&self, (role, rank, id): &Placed) -> bool {
+    /// Whether a pod is to take the slot of another that still has it.
+    pub fn is_successor(&self, (role, rank, id): &PodKey) -> bool {
         self.migration(role, *rank).is_some_and(|(_, migration)| migration.successor() == Some(*id))
     }
 
-    /// What is going on in a place, with the number of the pod that has it.
+    /// The migration of a slot, with the id of the pod that has the slot.
     fn migration(&self, role: &RoleName, rank: Rank) -> Option<(NodeId, &Migration)> {
         let slot = self.roles.get(role)?.slots.get(&rank)?;
         Some((slot.id, slot.migration.as_ref()?))

@@ -1,4 +1,4 @@
-//! How far the job is: what its pods make of it.
+//! The phase of a job, as its pods decide it.
 
 use std::time::Duration;
 
@@ -8,31 +8,48 @@ use super::status::{Phase, SlotEnd};
 use super::{PodPhase, Reconciler, counted};
 use crate::{Cause, nodes};
 
-/// How long nodes have to end by themselves once nothing can come of the run any more.
+/// How long pods have to end by themselves after the master has given the program up.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 impl<'a> Reconciler<'a> {
-    /// Why the master has given the program up, if it has. A pod that is started again would find nobody to meet.
+    /// Why the master has given the program up, if it has. A relaunched pod could not join any more.
     pub(super) fn given_up(&self) -> Option<&'a Cause> {
         self.observed.closed.filter(|closed| closed.reason == Reason::RestartsExhausted)
     }
 }
 
 impl Reconciler<'_> {
-    /// Whether the job runs, has succeeded, or has failed.
+    /// Decides whether the job runs, has succeeded, or has failed.
     pub(super) fn judge(&mut self) {
-        let has_run = |role: &&Role| self.places.of_role(&role.name).any(|pod| pod.phase != PodPhase::Pending);
+        let has_run = |role: &&Role| self.pods.of_role(&role.name).any(|pod| pod.phase != PodPhase::Pending);
         let runs = self.deciding_roles().iter().any(has_run);
         if runs && self.status.started_at.is_none() {
             self.status.started_at = Some(self.now);
         }
         if self.status.phase != Phase::Running && (runs || self.status.started_at.is_some()) {
-            self.enter(Phase::Running, Cause::new(Reason::JobRunning, "its first worker runs"));
+            self.enter(Phase::Running, running());
         }
+        self.show_refusal();
         if let Some((phase, cause)) = self.failure().map(|cause| (Phase::Failed, cause)).or_else(|| self.success()) {
             self.status.finished_at = Some(self.now);
-            self.tell(cause.clone());
+            self.record(cause.clone());
             self.enter(phase, cause);
+        }
+    }
+
+    /// Says in the status what the job lacks, for as long as the creation of one of its pods is refused.
+    fn show_refusal(&mut self) {
+        let shown = |cause: &Option<Cause>| cause.as_ref().is_some_and(|cause| cause.reason == Reason::CreateRefused);
+        let was_shown = shown(&self.status.cause);
+        match self.refused.take() {
+            Some(cause) => {
+                if !was_shown {
+                    self.record(cause.clone());
+                }
+                self.status.cause = Some(cause);
+            }
+            None if was_shown => self.status.cause = (self.status.phase == Phase::Running).then(running),
+            None => {}
         }
     }
 
@@ -41,15 +58,16 @@ impl Reconciler<'_> {
         self.status.cause = Some(cause);
     }
 
-    /// Why the job cannot be done, if it cannot.
+    /// Why the job fails, if it does.
     fn failure(&mut self) -> Option<Cause> {
         let deadline = self.observed.job.end.deadline_seconds.map(Duration::from_secs);
         if let Some(deadline) = deadline.and_then(|limit| Some(self.status.started_at? + limit)) {
             if deadline <= self.now {
-                let detail = format!("it did not end within {} s", self.observed.job.end.deadline_seconds.unwrap_or(0));
-                return Some(Cause::new(Reason::JobDeadlineExceeded, detail));
+                let message =
+                    format!("it did not end within {} s", self.observed.job.end.deadline_seconds.unwrap_or(0));
+                return Some(Cause::new(Reason::JobDeadlineExceeded, message));
             }
-            self.wake(deadline);
+            self.requeue(deadline);
         }
         if let Some(cause) = self.shortage() {
             return Some(cause);
@@ -69,30 +87,30 @@ impl Reconciler<'_> {
             let left = slots.slots.len() - failed.len();
             let least = (role.size.allowed().min().max(1) as usize).min(self.replicas(role) as usize);
             if let Some(last) = failed.last().filter(|_| left < least) {
-                let detail = format!("{left} of at least {least} {} are left: {}", role.name, last.cause);
-                return Some(Cause::new(Reason::TooFewLeft, detail));
+                let message = format!("{left} of at least {least} {} are left: {}", role.name, last.cause);
+                return Some(Cause::new(Reason::TooFewLeft, message));
             }
         }
         None
     }
 
-    /// The master has given the program up: its nodes have a moment to end by themselves and to say what went wrong.
+    /// The master has given the program up: its pods have a moment to end by themselves and to leave their error.
     fn after_last_words(&mut self, closed: &Cause) -> Option<Cause> {
         let until = *self.status.given_up_at.get_or_insert(self.now) + LAST_WORDS;
-        let workers = || self.deciding_roles().into_iter().flat_map(|role| self.places.of_role(&role.name));
+        let workers = || self.deciding_roles().into_iter().flat_map(|role| self.pods.of_role(&role.name));
         if until > self.now && workers().any(|pod| !pod.has_ended() && !pod.deleting) {
-            self.wake(until);
+            self.requeue(until);
             return None;
         }
-        let told = workers().filter_map(|pod| Some((pod.finished_at, pod.end.error.as_deref()?)));
-        let detail = match told.min_by_key(|(at, _)| *at) {
+        let errors = workers().filter_map(|pod| Some((pod.finished_at, pod.end.error.as_deref()?)));
+        let message = match errors.min_by_key(|(at, _)| *at) {
             Some((_, error)) => format!("{}: {}", closed.message, nodes::first_words(error)),
             None => closed.message.clone(),
         };
-        Some(Cause::new(closed.reason, detail))
+        Some(Cause::new(closed.reason, message))
     }
 
-    /// Why the job is stopped early: it has not had the nodes that it needs for longer than it is willing to wait.
+    /// Why the job is stopped early: for longer than it waits, fewer of its pods ran than it needs.
     fn shortage(&mut self) -> Option<Cause> {
         let limit = Duration::from_secs(self.observed.job.end.shortage_seconds?);
         let short = self.deciding_roles().into_iter().find_map(|role| {
@@ -109,14 +127,14 @@ impl Reconciler<'_> {
         };
         let until = *self.status.short_since.get_or_insert(self.now) + limit;
         if until <= self.now {
-            let detail = format!("{short} for the last {} s, as long as the job waits at most", limit.as_secs());
-            return Some(Cause::new(Reason::ShortTooLong, detail));
+            let message = format!("{short} for the last {} s, as long as the job waits at most", limit.as_secs());
+            return Some(Cause::new(Reason::ShortTooLong, message));
         }
-        self.wake(until);
+        self.requeue(until);
         None
     }
 
-    /// Whether all the work is done.
+    /// Whether the program has ended well wherever it had to.
     fn success(&self) -> Option<(Phase, Cause)> {
         let mut count = 0;
         for role in self.deciding_roles() {
@@ -133,7 +151,7 @@ impl Reconciler<'_> {
         (count > 0).then_some((Phase::Succeeded, cause))
     }
 
-    /// The roles whose work is the job's work: those that train, or all but its servers where none does.
+    /// The roles that decide about the job: those that train, or all but its servers if none trains.
     fn deciding_roles(&self) -> Vec<&Role> {
         let roles = &self.observed.job.roles;
         let trains = |role: &&Role| matches!(role.kind, RoleKind::Worker | RoleKind::Chief) && self.replicas(role) > 0;
@@ -141,4 +159,8 @@ impl Reconciler<'_> {
         let serves = |role: &&Role| matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer);
         if deciding.is_empty() { roles.iter().filter(|role| !serves(role)).collect() } else { deciding }
     }
+}
+
+fn running() -> Cause {
+    Cause::new(Reason::JobRunning, "its first worker runs")
 }

@@ -1,4 +1,4 @@
-//! The services of a job: made before the pods that are told their names, and kept until the job is over.
+//! The services of a job: created before the pods that connect to them, and kept until the job is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use flexor_model::{NodeId, PodIdentity, Rank, Role, ServiceScope};
 use super::{Action, DesiredService, Reconciler};
 
 impl Reconciler<'_> {
-    pub(super) fn make_services(&mut self) {
+    pub(super) fn reconcile_services(&mut self) {
         let observed = self.observed;
-        let (mut wanted, replicas) = (BTreeSet::new(), self.all_replicas());
+        let (mut desired, replicas) = (BTreeSet::new(), self.all_replicas());
         for role in &observed.job.roles {
             let Some(rule) = &role.service else { continue };
             let ranks = match rule.scope {
@@ -27,14 +27,15 @@ impl Reconciler<'_> {
                     let role = role.name.clone();
                     self.act(Action::CreateService(DesiredService { name: name.clone(), role, selector }));
                 }
-                wanted.insert(name);
+                desired.insert(name);
             }
         }
-        for name in observed.services.difference(&wanted) {
+        for name in observed.services.difference(&desired) {
             self.act(Action::DeleteService { name: name.clone() });
         }
     }
 
+    /// The target replicas of all roles.
     pub(super) fn all_replicas(&self) -> BTreeMap<flexor_model::RoleName, u32> {
         self.status.targets.iter().map(|(role, target)| (role.clone(), target.replicas)).collect()
     }

@@ -1,186 +1,178 @@
-//! What must not be forgotten of a job: written down before it is acted upon.
+//! What must not be forgotten of a job: written before anything that depends on it is done.
+//!
+//! This is the form in which decisions are made. [`encoding`] is the form in which it is stored.
+
+mod encoding;
 
 use std::collections::BTreeMap;
 
 use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 
+pub use self::encoding::{StatusError, StoredStatus};
 use super::migration::Migration;
 use crate::Cause;
 use crate::nodes::NodeHistory;
 
 /// The status of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(into = "StoredStatus", try_from = "StoredStatus")]
 pub struct JobStatus {
-    /// How far it is.
+    /// How far the job is.
     pub phase: Phase,
-    /// Why it is so far and not further.
+    /// Why it is in this phase, or what keeps it there.
     pub cause: Option<Cause>,
-    /// When the controller first saw it.
+    /// When the controller first saw the job.
     pub created_at: Option<UnixTime>,
     /// When its first worker ran.
     pub started_at: Option<UnixTime>,
-    /// When it was over.
+    /// When it succeeded or failed.
     pub finished_at: Option<UnixTime>,
     /// Since when its master has given the program up.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up_at: Option<UnixTime>,
-    /// Since when fewer of its nodes run than it needs.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Since when fewer of its pods run than it needs.
     pub short_since: Option<UnixTime>,
-    /// The one place that says how large each role is to be.
+    /// The target replicas of each role. No other place says them.
     pub targets: BTreeMap<RoleName, Target>,
-    /// Who sits where.
+    /// The replica slots of each role.
     pub roles: BTreeMap<RoleName, RoleStatus>,
 }
 
 /// How far a job is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// None of its workers has run yet.
+    /// None of its workers has run.
     #[default]
     Pending,
-    /// Some of them run, or have.
+    /// Some of its workers run or have run.
     Running,
-    /// It waits until its user wants it to go on.
+    /// Its user holds it back; none of its pods runs.
     Suspended,
-    /// It has done its work.
+    /// Its program ended well.
     Succeeded,
-    /// It cannot do it.
+    /// It cannot go on.
     Failed,
 }
 
-/// How large a role is to be, and who says so.
+/// The target replicas of a role, and who set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
-    /// How many.
+    /// How many replicas the role should have.
     pub replicas: u32,
-    /// What new pods ask for, where it is not what the template says.
+    /// What new pods request where it differs from the template.
     #[serde(default, skip_serializing_if = "Resources::is_empty")]
     pub resources: Resources,
-    /// Who set it.
+    /// Who set the target.
     pub set_by: SetBy,
-    /// The generation of the job whose size was last taken over.
+    /// The generation of the job whose replicas were last taken over.
     pub generation: u64,
-    /// What the job said then, to know whether that has changed.
+    /// The replicas in that generation, to notice an edit.
     pub spec_replicas: u32,
-    /// Why.
+    /// Why the role has this target.
     pub cause: Cause,
 }
 
-/// Who set the size of a role. A person's word pins it.
+/// Who set the target of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SetBy {
-    /// The job's own description.
+    /// The job's description.
     Spec,
-    /// A plan of this name.
+    /// The plan of this name.
     Plan(String),
 }
 
-/// The seats of a role.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// The replica slots of a role.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RoleStatus {
-    /// The lowest number that no pod of the role has had.
+    /// The lowest id that no pod of the role has had.
     pub next_id: u32,
-    /// How many failures of the whole role were counted.
+    /// How many failures of the role are charged, where the role has one budget.
     pub counted: u32,
-    /// Who sits where.
+    /// The slots by rank.
     pub slots: BTreeMap<Rank, Slot>,
 }
 
-/// One place in a role.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// One numbered position of a role, which one pod after the other fills.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
-    /// The number of the pod that is in it, or will be.
+    /// The id of the pod that fills the slot, or of the next one.
     pub id: NodeId,
-    /// That pod was seen, so that its number is used up.
-    #[serde(default)]
+    /// A pod with this id was observed. If it is gone, it was lost.
     pub seen: bool,
-    /// How often the place was filled again.
-    #[serde(default)]
+    /// How often the slot was filled again.
     pub relaunches: u32,
-    /// What the rules for its next end need to know.
-    #[serde(default)]
+    /// What the relaunch rules remember.
     pub history: NodeHistory,
-    /// What an end for want of memory has made of the memory of its pods, which only grows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The memory that the next pod gets after one ran out of memory; it only grows.
     pub more_memory: Option<Quantity>,
-    /// The unique id of the last pod whose end was taken note of: it counts once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The uid of the last pod whose end was decided upon, so that it counts once. None once the slot has ended.
     pub settled: Option<String>,
-    /// What a plan has the pods of this place ask for, where it is not what those of the role do.
-    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    /// What a plan has the pods of this slot request where it differs from the role's.
     pub resources: Resources,
-    /// The pod in it is to have a successor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The pod in the slot is to get a successor.
     pub migration: Option<Migration>,
-    /// Nobody takes the place before this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The slot stays empty until then.
     pub not_before: Option<UnixTime>,
-    /// Nobody takes it any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The slot is not filled again.
     pub end: Option<SlotEnd>,
 }
 
-/// How a place came to its end.
+/// Why a slot is not filled again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotEnd {
-    /// Its work is done.
+    /// Its program ended well.
     pub succeeded: bool,
     /// The job cannot do without it.
     pub fails_job: bool,
-    /// Why.
+    /// What ended it.
     pub cause: Cause,
 }
 
-/// How far a plan is.
+/// The status of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanStatus {
-    /// How far.
+    /// How far the plan is.
     pub phase: PlanPhase,
-    /// Why.
+    /// Why it is in this phase.
     pub cause: Option<Cause>,
-    /// When it was over.
+    /// When it succeeded or failed.
     pub finished_at: Option<UnixTime>,
 }
 
 /// How far a plan is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanPhase {
-    /// Others are before it.
+    /// Other plans come first.
     #[default]
     Pending,
-    /// It is carried out.
+    /// Its targets are set, and its pods are on their way.
     Scaling,
-    /// It is done.
+    /// All pods are as it says.
     Succeeded,
-    /// It cannot be done.
+    /// It was refused, superseded, or could not be carried out.
     Failed,
 }
 
 impl Phase {
-    /// Whether nothing more will happen.
+    /// Whether the phase is final.
     pub fn is_over(self) -> bool {
         matches!(self, Phase::Succeeded | Phase::Failed)
     }
 }
 
 impl PlanPhase {
-    /// Whether nothing more will happen.
+    /// Whether the phase is final.
     pub fn is_over(self) -> bool {
         matches!(self, PlanPhase::Succeeded | PlanPhase::Failed)
     }
 }
 
 impl Slot {
-    /// A place that nobody has been in.
+    /// A slot that no pod has filled.
     pub(super) fn new(id: NodeId) -> Self {
         Self {
             id,
@@ -196,8 +188,14 @@ impl Slot {
         }
     }
 
-    /// The memory of its next pod, where an end for want of it has made it more than is asked for.
-    pub(super) fn grown_memory(&self, asked: Option<Quantity>) -> Option<Quantity> {
-        self.more_memory.filter(|more| asked.is_none_or(|asked| *more > asked))
+    /// Ends the slot: no pod fills it again.
+    pub(super) fn finish(&mut self, end: SlotEnd) {
+        // No end of a pod is decided upon any more, and unlike uids ends are alike, so they are stored as one row.
+        (self.settled, self.end) = (None, Some(end));
+    }
+
+    /// The memory of the next pod, where it grew beyond what is requested.
+    pub(super) fn grown_memory(&self, requested: Option<Quantity>) -> Option<Quantity> {
+        self.more_memory.filter(|more| requested.is_none_or(|requested| *more > requested))
     }
 }

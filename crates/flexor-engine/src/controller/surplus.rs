@@ -1,4 +1,4 @@
-//! Pods that nobody wants any more: of a role that has become smaller, or that the job has no longer.
+//! Pods that no role needs: of a role that has become smaller, or that the job no longer has.
 
 use flexor_model::{Rank, Reason, Role, RoleName};
 
@@ -6,33 +6,47 @@ use super::{Action, ObservedPod, Reconciler, counted};
 use crate::Cause;
 
 impl Reconciler<'_> {
-    /// The role has become smaller: the highest ranks go.
-    pub(super) fn take_away_surplus(&mut self, role: &Role) {
+    /// Removes pods and slots beyond the target replicas, highest rank first.
+    pub(super) fn remove_surplus(&mut self, role: &Role) {
         let replicas = self.replicas(role);
-        let surplus: Vec<&ObservedPod> = self.places.from(&role.name, Rank(replicas)).rev().collect();
-        for pod in surplus.into_iter().filter(|pod| !pod.deleting) {
-            let detail = format!("{} is to have {}", role.name, counted(replicas as usize, "replica"));
-            self.delete(pod, Cause::new(Reason::NodeRemoved, detail));
+        let surplus: Vec<&ObservedPod> = self.pods.from(&role.name, Rank(replicas)).rev().collect();
+        for pod in surplus {
+            let message = format!("{} is to have {}", role.name, counted(replicas as usize, "replica"));
+            self.delete(pod, Cause::new(Reason::NodeRemoved, message));
         }
         if let Some(slots) = self.status.roles.get_mut(&role.name) {
             slots.slots.retain(|rank, _| rank.0 < replicas);
         }
     }
 
-    /// A role was edited out of the description: all its pods go.
-    pub(super) fn take_away_gone_roles(&mut self) {
+    /// Removes the pods of roles that were edited out of the job's description.
+    pub(super) fn remove_pods_of_gone_roles(&mut self) {
         let roles = &self.observed.job.roles;
         let is_gone = |name: &&RoleName| roles.iter().all(|role| role.name != **name);
-        let gone: Vec<&RoleName> = self.places.roles().filter(is_gone).collect();
+        let gone: Vec<&RoleName> = self.pods.roles().filter(is_gone).collect();
         for role in gone {
-            let pods: Vec<&ObservedPod> = self.places.of_role(role).rev().collect();
-            for pod in pods.into_iter().filter(|pod| !pod.deleting) {
+            let pods: Vec<&ObservedPod> = self.pods.of_role(role).rev().collect();
+            for pod in pods {
                 self.delete(pod, Cause::new(Reason::NodeRemoved, format!("the job has no role {role} any more")));
             }
         }
     }
 
+    /// Deletes a pod, unless it is terminating. One whose node cannot end it is removed by force.
     pub(super) fn delete(&mut self, pod: &ObservedPod, cause: Cause) {
-        self.act(Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone(), cause });
+        if pod.deleting {
+            return self.force_overdue(pod);
+        }
+        let (name, uid) = (pod.name.clone(), pod.uid.clone());
+        self.act(Action::DeletePod { name, uid, force: false, cause });
+    }
+
+    /// A terminating pod on a node that does not answer keeps its name until it is removed by force.
+    pub(super) fn force_overdue(&mut self, pod: &ObservedPod) {
+        if pod.deleting && pod.overdue {
+            let (name, uid) = (pod.name.clone(), pod.uid.clone());
+            let cause = Cause::new(Reason::MachineLost, "its node does not answer, so it is removed by force");
+            self.act(Action::DeletePod { name, uid, force: true, cause });
+        }
     }
 }

@@ -1,8 +1,13 @@
-//! Stories about the controller, each with the name of what it claims, in a world that does as it is told.
+//! Stories about the controller; the name of each is its claim. They are told twice: in a world that shows everything
+//! at once, and in one that lags.
 
+mod any_world;
 mod crashes;
+mod lag;
+mod lagging;
 mod losses;
 mod migrations;
 mod plans;
+mod refusals;
 mod stories;
 mod world;

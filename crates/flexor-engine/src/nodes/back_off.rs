@@ -1,10 +1,10 @@
-//! How long a node waits that ends again and again.
+//! How long a slot stays empty whose pods end again and again.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A wait that doubles with every short run and is forgotten after a good one.
+/// A wait that doubles with every short run and starts anew after a good one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackOff {
@@ -14,15 +14,15 @@ pub struct BackOff {
     pub longest: Duration,
     /// A run of at least this length is a good one.
     pub good_run: Duration,
-    /// Who is lost after less than this is lost as soon as it starts, and has to wait too.
+    /// A pod lost within this time of its start counts as crash-looping and backs off.
     pub lost_soon: Duration,
-    /// The longest wait of those that are lost through no fault of the program.
+    /// The longest wait after a loss of infrastructure.
     pub longest_of_lost: Duration,
 }
 
 impl Default for BackOff {
-    /// A second, doubled up to five minutes, and forgotten after a minute of training. Who is lost is replaced at once,
-    /// or within ten seconds where it lives for less than two.
+    /// A second, doubled up to five minutes, and forgotten after a minute of training. A lost pod is replaced at once,
+    /// or within ten seconds if it ran for less than two.
     fn default() -> Self {
         Self {
             first: Duration::from_secs(1),
@@ -35,7 +35,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// How many short runs in a row there are once a run of this length has ended.
+    /// How many short runs in a row there are after a run of this length.
     pub fn short_runs(&self, before: u32, ran: Duration) -> u32 {
         if ran >= self.good_run { 0 } else { before.saturating_add(1) }
     }
@@ -47,7 +47,7 @@ impl BackOff {
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The wait of one that was lost after a run of this length, the last of so many short ones.
+    /// The wait after a loss, after a run of this length that was the last of so many short ones.
     pub fn wait_of_lost(&self, short_runs: u32, ran: Duration) -> Duration {
         if ran >= self.lost_soon {
             return Duration::ZERO;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_lost_as_soon_as_it_starts_waits_and_not_for_long() {
+    fn only_a_pod_that_is_lost_as_soon_as_it_starts_backs_off_and_not_for_long() {
         let back_off = BackOff::default();
         let (soon, later) = (Duration::from_millis(100), Duration::from_secs(2));
         let waits = [1, 2, 3, 5, 9].map(|short_runs| back_off.wait_of_lost(short_runs, soon).as_secs());

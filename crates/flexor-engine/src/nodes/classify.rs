@@ -1,25 +1,24 @@
-//! From what was seen to the kind of end.
+//! From what was observed to the kind of exit.
 //!
-//! Who ended the node matters more than how the program answered: a launcher that is told to stop exits with 1, a
-//! program may exit with 0. So what happened to the pod is asked first, the program last, and an exit code decides only
-//! where nothing else explains the end.
+//! What ended the pod matters more than how the program answered: a launcher that gets SIGTERM exits with 1, a program may
+//! exit with 0. So the pod is looked at first and the program last, and an exit code decides only if nothing else explains
+//! the exit.
 
-use super::{Deletion, Exit, ExitKind, ObservedExit, ProgramExit, Verdict};
+use super::{Deletion, Exit, ExitKind, ObservedExit, ProgramExit};
 
-/// How much of a root cause is repeated in the words about an end.
+/// How many characters of a root cause the description of an exit repeats.
 const LONGEST_ERROR: usize = 400;
 
-/// The kind of end that was seen.
+/// Classifies an exit.
 pub fn classify(observed: &ObservedExit) -> Exit {
     let (kind, what) = on_purpose(observed)
         .or_else(|| of_the_infrastructure(observed))
-        .or_else(|| of_the_masters_verdict(observed))
         .or_else(|| of_the_program(observed))
-        .unwrap_or((ExitKind::Deleted, "the pod is gone and nobody saw how it ended".to_owned()));
+        .unwrap_or((ExitKind::Deleted, "the pod is gone without a trace".to_owned()));
     let program_is_to_blame =
         matches!(kind, ExitKind::ProgramError | ExitKind::ProgramRefused | ExitKind::Hardware | ExitKind::OutOfMemory)
             || kind == ExitKind::CannotRun;
-    // Whoever takes a place says for whom; it is no word of the program then.
+    // The error of a preempted pod names the pod that needed the room.
     let is_explained = program_is_to_blame || kind == ExitKind::Preempted;
     let detail = match &observed.error {
         Some(error) if is_explained => format!("{what}; {}", first_words(error)),
@@ -28,22 +27,21 @@ pub fn classify(observed: &ObservedExit) -> Exit {
     Exit { kind, detail }
 }
 
-/// The controller took it away, and not because anything was wrong with it.
+/// The controller removed it.
 fn on_purpose(observed: &ObservedExit) -> Option<(ExitKind, String)> {
-    let ours = observed.deletion == Some(Deletion::Ours) && observed.verdict.is_none();
-    ours.then(|| (ExitKind::Removed, "the controller took it away".to_owned()))
+    (observed.deletion == Some(Deletion::Ours)).then(|| (ExitKind::Removed, "the controller removed it".to_owned()))
 }
 
-/// The cluster or a person ended it. This comes before everything that costs a retry.
+/// The cluster or a person ended it. This is asked before anything that is charged.
 fn of_the_infrastructure(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     let of_pod = observed.pod_reason.as_deref().and_then(|word| Some((lost_by_pod_reason(word)?, word)));
     let of_disruption = observed.disruption.as_deref().map(|word| (lost_by_disruption(word), word));
-    // The pod's own word is the more exact one where there are both.
+    // The pod's reason is more exact than its condition.
     if let Some((kind, word)) = of_pod.or(of_disruption) {
         return Some((kind, format!("the cluster says {word}")));
     }
     match observed.deletion? {
-        Deletion::Others => Some((ExitKind::Deleted, "somebody deleted its pod".to_owned())),
+        Deletion::Others => Some((ExitKind::Deleted, "its pod was deleted".to_owned())),
         Deletion::Ours => None,
     }
 }
@@ -61,7 +59,7 @@ fn lost_by_pod_reason(word: &str) -> Option<ExitKind> {
     }
 }
 
-/// What the condition `DisruptionTarget` names. It always means that the cluster ended the pod, whatever the word.
+/// The reason of the condition `DisruptionTarget`. Whatever the reason, the cluster ended the pod.
 fn lost_by_disruption(word: &str) -> ExitKind {
     match word {
         "PreemptionByScheduler" => ExitKind::Preempted,
@@ -70,18 +68,7 @@ fn lost_by_disruption(word: &str) -> ExitKind {
     }
 }
 
-/// The master found something wrong with it: how the program answered to being ended says nothing.
-fn of_the_masters_verdict(observed: &ObservedExit) -> Option<(ExitKind, String)> {
-    let (kind, what) = match observed.verdict? {
-        Verdict::Hung => (ExitKind::Hung, "it lives but makes no progress, says the master"),
-        Verdict::Unreachable => (ExitKind::MachineLost, "nothing is heard of it, says the master"),
-        Verdict::Slow => (ExitKind::Slow, "it holds the others up, says the master"),
-        Verdict::CheckFailed => (ExitKind::CheckFailed, "its machine did not pass the check, says the master"),
-    };
-    Some((kind, what.to_owned()))
-}
-
-/// Nobody ended it: it ended, or was killed by someone who leaves no word.
+/// The program ended by itself, or was killed by an unknown sender.
 fn of_the_program(observed: &ObservedExit) -> Option<(ExitKind, String)> {
     if observed.pod_reason.as_deref() == Some("DeadlineExceeded") {
         let what = "the pod ran longer than activeDeadlineSeconds of its template";

@@ -1,4 +1,4 @@
-//! From an end to what follows: relaunched or not, when, with how much memory, and why.
+//! From an exit to what follows: relaunched or not, when, with how much memory, and why.
 
 use std::time::Duration;
 
@@ -7,47 +7,47 @@ use flexor_model::{Quantity, Reason};
 use super::{Cost, Exit, ExitKind, NodeHistory, Rules};
 use crate::Cause;
 
-/// What follows from an end.
+/// What follows from an exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The node is started again.
+    /// The pod is relaunched.
     Relaunch(Relaunch),
-    /// It is not.
+    /// The pod is not relaunched.
     Final(Final),
 }
 
-/// How a node is started again.
+/// How a pod is relaunched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relaunch {
-    /// Whether it counts against the limit.
+    /// Whether it is charged against the limit.
     pub counted: bool,
-    /// How long to wait first.
+    /// The wait before it.
     pub after: Duration,
-    /// The memory to ask for, where it is another than before.
+    /// The memory to request, if it grows.
     pub memory: Option<Quantity>,
-    /// Why.
+    /// Why it was decided.
     pub cause: Cause,
 }
 
-/// Why a node is not started again, and what that means for the job.
+/// Why a pod is not relaunched, and what that means for the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Final {
     /// What it means for the job.
     pub outcome: Outcome,
-    /// Why.
+    /// Why it was decided.
     pub cause: Cause,
 }
 
-/// What the last end of a node means for the job.
+/// What the last exit of a pod means for the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The node has done its work.
+    /// Its work is done.
     Succeeded,
-    /// Nobody is to take its place.
+    /// The controller removed it, and it is not replaced.
     Removed,
-    /// It failed for good; the job goes on without it as long as it can.
+    /// It failed for good. The job goes on without it as long as it can.
     NodeFailed,
-    /// It failed for good, and the job with it.
+    /// It failed for good, and the job fails too.
     JobFailed,
 }
 
@@ -61,7 +61,7 @@ impl Decision {
     }
 }
 
-/// What follows from the end of a run of this length.
+/// Decides what follows from an exit after a run of this length.
 pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) -> Decision {
     let short_runs = rules.back_off.short_runs(history.short_runs, ran);
     match exit.kind.cost() {
@@ -70,7 +70,7 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
             let after = rules.back_off.wait_of_lost(short_runs, ran);
             relaunch(exit, after, None, format!("{}; this costs no retry", exit.detail))
         }
-        Cost::Retry if history.counted < rules.limit => {
+        Cost::Charged if history.counted < rules.limit => {
             let retry = history.counted + 1;
             let memory = more_memory(history, exit, rules);
             let detail = match memory {
@@ -79,15 +79,15 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
             };
             relaunch(exit, rules.back_off.wait(short_runs.max(1)), memory, detail)
         }
-        Cost::Retry => {
+        Cost::Charged => {
             let why = match rules.limit {
                 0 => "no retries are allowed".to_owned(),
                 limit => format!("all retries are used up, {limit} of {limit}"),
             };
             failed_for_good(exit, rules, Reason::RetriesExhausted, &why)
         }
-        Cost::TheNode => failed_for_good(exit, rules, exit.kind.reason(), "trying again would change nothing"),
-        Cost::TheJob => {
+        Cost::FailNode => failed_for_good(exit, rules, exit.kind.reason(), "trying again would change nothing"),
+        Cost::FailJob => {
             let cause = Cause::new(exit.kind.reason(), exit.detail.clone());
             Decision::Final(Final { outcome: Outcome::JobFailed, cause })
         }
@@ -100,11 +100,11 @@ fn done(exit: &Exit) -> Decision {
 }
 
 fn relaunch(exit: &Exit, after: Duration, memory: Option<Quantity>, detail: String) -> Decision {
-    let counted = exit.kind.cost() == Cost::Retry;
+    let counted = exit.kind.cost() == Cost::Charged;
     Decision::Relaunch(Relaunch { counted, after, memory, cause: Cause::new(exit.kind.reason(), detail) })
 }
 
-/// The job fails with a node that it cannot do without; else it goes on, and `reason` says why the node is left out.
+/// The job fails if the pod is critical; else it goes on without the pod for `reason`.
 fn failed_for_good(exit: &Exit, rules: &Rules, reason: Reason, why: &str) -> Decision {
     let (outcome, reason) = match rules.critical {
         true => (Outcome::JobFailed, Reason::CriticalNodeFailed),
@@ -117,7 +117,7 @@ fn failed_for_good(exit: &Exit, rules: &Rules, reason: Reason, why: &str) -> Dec
     Decision::Final(Final { outcome, cause: Cause::new(reason, message) })
 }
 
-/// Twice the memory that was not enough, without a ceiling: what the cluster cannot give stays pending and says so.
+/// Twice the memory that was not enough, without a ceiling: a pod that no machine can hold stays pending and says so.
 fn more_memory(history: &NodeHistory, exit: &Exit, rules: &Rules) -> Option<Quantity> {
     let memory = history.memory.filter(|_| exit.kind == ExitKind::OutOfMemory)?;
     let wanted = memory.plus(memory).max(rules.least_memory.unwrap_or(memory));

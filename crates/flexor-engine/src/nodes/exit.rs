@@ -1,72 +1,66 @@
-//! The kinds of ends, and what each costs.
+//! The kinds of exits, and what each costs.
 
 use std::fmt;
 
 use flexor_model::Reason;
 use serde::{Deserialize, Serialize};
 
-/// An end with its kind and a few words about this case.
+/// An exit with its kind and a description of this case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    /// Its kind.
+    /// What kind of exit it was.
     pub kind: ExitKind,
-    /// What was seen, in words; the root cause where the program told it.
+    /// What was observed, and the root cause if the program left one.
     pub detail: String,
 }
 
-/// What kind of end it was.
+/// What kind of exit it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExitKind {
     /// The program ended well.
     Succeeded,
-    /// The controller took the node away on purpose.
+    /// The controller removed the pod on purpose.
     Removed,
-    /// Something more important needed the place.
+    /// A pod of higher priority needed the room.
     Preempted,
-    /// The machine ran short of something, or is drained.
+    /// The machine ran short of a resource, or is drained.
     Evicted,
     /// The machine is gone, shut down, or does not answer.
     MachineLost,
     /// The machine refused the pod before anything of it ran.
     Rejected,
-    /// Somebody else deleted the pod, or it is gone without a trace.
+    /// The pod was deleted by another than the controller, or is gone without a trace.
     Deleted,
-    /// The program was killed from outside, by whom is not known.
+    /// The program was killed from outside by an unknown sender.
     Killed,
-    /// The machine did not pass the check before training.
-    CheckFailed,
-    /// The node held the others up.
-    Slow,
-    /// The program used more memory than it may.
+    /// The program used more memory than its limit.
     OutOfMemory,
-    /// The program says that its machine is broken.
+    /// The program reports that its machine is broken.
     Hardware,
-    /// The program lived but made no progress.
-    Hung,
     /// The pod ran longer than its template allows.
     DeadlineExceeded,
     /// The program failed.
     ProgramError,
-    /// The program refused what it was given, and says that trying again would change nothing.
+    /// The program refused its input and reports that a retry would change nothing.
     ProgramRefused,
-    /// Nothing of the pod can run as its template has it.
+    /// No container of the pod can run as its template describes it.
     CannotRun,
 }
 
-/// What an end costs.
+/// Whether an exit is charged against the failure budget, and what it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// There is nothing to do again.
+    /// The pod is not relaunched: its work is done, or the controller removed it.
     Nothing,
-    /// A relaunch that is not counted: infrastructure was lost.
+    /// The pod is relaunched and not charged: infrastructure was lost.
     Free,
-    /// A relaunch that is counted against the limit.
-    Retry,
-    /// The node: trying again would change nothing.
-    TheNode,
-    /// The job: trying again would change nothing.
-    TheJob,
+    /// The pod is relaunched and charged against the limit.
+    Charged,
+    /// The pod is not relaunched: it would fail again.
+    FailNode,
+    /// The job fails: no pod of it can run as described.
+    FailJob,
 }
 
 impl ExitKind {
@@ -80,40 +74,30 @@ impl ExitKind {
         Self::Rejected,
         Self::Deleted,
         Self::Killed,
-        Self::CheckFailed,
-        Self::Slow,
         Self::OutOfMemory,
         Self::Hardware,
-        Self::Hung,
         Self::DeadlineExceeded,
         Self::ProgramError,
         Self::ProgramRefused,
         Self::CannotRun,
     ];
 
-    /// What it costs.
+    /// Whether it is charged, and what it ends.
     pub fn cost(self) -> Cost {
         match self {
             Self::Succeeded | Self::Removed => Cost::Nothing,
-            // A failed check is the master's own finding about a machine, so it is an infrastructure loss. Hardware is
-            // only the program's word for it, which would make every program retry for ever that says so.
-            Self::Preempted
-            | Self::Evicted
-            | Self::MachineLost
-            | Self::Rejected
-            | Self::Deleted
-            | Self::Killed
-            | Self::CheckFailed
-            | Self::Slow => Cost::Free,
-            Self::OutOfMemory | Self::Hardware | Self::Hung | Self::DeadlineExceeded | Self::ProgramError => {
-                Cost::Retry
+            Self::Preempted | Self::Evicted | Self::MachineLost | Self::Rejected | Self::Deleted | Self::Killed => {
+                Cost::Free
             }
-            Self::ProgramRefused => Cost::TheNode,
-            Self::CannotRun => Cost::TheJob,
+            // A hardware error is only the program's claim. Were it free, a program that always claims it would be
+            // retried for ever.
+            Self::OutOfMemory | Self::Hardware | Self::DeadlineExceeded | Self::ProgramError => Cost::Charged,
+            Self::ProgramRefused => Cost::FailNode,
+            Self::CannotRun => Cost::FailJob,
         }
     }
 
-    /// The stable word for it.
+    /// The reason that events and statuses give for it.
     pub fn reason(self) -> Reason {
         match self {
             Self::Succeeded => Reason::ProgramSucceeded,
@@ -124,11 +108,8 @@ impl ExitKind {
             Self::Rejected => Reason::PodRejected,
             Self::Deleted => Reason::PodDeleted,
             Self::Killed => Reason::ProgramKilled,
-            Self::CheckFailed => Reason::CheckFailed,
-            Self::Slow => Reason::NodeSlow,
             Self::OutOfMemory => Reason::OutOfMemory,
             Self::Hardware => Reason::HardwareError,
-            Self::Hung => Reason::ProgramHung,
             Self::DeadlineExceeded => Reason::PodDeadlineExceeded,
             Self::ProgramError => Reason::ProgramError,
             Self::ProgramRefused => Reason::ProgramRefused,

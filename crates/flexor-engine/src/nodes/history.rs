@@ -1,4 +1,4 @@
-//! What has to be remembered of a node, and nothing more.
+//! What the relaunch rules remember of a slot.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackOff, Decision};
 
-/// What its owner remembers of a node across its lives.
+/// What is remembered of a slot across the incarnations of its pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeHistory {
-    /// How many relaunches were counted so far: of this node, or of the whole role where the role has one budget.
+    /// How many relaunches were charged: of this slot, or of the whole role where the role has one budget.
     pub counted: u32,
-    /// How many runs in a row ended before they were good ones, the one that has just ended not included.
+    /// How many runs in a row were short, without the one that has just ended.
     pub short_runs: u32,
-    /// The memory that the main container of its pod asks for, or of its next one once it has ended for want of it. None
-    /// where nothing limits it. Whoever makes a pod that asks for another writes that down.
+    /// The memory that the main container of its pod requests; after an OOM, that of the next pod. None if nothing limits
+    /// it. The controller updates it when it creates a pod with another request.
     pub memory: Option<Quantity>,
 }
 
 impl NodeHistory {
-    /// The history once a decision about a run of this length is carried out: what is written down first.
+    /// The history after a decision about a run of this length, to be stored before the decision is carried out.
     #[must_use]
     pub fn after(&self, decision: &Decision, ran: Duration, back_off: &BackOff) -> Self {
         let short_runs = back_off.short_runs(self.short_runs, ran);

@@ -1,21 +1,19 @@
-//! What is seen of a node that has ended: the raw facts, from a cluster, from this machine, or from the job's master.
+//! What was observed of a pod that has ended: raw facts, from a cluster or from this machine.
 
-/// Everything seen of the end of one node. A pod that is gone without a trace is `ObservedExit::default()`.
+/// Everything observed of the exit of one pod. A pod that is gone without a trace is `ObservedExit::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedExit {
-    /// How the main program ended, where that was seen.
+    /// How the main program ended, if that was observed.
     pub exit: Option<ProgramExit>,
-    /// What the container runtime says about the main container: `OOMKilled`, `Error`, `StartError`, …
+    /// The reason that the container runtime gives for the main container: `OOMKilled`, `Error`, `StartError`, …
     pub container_reason: Option<String>,
-    /// What the pod's status says: `Evicted`, `Preempting`, `NodeLost`, `OutOfcpu`, …
+    /// The reason in the pod's status: `Evicted`, `Preempting`, `NodeLost`, `OutOfcpu`, …
     pub pod_reason: Option<String>,
     /// The reason of the pod's `DisruptionTarget` condition: `PreemptionByScheduler`, `DeletionByTaintManager`, …
     pub disruption: Option<String>,
-    /// Who had the pod deleted, if anybody had.
+    /// Who deleted the pod.
     pub deletion: Option<Deletion>,
-    /// Why the job's master wants the node ended, if it does.
-    pub verdict: Option<Verdict>,
-    /// The message of the error file that the program left behind; of a preempted pod, who needed its place.
+    /// The message of the error file that the program left; of a preempted pod, which pod needed the room.
     pub error: Option<String>,
 }
 
@@ -28,26 +26,13 @@ pub enum ProgramExit {
     Signal(i32),
 }
 
-/// Who had a pod deleted.
+/// Who deleted a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletion {
-    /// The controller itself: the role shrank, a plan moved the node, the job ended.
+    /// The controller: the role shrank, a plan moved the pod, or the job ended.
     Ours,
-    /// Somebody else: a person, a drain, another controller.
+    /// A person, a drain, or another controller.
     Others,
-}
-
-/// Why the job's master wants a node ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It lives but makes no progress.
-    Hung,
-    /// Nothing is heard of it.
-    Unreachable,
-    /// It holds the others up.
-    Slow,
-    /// Its machine did not pass the check before training.
-    CheckFailed,
 }
 
 impl ProgramExit {

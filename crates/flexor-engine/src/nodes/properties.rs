@@ -21,24 +21,22 @@ fn observed() -> impl Strategy<Value = ObservedExit> {
         word(&["Evicted", "Preempting", "NodeLost", "Terminated", "OutOfmemory", "DeadlineExceeded"]),
         word(&["PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI"]),
         option::of(select(vec![Deletion::Ours, Deletion::Others])),
-        option::of(select(vec![Verdict::Hung, Verdict::Unreachable, Verdict::Slow, Verdict::CheckFailed])),
         option::of(".{0,500}"),
     )
-        .prop_map(|(exit, container_reason, pod_reason, disruption, deletion, verdict, error)| ObservedExit {
+        .prop_map(|(exit, container_reason, pod_reason, disruption, deletion, error)| ObservedExit {
             exit,
             container_reason,
             pod_reason,
             disruption,
             deletion,
-            verdict,
             error,
         })
 }
 
-/// What was seen proves that infrastructure was lost, whatever the program and the master say.
+/// What was seen proves that infrastructure was lost, whatever the program says.
 fn infrastructure_was_lost(observed: &ObservedExit) -> bool {
     let by_the_pod = ["Evicted", "Preempting", "Preempted", "NodeLost", "Terminated", "OutOfmemory", "OutOfcpu"];
-    let taken_on_purpose = observed.deletion == Some(Deletion::Ours) && observed.verdict.is_none();
+    let taken_on_purpose = observed.deletion == Some(Deletion::Ours);
     let pod_says_so = observed.pod_reason.as_deref().is_some_and(|word| by_the_pod.contains(&word));
     let lost = observed.disruption.is_some() || observed.deletion == Some(Deletion::Others) || pod_says_so;
     lost && !taken_on_purpose
@@ -87,8 +85,8 @@ proptest! {
                 }
                 Decision::Final(last) => match last.outcome {
                     Outcome::Succeeded | Outcome::Removed => prop_assert_eq!(exit.kind.cost(), Cost::Nothing),
-                    Outcome::JobFailed if exit.kind.cost() == Cost::TheJob => {}
-                    Outcome::NodeFailed | Outcome::JobFailed if exit.kind.cost() == Cost::TheNode => {
+                    Outcome::JobFailed if exit.kind.cost() == Cost::FailJob => {}
+                    Outcome::NodeFailed | Outcome::JobFailed if exit.kind.cost() == Cost::FailNode => {
                         prop_assert_eq!(last.outcome == Outcome::JobFailed, rules.critical);
                     }
                     Outcome::NodeFailed | Outcome::JobFailed => {

@@ -1,24 +1,24 @@
-//! The rules that hold for one node: its limit, its back-off, and whether the job can do without it.
+//! The rules for one slot: its failure limit, its back-off, and whether it is critical.
 
 use flexor_model::{CriticalNodes, FailureBudget, Quantity, Rank, Resources, Role, RoleKind, Strategy};
 
 use super::BackOff;
 
-/// The rules for one node.
+/// The rules for one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// How many relaunches are allowed that count.
+    /// How many charged relaunches are allowed.
     pub limit: u32,
-    /// Whether the job fails once the node cannot be brought back.
+    /// Whether the job fails once the pod is not relaunched.
     pub critical: bool,
-    /// How long it waits before it is started again.
+    /// The waits before relaunches.
     pub back_off: BackOff,
-    /// Memory that a relaunch after a lack of it asks for at least: what the template or a plan says by now.
+    /// The least memory of a relaunch after an OOM: what the template or a plan says by now.
     pub least_memory: Option<Quantity>,
 }
 
 impl Rules {
-    /// What a role's description says about its node of this rank; `planned` is what a plan has its pods ask for.
+    /// The rules of a role for this rank; `planned` is what a plan has its pods request.
     pub fn of(role: &Role, rank: Rank, strategy: Strategy, planned: &Resources) -> Self {
         let budget = match role.failures {
             FailureBudget::PerNode(limit) | FailureBudget::PerRole(limit) => limit,
@@ -35,12 +35,12 @@ impl Rules {
     }
 }
 
-/// The memory that the main container of a role's pods asks for: what a plan says, else the template.
+/// The memory that the main container of a role's pods requests: what a plan says, else the template.
 pub fn memory_asked(role: &Role, planned: &Resources) -> Option<Quantity> {
     planned.memory().or_else(|| role.template.main().requests().memory())
 }
 
-/// Which nodes a job cannot do without unless its manifest says otherwise.
+/// Which ranks are critical unless the manifest says otherwise.
 fn is_usually_critical(kind: RoleKind, rank: Rank, strategy: Strategy) -> bool {
     match kind {
         RoleKind::Master | RoleKind::ParameterServer | RoleKind::Chief | RoleKind::Evaluator => true,

@@ -102,10 +102,6 @@ fn deleted_by(whom: Deletion) -> ObservedExit {
     ObservedExit { deletion: Some(whom), ..exit(1) }
 }
 
-fn found(verdict: Verdict) -> ObservedExit {
-    ObservedExit { deletion: Some(Deletion::Ours), verdict: Some(verdict), ..exit(137) }
-}
-
 fn quantity(text: &str) -> Quantity {
     text.parse().unwrap()
 }
@@ -148,10 +144,6 @@ fn every_end_has_its_kind() {
         (deleted_by(Deletion::Others), ExitKind::Deleted),
         (deleted_by(Deletion::Ours), ExitKind::Removed),
         (ObservedExit::default(), ExitKind::Deleted),
-        (found(Verdict::Hung), ExitKind::Hung),
-        (found(Verdict::Unreachable), ExitKind::MachineLost),
-        (found(Verdict::Slow), ExitKind::Slow),
-        (found(Verdict::CheckFailed), ExitKind::CheckFailed),
     ];
     for (observed, kind) in &cases {
         assert_eq!(classify(observed).kind, *kind, "{observed:?}");
@@ -285,15 +277,6 @@ fn which_workers_are_critical_follows_from_the_manifest() {
 }
 
 #[test]
-fn a_hung_program_counts_and_an_unreachable_or_slow_node_does_not() {
-    let mut story = Story::of_worker();
-    assert!(story.is_relaunched(&found(Verdict::Hung)).counted);
-    for verdict in [Verdict::Unreachable, Verdict::Slow, Verdict::CheckFailed] {
-        assert!(!story.is_relaunched(&found(verdict)).counted, "{verdict:?}");
-    }
-}
-
-#[test]
 fn a_node_that_was_taken_away_or_has_succeeded_is_not_relaunched() {
     let mut story = Story::of_worker();
     assert_eq!(story.is_over(&deleted_by(Deletion::Ours)).outcome, Outcome::Removed);
@@ -313,7 +296,7 @@ fn a_crash_loop_waits_longer_each_time_and_a_good_run_ends_it() {
 }
 
 #[test]
-fn a_loss_is_made_good_at_once_and_only_who_is_lost_as_soon_as_it_starts_waits() {
+fn a_lost_pod_is_replaced_at_once_unless_it_is_lost_as_soon_as_it_starts() {
     let mut story = Story::of_worker();
     let mut wait = |ran| match story.ends(&pod_says("OutOfcpu"), ran) {
         Decision::Relaunch(relaunch) => relaunch.after.as_secs(),

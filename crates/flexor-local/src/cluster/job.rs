@@ -6,9 +6,10 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use flexor_dialects::{JobCondition, PodCounts, StatusInput, dialect};
 use flexor_engine::Cause;
-use flexor_engine::controller::{JobStatus, PlanStatus};
-use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName, UnixTime};
+use flexor_engine::controller::{JobStatus, PlanPhase, PlanStatus, PodPhase};
+use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,6 +50,9 @@ pub struct JobRecord {
     pub services: BTreeSet<String>,
     /// The plans about it.
     pub plans: Vec<PlanRecord>,
+    /// The conditions of its status, which remember the phases that it was in.
+    #[serde(default)]
+    pub conditions: Vec<JobCondition>,
     /// Where those of its pods are that keep their place, by role and rank.
     #[serde(default)]
     pub places: BTreeMap<String, Place>,
@@ -61,9 +65,6 @@ pub struct JobRecord {
     /// Its parameter servers that are to leave and keep nothing any more, as its master says.
     #[serde(skip)]
     pub released: BTreeSet<String>,
-    /// What keeps the cluster from doing what was decided about it.
-    #[serde(skip)]
-    pub trouble: Option<String>,
     /// How its training stands, as its master says.
     #[serde(skip)]
     pub training: Option<TrainingStatus>,
@@ -104,7 +105,7 @@ impl fmt::Display for JobKey {
 impl JobKey {
     /// The key of a job, in the usual namespace where it names none.
     pub fn of(job: &Job) -> Self {
-        let namespace = job.namespace.clone().unwrap_or_else(super::requests::usual_namespace);
+        let namespace = job.namespace.clone().unwrap_or_else(super::requests::default_namespace);
         Self { namespace, name: job.name.clone() }
     }
 }
@@ -115,6 +116,9 @@ impl JobRecord {
     pub(super) fn change(&mut self, state_dir: &StateDir, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         let mut changed = self.clone();
         change(&mut changed);
+        if let Some(dialect) = dialect(&changed.job.dialect) {
+            changed.conditions = dialect.conditions(&changed.status_input(&BTreeMap::new()));
+        }
         if let Err(error) = changed.save(state_dir) {
             if !changed.deleting {
                 return Err(error);
@@ -123,6 +127,35 @@ impl JobRecord {
         }
         *self = changed;
         Ok(())
+    }
+
+    /// What its dialect writes its status from.
+    pub(crate) fn status_input<'a>(&'a self, pods: &'a BTreeMap<RoleName, PodCounts>) -> StatusInput<'a> {
+        let scaling = self.plans.iter().find(|plan| plan.status.phase == PlanPhase::Scaling);
+        StatusInput {
+            job: &self.job,
+            generation: self.generation,
+            status: &self.status,
+            pods,
+            plan: scaling.map(|plan| plan.plan.name.as_str()),
+            conditions: &self.conditions,
+            now: super::now(),
+        }
+    }
+
+    /// Counts pods by role and phase.
+    pub(crate) fn count<'a>(pods: impl Iterator<Item = (&'a RoleName, PodPhase)>) -> BTreeMap<RoleName, PodCounts> {
+        let mut counts: BTreeMap<RoleName, PodCounts> = BTreeMap::new();
+        for (role, phase) in pods {
+            let of_role = counts.entry(role.clone()).or_default();
+            match phase {
+                PodPhase::Pending => of_role.pending += 1,
+                PodPhase::Running => of_role.active += 1,
+                PodPhase::Succeeded => of_role.succeeded += 1,
+                PodPhase::Failed => of_role.failed += 1,
+            }
+        }
+        counts
     }
 
     /// Writes it down, whole or not at all.

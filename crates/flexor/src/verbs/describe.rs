@@ -1,4 +1,4 @@
-//! `flexor describe`: an object from head to foot, and what happened to it.
+//! `flexor describe`: all fields of an object, and its events.
 
 mod container;
 mod data;
@@ -14,33 +14,33 @@ use serde_json::Value;
 use self::notes::Notes;
 pub use self::tree::Text;
 use super::args::DescribeArgs;
-use super::events::is_about;
+use super::events::is_about_job;
 use super::kinds::{Columns, ObjectKind};
 use super::table::Table;
 use super::{age, cells, fetch};
 use crate::exit::Exit;
 use crate::output;
 
-/// So many of the last events of an object are told.
+/// How many of the last events of an object are shown.
 const LAST: usize = 40;
 
-/// What belongs to objects without being a part of them.
-struct Around {
+/// The events, plans and notes that belong to the described objects.
+struct RelatedObjects {
     events: Vec<Value>,
     plans: Vec<Value>,
     notes: Notes,
 }
 
 pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
-    let namespace = args.places.namespace();
+    let namespace = args.namespaces.namespace();
     let around = Around {
         events: client.list(Resource::Events, namespace).await?,
         plans: client.list(Resource::Plans, namespace).await?,
         notes: Notes::fetch(client, namespace).await?,
     };
     let mut texts = Vec::new();
-    for asked in fetch::asked(client, &args.words, namespace).await? {
-        for found in fetch::objects(client, &asked, namespace, &args.selector).await? {
+    for selection in fetch::selections(client, &args.words, namespace).await? {
+        for found in fetch::objects(client, &selection, namespace, &args.selector).await? {
             texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &around)));
         }
     }
@@ -51,12 +51,12 @@ pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn describe(kind: &ObjectKind, object: &Value, around: &Around) -> String {
+fn describe(kind: &ObjectKind, object: &Value, related: &RelatedObjects) -> String {
     let mut text = Text::default();
     match &kind.columns {
-        Columns::Pod => pod::describe(&mut text, object, &around.notes),
+        Columns::Pod => pod::describe(&mut text, object, &related.notes),
         Columns::Defined(_) if kind.resource == Resource::Jobs => {
-            job::describe(&mut text, object, &around.plans, &around.notes);
+            job::describe(&mut text, object, &related.plans, &related.notes);
         }
         Columns::ConfigMap => data::config_map(&mut text, object),
         Columns::Secret => data::secret(&mut text, object),
@@ -68,18 +68,18 @@ fn describe(kind: &ObjectKind, object: &Value, around: &Around) -> String {
     let concerns = |event: &&Value| {
         let about = &event["involvedObject"];
         let is_it = about["kind"] == *kind.kind && about["name"] == *name;
-        let of_job = kind.resource == Resource::Jobs && is_about(event, name.as_str().unwrap_or_default());
+        let of_job = kind.resource == Resource::Jobs && is_about_job(event, name.as_str().unwrap_or_default());
         about["namespace"] == *namespace && (is_it || of_job)
     };
     let mut shown = text.finish();
     let has_events = matches!(kind.resource, Resource::Jobs | Resource::Plans | Resource::Pods);
     if has_events {
-        shown.push_str(&happened(around.events.iter().filter(concerns).collect(), is_pod));
+        shown.push_str(&happened(related.events.iter().filter(concerns).collect(), is_pod));
     }
     shown
 }
 
-/// Everything that an object of a dialect holds.
+/// All fields of an object of a dialect.
 fn whole(text: &mut Text, object: &Value) {
     let metadata = &object["metadata"];
     text.pairs(&[

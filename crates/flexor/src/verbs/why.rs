@@ -1,11 +1,13 @@
-//! `flexor why`: why a job is where it is, why its roles have the size they have, and what was decided last.
+//! `flexor why`: why a job is in its phase, why its roles have their target replicas, and the last decisions.
 
+use flexor_engine::controller::JobStatus;
 use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::WhyArgs;
-use super::events::is_about;
+use super::events::is_about_job;
 use super::kinds::ObjectKind;
 use super::pod_state::list;
 use super::table::Table;
@@ -13,17 +15,17 @@ use super::{age, cells, fetch};
 use crate::exit::Exit;
 use crate::output::{self, on_one_line};
 
-/// So many of the last decisions are told.
+/// How many of the last decisions are shown.
 const LAST: usize = 10;
 
 pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
-    let namespace = args.place.namespace.as_str();
+    let namespace = args.namespace.namespace.as_str();
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
     let mut pods = client.list(Resource::Pods, Some(namespace)).await?;
     pods.retain(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
     let mut events = client.list(Resource::Events, Some(namespace)).await?;
-    events.retain(|event| is_about(event, name));
+    events.retain(|event| is_about_job(event, name));
     let plans = client.list(Resource::Plans, Some(namespace)).await?;
     let open = plans.iter().filter(|plan| {
         plan["spec"]["ownerJob"] == *name && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))
@@ -32,7 +34,7 @@ pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
     let parts = [
         format!("{}{}", headline(&kind, &job, now), halted(&job)),
         sizes(&job),
-        titled("Places", &indented(&places(&job, now))),
+        titled("Slots", &indented(&slots(&job, now))),
         waiting(open),
         troubles(&pods),
         decisions(&events, now),
@@ -54,7 +56,7 @@ fn headline(kind: &ObjectKind, job: &Value, now: Timestamp) -> String {
     format!("{}/{name} came {came} ago and is {phase}{cause}\n", kind.full_name())
 }
 
-/// Why nothing is trained though nothing is wrong: nobody is wanted who would, or no server that workers wait for.
+/// Why nothing is trained although nothing is wrong: the targets of workers or of parameter servers are zero.
 fn halted(job: &Value) -> String {
     let status = &job["status"];
     if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed" | "Suspended")) {
@@ -79,7 +81,7 @@ fn halted(job: &Value) -> String {
     format!("Nothing is trained: {why}\n")
 }
 
-/// A table of the roles, with who said how large each is to be.
+/// A table of the roles: target replicas, running pods, and who set the target.
 pub fn sizes(job: &Value) -> String {
     let heading = ["ROLE", "WANTED", "RUNNING", "ALLOWED", "SET BY", "WHY"];
     let mut table = Table::new(heading.map(str::to_owned).into());
@@ -99,7 +101,7 @@ pub fn sizes(job: &Value) -> String {
     table.rows(&targets.map(row).collect::<Vec<_>>())
 }
 
-/// How large a role may be, as its target says.
+/// The allowed replicas of a role.
 pub fn allowed(target: &Value) -> String {
     let (least, most) = (cells::text(&target["minReplicas"]), cells::text(&target["maxReplicas"]));
     match most.as_str() {
@@ -109,29 +111,29 @@ pub fn allowed(target: &Value) -> String {
     }
 }
 
-/// The places that were filled more than once, wait, or have come to their end: a line each.
-pub fn places(job: &Value, now: Timestamp) -> String {
+/// The slots that were filled more than once, back off, or have ended: a line each.
+pub fn slots(job: &Value, now: Timestamp) -> String {
+    // A status of another version is one that this program cannot read.
+    let Ok(status) = JobStatus::deserialize(&job["status"]["flexor"]) else { return String::new() };
     let mut lines = String::new();
-    for (role, slots) in job["status"]["slots"].as_object().into_iter().flatten() {
-        for slot in list(slots) {
-            let relaunches = slot["relaunches"].as_u64().unwrap_or(0);
-            let mut said = Vec::new();
-            if relaunches > 0 {
-                let times = if relaunches == 1 { "once".to_owned() } else { format!("{relaunches} times") };
-                said.push(format!("was filled again {times}"));
+    for (role, slots) in &status.roles {
+        for (rank, slot) in &slots.slots {
+            let mut parts = Vec::new();
+            match slot.relaunches {
+                0 => {}
+                1 => parts.push("was filled again once".to_owned()),
+                times => parts.push(format!("was filled again {times} times")),
             }
-            if let Some(at) = slot["notBefore"].as_str().and_then(|at| at.parse::<Timestamp>().ok())
-                && at > now
-            {
-                said.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
+            if let Some(at) = slot.not_before.map(Timestamp::from).filter(|at| *at > now) {
+                parts.push(format!("is filled again in {} s", at.duration_since(now).as_secs()));
             }
-            match (slot["succeeded"].as_bool(), cause(slot)) {
-                (Some(true), _) => said.push("has done its work".to_owned()),
-                (Some(false), Some(cause)) => said.push(format!("is given up: {cause}")),
-                (Some(false), None) | (None, _) => {}
+            match &slot.end {
+                Some(end) if end.succeeded => parts.push("has done its work".to_owned()),
+                Some(end) => parts.push(format!("is given up: {}", on_one_line(&end.cause.to_string()))),
+                None => {}
             }
-            if !said.is_empty() {
-                lines.push_str(&format!("{role} {}: {}\n", slot["rank"], said.join(", ")));
+            if !parts.is_empty() {
+                lines.push_str(&format!("{role} {rank}: {}\n", parts.join(", ")));
             }
         }
     }
@@ -147,7 +149,7 @@ fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {
     titled("Plans that are not done", &plans.map(line).collect::<String>())
 }
 
-/// What is wrong with pods that are there.
+/// The pods that do not run, and why.
 fn troubles(pods: &[Value]) -> String {
     let mut lines = String::new();
     for pod in pods {
@@ -185,7 +187,7 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// Why something is so, where that is known.
+/// The reason and message of a status, if it has them.
 pub fn cause(of: &Value) -> Option<String> {
     let reason = of["reason"].as_str()?;
     Some(on_one_line(&format!("{reason}: {}", cells::text(&of["message"]))))

@@ -40,7 +40,7 @@ impl Native {
         let native = Self { server, master, case: *case, pushed: Arc::default() };
         // Once the first pull is answered the server has all partitions.
         let mut client = native.connect().await?;
-        client.pull(&[(PRESENT, &[0])], PullFor::Looking, &mut Vec::new()).await?;
+        client.pull(&[(PRESENT, &[0])], PullFor::Evaluation, &mut Vec::new()).await?;
         Ok(native)
     }
 
@@ -124,7 +124,7 @@ impl Lane for Worker {
                             learning_rate: 0.0,
                             rows: &rows,
                             variables: &[],
-                            in_step: None,
+                            rewind_epoch: None,
                             non_finite: NonFinite::Refuse,
                         })
                         .await?;

@@ -114,7 +114,7 @@ impl Load {
                 learning_rate: 0.0,
                 rows: &[(TABLE, &keys, &gradients)],
                 variables: &[],
-                in_step: None,
+                rewind_epoch: None,
                 non_finite: NonFinite::Refuse,
             };
             client.push(&push).await?;

@@ -71,7 +71,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
             let push = Pushed {
                 batch: BatchId { dataset: lease.dataset, epoch: lease.epoch, first, len: batch.len() as u32 },
                 learning_rate: 0.0,
-                in_step: None,
+                rewind_epoch: None,
                 non_finite: NonFinite::Refuse,
                 rows: &of_rows,
                 variables: &of_variables,

@@ -1,24 +1,24 @@
-//! The controller is killed after every action of every turn; the job comes to the same end.
+//! The controller is killed after every action of every pass; the job comes to the same state.
 
 use flexor_model::{IdRule, NodeId, Quantity, Resources};
 
-use super::super::*;
 use super::world::World;
+use crate::controller::*;
 use crate::dice::Dice;
 
-/// What a story leaves: the same however often the controller was killed.
+/// The state that a history leads to, however often the controller was killed.
 #[derive(Debug, PartialEq)]
 struct Left {
     pods: Vec<(String, PodPhase)>,
     phase: Phase,
     targets: Vec<u32>,
     plans: Vec<PlanPhase>,
-    slots: Vec<SeatLeft>,
+    slots: Vec<SlotLeft>,
 }
 
-/// What is left of a place.
+/// The part of a slot that does not depend on timing.
 #[derive(Debug, PartialEq)]
-struct SeatLeft {
+struct SlotLeft {
     id: NodeId,
     relaunches: u32,
     counted: u32,
@@ -30,7 +30,7 @@ fn left(world: &World) -> Left {
     let mut pods: Vec<_> = world.pods.iter().map(|pod| (pod.name.clone(), pod.phase)).collect();
     pods.sort();
     let slots = world.status.roles.values().flat_map(|role| role.slots.values());
-    let slot = |slot: &Slot| SeatLeft {
+    let slot = |slot: &Slot| SlotLeft {
         id: slot.id,
         relaunches: slot.relaunches,
         counted: slot.history.counted,
@@ -46,7 +46,7 @@ fn left(world: &World) -> Left {
     }
 }
 
-/// A history of a job; in every second one pods take their time to go. The controller is killed once, after so many
+/// A random history of a job. In every second one pods terminate slowly. The controller is killed once, after so many
 /// actions.
 fn history(seed: u64, ids: IdRule, killed_after: Option<usize>) -> World {
     let mut dice = Dice(seed);
@@ -102,7 +102,7 @@ fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
 }
 
 #[test]
-fn whatever_happens_no_place_has_two_pods_and_none_is_left_empty() {
+fn whatever_happens_no_slot_has_two_pods_and_none_is_empty() {
     for seed in 0..400 {
         let ids = if seed % 2 == 0 { IdRule::Rank } else { IdRule::Increasing };
         let world = history(seed, ids, None);

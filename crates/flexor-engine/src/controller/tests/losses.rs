@@ -1,12 +1,12 @@
-//! Pods that are taken away: by whom, what is told about it, and what it costs.
+//! Lost and deleted pods: what is reported, and what it costs.
 
 use flexor_model::{IdRule, NodeId, Reason};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 #[test]
-fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {
+fn a_terminating_worker_keeps_its_name_until_it_is_gone() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
     world.pod("j-worker-1").deleting = true;
@@ -18,7 +18,7 @@ fn a_worker_that_is_going_keeps_its_name_until_it_is_gone() {
     assert_eq!(world.slot(1).relaunches, 1, "one loss is one loss");
 }
 
-/// The last node to end is lost in the moment in which the others have ended: nobody is left to meet it.
+/// The last pod is lost when the others have ended well, so a replacement could not join.
 #[test]
 fn a_node_that_is_lost_when_the_run_is_over_is_not_needed_any_more() {
     for (ids, code) in [(IdRule::Rank, 137), (IdRule::Rank, 1), (IdRule::Increasing, 137), (IdRule::Increasing, 1)] {
@@ -34,7 +34,7 @@ fn a_node_that_is_lost_when_the_run_is_over_is_not_needed_any_more() {
     }
 }
 
-/// A launcher that gives up closes the run as well; nobody has ended well then.
+/// A launcher that gives up also closes the run, but no pod has ended well.
 #[test]
 fn a_run_that_was_closed_without_success_is_not_over() {
     let mut world = World::of(2, IdRule::Rank);
@@ -49,7 +49,7 @@ fn a_run_that_was_closed_without_success_is_not_over() {
 }
 
 #[test]
-fn a_replacement_that_is_gone_without_a_word_is_a_loss_of_its_own() {
+fn a_replacement_that_is_gone_without_a_trace_is_a_loss_of_its_own() {
     let mut world = World::of(1, IdRule::Increasing);
     world.settle();
     world.exits("j-worker-0", 137);
@@ -61,7 +61,7 @@ fn a_replacement_that_is_gone_without_a_word_is_a_loss_of_its_own() {
 }
 
 #[test]
-fn a_pod_that_makes_room_is_told_once_as_what_it_is_and_costs_nothing() {
+fn a_preempted_pod_is_reported_once_and_costs_no_retry() {
     for ids in [IdRule::Rank, IdRule::Increasing] {
         for has_ended in [false, true] {
             let mut world = World::of(2, ids);
@@ -87,7 +87,7 @@ fn a_pod_that_makes_room_is_told_once_as_what_it_is_and_costs_nothing() {
 }
 
 #[test]
-fn a_drained_machine_is_no_person_that_deletes_a_pod() {
+fn a_pod_of_a_drained_machine_is_evicted_and_not_deleted() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     let pod = world.pod("j-worker-0");
@@ -132,7 +132,7 @@ fn pods_of_a_role_that_was_edited_out_go_and_are_forgotten() {
 }
 
 #[test]
-fn what_ended_in_a_role_that_was_edited_out_does_not_fail_the_job() {
+fn an_ended_pod_of_a_role_that_was_edited_out_does_not_fail_the_job() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.exits("j-master-0", 1);
@@ -158,7 +158,7 @@ fn a_suspended_job_has_no_pods_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_pause_is_no_loss_to_pods_that_are_still_going_when_it_ends() {
+fn pods_that_still_terminate_when_a_suspended_job_resumes_are_no_losses() {
     let mut world = World::of(2, IdRule::Increasing);
     world.lingers = true;
     world.settle();
@@ -171,7 +171,7 @@ fn a_pause_is_no_loss_to_pods_that_are_still_going_when_it_ends() {
 }
 
 #[test]
-fn a_place_that_is_given_up_and_wanted_again_has_lost_nobody() {
+fn a_slot_that_is_removed_and_added_again_has_lost_no_pod() {
     let mut world = World::of(2, IdRule::Rank);
     world.lingers = true;
     world.settle();

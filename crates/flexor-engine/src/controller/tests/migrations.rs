@@ -1,9 +1,9 @@
-//! Pods that migrate: who is there when, what is told, and what becomes of it when something goes wrong.
+//! Migrations: which pods exist when, what is reported, and what happens when something fails.
 
 use flexor_model::{IdRule, NodeId, Reason, Resources};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 const FAILED: (PlanPhase, Option<Reason>) = (PlanPhase::Failed, Some(Reason::MigrationFailed));
 const SUPERSEDED: (PlanPhase, Option<Reason>) = (PlanPhase::Failed, Some(Reason::PlanSuperseded));
@@ -50,7 +50,7 @@ fn a_server_stays_until_its_successor_runs_and_has_all_that_it_kept() {
     assert_eq!((world.plan("m").0, world.pod("j-ps-0").deleting), (PlanPhase::Scaling, true));
     world.pass(1);
     assert_eq!((servers(&world), world.plan("m").0), (vec!["j-ps-1"], PlanPhase::Succeeded));
-    assert_eq!(world.running().len(), 4, "nobody else was touched");
+    assert_eq!(world.running().len(), 4, "no other pod was touched");
     assert_eq!(world.desired_pods.len(), 5, "{:?}", world.desired_pods);
     assert_eq!(world.look(), Reconciliation::default(), "nothing is left to do");
 }
@@ -66,8 +66,8 @@ fn a_worker_goes_when_its_successor_runs_and_costs_nothing() {
         (vec!["j-master-0", "j-worker-1", "j-worker-2"], PlanPhase::Succeeded)
     );
     assert_eq!((world.slot(0).id, world.slot(0).relaunches, world.slot(0).history.counted), (NodeId(2), 0, 0));
-    assert!(!world.reasons().contains(&Reason::PodDeleted), "it was nobody's loss");
-    // What the place asks for stays with it, until a plan says something else of the role.
+    assert!(!world.reasons().contains(&Reason::PodDeleted), "it was no loss");
+    // The request stays with the slot until a plan changes the role.
     world.vanishes("j-worker-2");
     world.settle();
     assert_eq!(world.desired("j-worker-3").resources, larger());
@@ -124,7 +124,7 @@ fn a_successor_that_is_lost_again_and_again_is_given_up() {
 }
 
 #[test]
-fn a_successor_that_finds_no_room_is_told_of_and_then_given_up() {
+fn a_successor_that_finds_no_room_is_reported_and_then_given_up() {
     let mut world = migrating();
     world.starts = false;
     world.settle();
@@ -132,7 +132,7 @@ fn a_successor_that_finds_no_room_is_told_of_and_then_given_up() {
     world.settle();
     let told = world.plans[0].status.cause.clone().unwrap();
     assert_eq!(told.reason, Reason::Unschedulable);
-    assert!(told.message.ends_with("take the place of j-ps-0: it asks for 2 CPUs"), "{told}");
+    assert!(told.message.ends_with("take the slot of j-ps-0: it asks for 2 CPUs"), "{told}");
     world.pass(599);
     assert_eq!(world.plan("m").0, PlanPhase::Scaling);
     world.pass(2);
@@ -141,7 +141,7 @@ fn a_successor_that_finds_no_room_is_told_of_and_then_given_up() {
 }
 
 #[test]
-fn who_is_lost_while_it_migrates_is_replaced_by_its_successor() {
+fn a_pod_that_is_lost_while_it_migrates_is_replaced_by_its_successor() {
     for starts in [true, false] {
         let mut world = migrating();
         world.starts = starts;
@@ -162,7 +162,7 @@ fn who_is_lost_while_it_migrates_is_replaced_by_its_successor() {
 }
 
 #[test]
-fn others_go_on_while_a_successor_is_waited_for() {
+fn later_plans_run_while_a_plan_waits_for_a_successor() {
     let mut world = migrating();
     world.settle();
     world.scale_workers("more", 3);
@@ -175,7 +175,7 @@ fn others_go_on_while_a_successor_is_waited_for() {
 }
 
 #[test]
-fn a_migration_ends_with_its_plan_and_with_a_later_word_about_the_pod() {
+fn a_migration_ends_with_its_plan_and_with_a_later_plan_for_the_pod() {
     let mut world = migrating();
     world.settle();
     world.plans.clear();
@@ -194,7 +194,7 @@ fn a_migration_ends_with_its_plan_and_with_a_later_word_about_the_pod() {
 }
 
 #[test]
-fn a_place_that_nobody_needs_any_more_has_no_successor() {
+fn a_slot_that_is_not_needed_any_more_gets_no_successor() {
     let mut world = World::of(2, IdRule::Increasing);
     world.settle();
     world.starts = false;
@@ -215,7 +215,7 @@ fn a_place_that_nobody_needs_any_more_has_no_successor() {
 }
 
 #[test]
-fn in_a_pause_the_successor_is_simply_the_next() {
+fn in_a_suspended_job_the_successor_takes_the_slot_at_once() {
     let mut world = migrating();
     world.settle();
     world.job.suspended = true;

@@ -1,9 +1,9 @@
-//! Plans: their order, what supersedes them, and what they make of new pods.
+//! Plans: their order, what supersedes them, and what new pods get from them.
 
 use flexor_model::{IdRule, Reason, Resources, RoleChange, RoleName};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 fn memory(memory: &str) -> RoleChange {
     RoleChange { replicas: None, resources: Resources::from_iter([("memory", memory.parse().unwrap())]) }
@@ -30,7 +30,7 @@ fn plans_are_carried_out_one_after_the_other() {
 }
 
 #[test]
-fn of_plans_about_the_same_role_the_latest_word_counts() {
+fn of_plans_for_the_same_role_the_latest_counts() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.scale_workers("b", 3);
@@ -48,7 +48,7 @@ fn of_plans_about_the_same_role_the_latest_word_counts() {
 }
 
 #[test]
-fn a_plan_whose_pods_do_not_come_ends_with_the_next_word_about_its_role() {
+fn a_plan_whose_pods_do_not_come_is_superseded_by_the_next_change_of_its_role() {
     for by_edit in [false, true] {
         let mut world = World::of(1, IdRule::Rank);
         world.settle();
@@ -69,7 +69,7 @@ fn a_plan_whose_pods_do_not_come_ends_with_the_next_word_about_its_role() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_supersedes_nothing_and_is_refused_at_once() {
+fn an_impossible_plan_supersedes_nothing_and_is_refused_at_once() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.starts = false;
@@ -82,7 +82,7 @@ fn a_plan_that_cannot_be_supersedes_nothing_and_is_refused_at_once() {
 }
 
 #[test]
-fn what_only_the_earlier_plan_says_is_not_lost() {
+fn a_change_that_only_the_earlier_plan_asks_for_is_not_lost() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.plan_for("a", memory("4Gi"));
@@ -93,7 +93,7 @@ fn what_only_the_earlier_plan_says_is_not_lost() {
 }
 
 #[test]
-fn a_place_that_has_come_to_its_end_is_there_for_a_plan() {
+fn an_ended_slot_counts_as_filled_for_a_plan() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
     world.exits("j-worker-1", 0);
@@ -106,7 +106,7 @@ fn a_place_that_has_come_to_its_end_is_there_for_a_plan() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_changes_nothing_and_says_why() {
+fn an_impossible_plan_changes_nothing_and_says_why() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.scale_workers("p", 6);

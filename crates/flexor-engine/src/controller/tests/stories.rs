@@ -1,9 +1,11 @@
+//! The life of a job: pods, failures, sizes, limits and its end.
+
 use std::time::Duration;
 
 use flexor_model::{CleanPods, IdRule, Reason};
 
-use super::super::*;
 use super::world::{World, name};
+use crate::controller::*;
 
 #[test]
 fn a_job_gets_its_pods_and_keeps_them() {
@@ -25,7 +27,7 @@ fn a_deleted_worker_comes_back_under_its_name_and_costs_nothing() {
 }
 
 #[test]
-fn where_numbers_only_grow_a_replacement_has_the_next_one_and_the_rank() {
+fn with_increasing_ids_a_replacement_has_the_next_id_and_the_same_rank() {
     let mut world = World::of(2, IdRule::Increasing);
     world.settle();
     world.vanishes("j-worker-0");
@@ -38,7 +40,7 @@ fn where_numbers_only_grow_a_replacement_has_the_next_one_and_the_rank() {
 }
 
 #[test]
-fn failures_are_counted_once_retried_after_a_pause_and_then_the_place_is_given_up() {
+fn failures_are_charged_once_retried_after_a_wait_and_then_the_slot_ends() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
     for failure in 1..=2 {
@@ -182,7 +184,7 @@ fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
 }
 
 #[test]
-fn who_does_not_end_after_the_program_was_given_up_is_ended() {
+fn a_pod_that_does_not_end_after_the_program_was_given_up_is_deleted() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();
     world.closed = Some(Cause::new(Reason::RestartsExhausted, "the program failed 4 times"));
@@ -213,7 +215,7 @@ fn a_deleted_job_takes_everything_with_it() {
 }
 
 #[test]
-fn pods_that_are_there_are_taken_over() {
+fn existing_pods_are_adopted() {
     let mut world = World::of(2, IdRule::Increasing);
     world.settle();
     world.vanishes("j-worker-1");
@@ -227,7 +229,7 @@ fn pods_that_are_there_are_taken_over() {
 }
 
 #[test]
-fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
+fn every_decision_about_a_pod_is_recorded_as_an_event() {
     let mut world = World::of(1, IdRule::Rank);
     world.settle();
     world.exits("j-worker-0", 1);
@@ -241,10 +243,10 @@ fn every_pod_is_made_and_removed_for_a_reason_that_is_told() {
 }
 
 #[test]
-fn too_few_servers_for_the_copies_that_are_asked_for_are_told_of() {
+fn too_few_servers_for_the_replication_factor_are_reported() {
     let mut world = World::with_server();
     world.job.ps_replication_factor = 2;
-    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoPlaceForCopy).count();
+    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoServerForBackup).count();
     world.settle();
     assert_eq!(told(&world), 1, "{:?}", world.events);
     world.edit_servers(2);

@@ -1,6 +1,7 @@
-//! A plan, with how far it is.
+//! A plan, with its status.
 
-use serde_json::{Value, json};
+use flexor_dialects::dlrover;
+use serde_json::json;
 
 use super::{Object, time};
 use crate::cluster::{JobRecord, PlanRecord};
@@ -13,12 +14,7 @@ fn object(job: &JobRecord, plan: &PlanRecord) -> Object {
     let mut json = plan.manifest.clone();
     json["metadata"]["namespace"] = json!(job.key.namespace);
     json["metadata"]["creationTimestamp"] = time(plan.created_at);
-    let cause = plan.status.cause.as_ref();
-    json["status"] = json!({
-        "phase": format!("{:?}", plan.status.phase),
-        "reason": cause.map(|cause| cause.reason),
-        "message": cause.map(|cause| &cause.message),
-        "finishTime": plan.status.finished_at.map_or(Value::Null, time),
-    });
-    Object { id: format!("{}/{}/{:?}", job.key, plan.plan.name, plan.created_at), json }
+    // ScalePlan is the one kind of plan, whatever the dialect of the job.
+    json["status"] = json!(dlrover::plan_status(&plan.status, plan.created_at));
+    Object { id: format!("{}/{}/{}", job.key, plan.plan.name, plan.created_at), json }
 }

@@ -1,4 +1,4 @@
-//! A job, described: its manifest and status as they are, then what has become of it and who said so.
+//! A job, described: its manifest and status, then tables of its targets, slots, services and plans.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use super::tree::Text;
 use crate::verbs::pod_state::list;
 use crate::verbs::{age, cells, why};
 
-/// What a status says in tables, below.
-const IN_TABLES: [&str; 2] = ["targets", "slots"];
+/// Fields of a status that tables below show.
+const IN_TABLES: [&str; 2] = ["targets", "flexor"];
 
 pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
     let mut shown = job.clone();
@@ -18,7 +18,7 @@ pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
     }
     super::whole(text, &shown);
     text.block("Sizes", &why::sizes(job));
-    text.block("Places", &why::places(job, Timestamp::now()));
+    text.block("Slots", &why::slots(job, Timestamp::now()));
     let noted = notes.about("Job", &job["metadata"]);
     let master = &noted["master"];
     if let Some(pod) = master["pod"].as_str() {
@@ -33,7 +33,7 @@ pub fn describe(text: &mut Text, job: &Value, plans: &[Value], notes: &Notes) {
     notes::lines(text, &noted["notes"]);
 }
 
-/// A plan: what it asks for, and how far it is.
+/// A row for a plan: what it asks for, its phase, and why.
 fn plan(plan: &Value) -> Vec<String> {
     let asked = plan["spec"]["replicaResourceSpecs"].as_object().into_iter().flatten();
     let asked = asked.map(|(role, wanted)| match &wanted["replicas"] {

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flexor_ps::checkpoint::{CheckpointId, Folder, Moment, write_manifest, write_part};
-use flexor_ps::hosted::Hosted;
+use flexor_ps::checkpoint::{CheckpointCut, CheckpointId, DirectoryStorage, write_manifest, write_part};
+use flexor_ps::hosted::HostedPartitions;
 use flexor_ps::layout::Layout;
 use flexor_ps::placement::PartitionId;
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, VariableSpec};
@@ -52,10 +52,10 @@ impl WorkingFolder {
 fn write_checkpoint(folder: &Path, number: u64) {
     let variable = VariableSpec { name: "w".to_owned(), shape: vec![3], init: Initializer::Ones };
     let model = ModelSpec { variables: vec![variable], tables: Vec::new(), optimizer: Optimizer::sgd(0.1), seed: 1 };
-    let (storage, id) = (Folder::new(folder), CheckpointId(number));
-    let hosted = Hosted::new(Arc::clone(&Layout::new(model.clone()).unwrap()));
+    let (storage, id) = (DirectoryStorage::new(folder), CheckpointId(number));
+    let hosted = HostedPartitions::new(Arc::clone(&Layout::new(model.clone()).unwrap()));
     hosted.make(PartitionId::all());
-    let part = write_part(&storage, id, "ps-0", &hosted, Moment::OneByOne).unwrap();
+    let part = write_part(&storage, id, "ps-0", &hosted, CheckpointCut::PerPartition).unwrap();
     write_manifest(&storage, id, &model, vec![part], Vec::new()).unwrap();
 }
 

@@ -32,7 +32,7 @@ fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
     assert!(verdict.contains(failed) && verdict.contains("was the file truncated?"), "{verdict}");
     let pods = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
     let again = |pod: &str| {
-        let is_it = |line: &&str| line.contains(pod) && line.contains("PodWanted: its place is filled again");
+        let is_it = |line: &&str| line.contains(pod) && line.contains("PodWanted: its slot is filled again");
         ended.stdout.lines().filter(is_it).count()
     };
     assert_eq!(pods.map(again).into_iter().max(), Some(RETRIES), "{}", ended.stdout);

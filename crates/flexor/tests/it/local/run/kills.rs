@@ -86,7 +86,7 @@ fn nothing_is_lost_without(pod: &str, process: impl FnOnce(&LocalPod) -> Pid) {
     let victim = workspace.await_running(pod);
     kill(process(&victim), Signal::SIGKILL).unwrap();
     let ended = run.wait_for(0);
-    assert!(ended.stdout.contains(&format!("{pod}: PodWanted: its place is filled again")), "{}", ended.stdout);
+    assert!(ended.stdout.contains(&format!("{pod}: PodWanted: its slot is filled again")), "{}", ended.stdout);
     let written = WrittenRecords::read(&workspace.folder);
     assert_eq!(written.records(), 1000, "{}", ended.stdout);
     assert!(written.repeats() <= AT_WORK, "{} again", written.repeats());

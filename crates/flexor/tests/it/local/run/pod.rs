@@ -161,7 +161,7 @@ impl PodBuilder {
     fn start_with(self, owner: Option<Stdio>) -> Pod {
         let state_dir = state_dir(&self.folder);
         // The cluster makes its folders and detects the limits.
-        drop(state_dir.take().unwrap());
+        drop(state_dir.lock().unwrap());
         limits::begin(&state_dir, &limits::detect(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);

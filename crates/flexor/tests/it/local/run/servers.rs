@@ -119,7 +119,7 @@ fn a_single_server_cannot_hold_backups_and_a_warning_says_so() {
     let training = quickstart.start(&workspace, &[]);
     training.reaches(quickstart.share(1, 10));
     assert_eq!(training.status()["servers"]["redundant"], false);
-    let message = "NoPlaceForCopy";
+    let message = "NoServerForBackup";
     assert!(training.stdout().contains(message), "{}", training.stdout());
     let described = workspace.says(&["describe", "elasticjob", "quickstart"]);
     let line = described.lines().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{described}"));

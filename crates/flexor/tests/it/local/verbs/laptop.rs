@@ -154,10 +154,12 @@ impl Laptop {
     }
 }
 
-/// A text without times, ages, unique ids and processes. Columns keep their widths.
+/// A text without times, ages, unique ids, processes and paths of this machine. Columns keep their widths.
 pub fn redacted(text: &str) -> String {
     let mut text = text.to_owned();
     for (found, put) in [
+        (r"(?m)/\S+/flexor$", "FLEXOR"),
+        (r"/\S+/pods/", "STATE/pods/"),
         (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
         (r"\b[0-9a-f]{16,32}\b", "UID"),
         // Ports that were free when a master took them.

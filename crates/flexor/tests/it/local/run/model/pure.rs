@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use flexor_engine::controller::{
-    self, Action, JobStatus, ObservedJob, ObservedPlan, ObservedPod, Phase, PlanPhase, PlanStatus, PodPhase, Slot,
+    self, Action, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod, Phase, PlanPhase, PlanStatus,
+    PodPhase, Slot,
 };
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
 use flexor_model::{Job, JobUid, RoleKind, UnixTime};
@@ -155,6 +156,7 @@ impl Pure {
             plans: &self.plans,
             released: &BTreeSet::new(),
             closed: None,
+            executor: &ExecutorState::default(),
         };
         controller::reconcile(&observed, self.now)
     }
@@ -175,6 +177,7 @@ impl Pure {
                     rank: desired.rank,
                     phase: PodPhase::Running,
                     deleting: false,
+                    overdue: false,
                     pending: None,
                     end: ObservedExit::default(),
                     started_at: Some(self.now),

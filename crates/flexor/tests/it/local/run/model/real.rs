@@ -100,7 +100,7 @@ impl Real {
                 && pod.supervisor.is_some()
         };
         let look = |all: &flexor_local::cluster::Everything<'_>| all.pods.values().find(is_it).cloned();
-        self.cluster.look(look).unwrap_or_else(|| panic!("no worker {rank}"))
+        self.cluster.read(look).unwrap_or_else(|| panic!("no worker {rank}"))
     }
 
     /// Waits until the cluster has come to a state; where it stops on the way, another takes over.
@@ -130,7 +130,7 @@ impl Real {
 
     fn state(&self) -> State {
         let key = JobKey { namespace: "default".parse().unwrap(), name: self.job.name.clone() };
-        self.cluster.look(|all| {
+        self.cluster.read(|all| {
             let record = &all.jobs[&key];
             let pods = all.pods.values().map(|pod| {
                 let going = if pod.is_deleting() { " going" } else { "" };

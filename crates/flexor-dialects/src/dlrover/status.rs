@@ -1,0 +1,68 @@
+//! The status of an `ElasticJob` and of a `ScalePlan`, in the words that DLRover's users know.
+//!
+//! DLRover's operator reports no events about running jobs, so Flexor's own words stand there.
+
+use std::collections::BTreeMap;
+
+use flexor_engine::controller::PlanStatus;
+use flexor_model::UnixTime;
+
+use super::{ElasticJobStatus, JobStatus, ReplicaStatus, ScalePlanStatus};
+use crate::{
+    conditions::{self, JobCondition},
+    job_status::{StatusInput, int, time},
+};
+
+/// The status of a job.
+pub fn status(input: &StatusInput<'_>) -> ElasticJobStatus {
+    let replica_statuses: BTreeMap<String, ReplicaStatus> = input
+        .job
+        .roles
+        .iter()
+        .zip(input.counts())
+        .map(|(role, (name, counts))| {
+            let status = ReplicaStatus {
+                initial: int(role.size.initial()),
+                pending: int(counts.pending),
+                active: int(counts.active),
+                succeeded: int(counts.succeeded),
+                failed: int(counts.failed),
+                label_selector: Some(format!("elasticjob-name={},replica-type={name}", input.job.name)),
+            };
+            (name.to_string(), status)
+        })
+        .collect();
+    ElasticJobStatus {
+        phase: Some(conditions::type_of(input.status.phase, input.is_scaling()).to_owned()),
+        scale_plan: input.plan.map(str::to_owned),
+        observed_generation: input.observed_generation(),
+        reason: input.reason(),
+        message: input.message(),
+        targets: Some(input.targets()),
+        flexor: input.stored(),
+        status: Some(JobStatus {
+            conditions: conditions(input),
+            replica_statuses,
+            start_time: time(input.status.started_at),
+            completion_time: time(input.status.finished_at),
+            last_reconcile_time: None,
+        }),
+    }
+}
+
+/// The conditions of a job: Created, then one for each phase that it was in.
+pub fn conditions(input: &StatusInput<'_>) -> Vec<JobCondition> {
+    input.phase_conditions(true, "Job", "ElasticJob")
+}
+
+/// The status of a plan.
+pub fn plan_status(status: &PlanStatus, created_at: UnixTime) -> ScalePlanStatus {
+    let cause = status.cause.as_ref();
+    ScalePlanStatus {
+        create_time: time(Some(created_at)),
+        finish_time: time(status.finished_at),
+        phase: Some(format!("{:?}", status.phase)),
+        reason: cause.map(|cause| cause.reason.to_string()),
+        message: cause.map(|cause| cause.message.clone()),
+    }
+}
