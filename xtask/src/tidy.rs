@@ -47,7 +47,7 @@ pub(crate) const CHECKS: &[Check] = &[
 pub(crate) struct Finding {
     pub(crate) weight: Weight,
     /// `path`, `path:line` or the name of a crate.
-    pub(crate) place: String,
+    pub(crate) location: String,
     /// The problem and the remedy.
     pub(crate) message: String,
 }
@@ -62,18 +62,18 @@ pub(crate) enum Weight {
 }
 
 impl Finding {
-    pub(crate) fn fails(place: impl ToString, message: impl Into<String>) -> Finding {
-        Finding { weight: Weight::Fails, place: place.to_string(), message: message.into() }
+    pub(crate) fn fails(location: impl ToString, message: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Fails, location: location.to_string(), message: message.into() }
     }
 
-    pub(crate) fn noted(place: impl ToString, message: impl Into<String>) -> Finding {
-        Finding { weight: Weight::Noted, place: place.to_string(), message: message.into() }
+    pub(crate) fn noted(location: impl ToString, message: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Noted, location: location.to_string(), message: message.into() }
     }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 

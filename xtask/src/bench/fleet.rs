@@ -28,11 +28,11 @@ pub(super) struct Fleet {
     program: PathBuf,
     master: OurMaster,
     servers: Vec<ServerProcess>,
-    wants: mpsc::Sender<wire::Observed>,
+    feed: mpsc::Sender<wire::Observed>,
     map: watch::Receiver<wire::PartitionMap>,
     /// The longest time that a partition was frozen during a handover, in seconds.
     longest_freeze: watch::Receiver<f64>,
-    _heard: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// One server.
@@ -54,16 +54,16 @@ impl Fleet {
         }
         let master = OurMaster::start_with(program, 1, Disk::AsItIs, &more)?;
         let channel = Channel::from_shared(format!("http://{}", master.grpc()))?.connect().await?;
-        let (wants, wanted) = mpsc::channel(4);
-        let mut heard = JoinSet::new();
+        let (feed, observed) = mpsc::channel(4);
+        let mut tasks = JoinSet::new();
         let mut control = ControlClient::new(channel.clone());
         let (freezes, longest_freeze) = watch::channel(0.0_f64);
-        heard.spawn(async move {
-            if let Ok(proposals) = control.feed(ReceiverStream::new(wanted)).await {
+        tasks.spawn(async move {
+            if let Ok(proposals) = control.feed(ReceiverStream::new(observed)).await {
                 let mut proposals = proposals.into_inner();
-                while let Ok(Some(said)) = proposals.message().await {
-                    if let Some(wire::proposal::Kind::Training(standing)) = said.kind {
-                        let servers = standing.servers.into_iter().flat_map(|servers| servers.servers);
+                while let Ok(Some(next)) = proposals.message().await {
+                    if let Some(wire::proposal::Kind::Training(status)) = next.kind {
+                        let servers = status.servers.into_iter().flat_map(|servers| servers.servers);
                         let freeze = servers.filter_map(|server| server.longest_freeze_seconds).fold(0.0, f64::max);
                         freezes.send_modify(|longest| *longest = longest.max(freeze));
                     }
@@ -72,20 +72,20 @@ impl Fleet {
         });
         let (maps, map) = watch::channel(wire::PartitionMap::default());
         let mut follower = PsMembershipClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
-        heard.spawn(async move {
-            if let Ok(told) = follower.watch_partition_map(wire::WatchPartitionMapRequest {}).await {
-                let mut told = told.into_inner();
-                while let Ok(Some(next)) = told.message().await {
+        tasks.spawn(async move {
+            if let Ok(stream) = follower.watch_partition_map(wire::WatchPartitionMapRequest {}).await {
+                let mut stream = stream.into_inner();
+                while let Ok(Some(next)) = stream.message().await {
                     maps.send_replace(next);
                 }
             }
         });
         let program = program.to_owned();
-        let mut fleet = Self { program, master, servers: Vec::new(), wants, map, longest_freeze, _heard: heard };
+        let mut fleet = Self { program, master, servers: Vec::new(), feed, map, longest_freeze, _tasks: tasks };
         for number in 0..servers {
             fleet.launch(&format!("ps-{number}"))?;
         }
-        fleet.tell().await?;
+        fleet.send_observed().await?;
         Ok(fleet)
     }
 
@@ -105,13 +105,13 @@ impl Fleet {
     /// Starts one more server.
     pub(super) async fn add(&mut self, name: &str) -> Result<()> {
         self.launch(name)?;
-        self.tell().await
+        self.send_observed().await
     }
 
     /// Asks a server to give away its partitions.
     pub(super) async fn let_leave(&mut self, name: &str) -> Result<()> {
         self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.is_leaving = true);
-        self.tell().await
+        self.send_observed().await
     }
 
     /// Starts a server that replaces another one.
@@ -143,7 +143,7 @@ impl Fleet {
     /// Ends the servers that have left.
     pub(super) async fn dismiss(&mut self) -> Result<()> {
         self.servers.retain(|server| !server.is_leaving);
-        self.tell().await
+        self.send_observed().await
     }
 
     fn launch(&mut self, name: &str) -> Result<()> {
@@ -155,8 +155,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sends the full target state, as a controller does after each change.
-    async fn tell(&self) -> Result<()> {
+    /// Sends the full observed state, as a controller does after each change.
+    async fn send_observed(&self) -> Result<()> {
         let pod = |server: &ServerProcess| wire::Pod {
             name: server.name.clone(),
             uid: server.process.id().to_string(),
@@ -166,12 +166,12 @@ impl Fleet {
             leaving: server.is_leaving,
         };
         let expected = self.servers.iter().filter(|server| !server.is_leaving).count() as u32;
-        let wanted = wire::Observed {
+        let observed = wire::Observed {
             servers: self.servers.iter().map(pod).collect(),
             expected_servers: Some(expected),
             ..wire::Observed::default()
         };
-        self.wants.send(wanted).await.context("the master does not listen any more")
+        self.feed.send(observed).await.context("the master does not listen any more")
     }
 }
 
@@ -185,11 +185,11 @@ impl Drop for ServerProcess {
 fn are_spread(map: &wire::PartitionMap, servers: &[&str]) -> bool {
     let mut has = vec![0_usize; servers.len()];
     for replicas in &map.partitions {
-        let primary = replicas.primary.and_then(|place| map.servers.get(place as usize));
-        let Some(place) = primary.and_then(|primary| servers.iter().position(|name| *name == primary.name)) else {
+        let primary = replicas.primary.and_then(|index| map.servers.get(index as usize));
+        let Some(index) = primary.and_then(|primary| servers.iter().position(|name| *name == primary.name)) else {
             return false;
         };
-        has[place] += 1;
+        has[index] += 1;
     }
     let (least, most) = (has.iter().min().copied().unwrap_or(0), has.iter().max().copied().unwrap_or(0));
     least > 0 && most - least <= 1

@@ -19,10 +19,10 @@ pub(super) struct KeptLogs {
 }
 
 impl KeptLogs {
-    /// Keeps the logs of the pods of the cluster in `home` in the folder `logs`.
-    pub(super) fn of(home: &Path, logs: PathBuf) -> Self {
+    /// Keeps the logs of the pods of the cluster in `state_dir` in the folder `logs`.
+    pub(super) fn of(state_dir: &Path, logs: PathBuf) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (pods, is_over) = (home.join("pods"), Arc::clone(&over));
+        let (pods, is_over) = (state_dir.join("pods"), Arc::clone(&over));
         let looker = thread::spawn(move || {
             let _ = fs::create_dir_all(&logs);
             while !is_over.load(Ordering::Relaxed) {
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn a_log_outlives_its_pod() {
         let folder = tempfile::tempdir().unwrap();
-        let (home, logs) = (folder.path().join("home"), folder.path().join("logs"));
-        let pod = home.join("pods/0123456789");
+        let (state_dir, logs) = (folder.path().join("home"), folder.path().join("logs"));
+        let pod = state_dir.join("pods/0123456789");
         fs::create_dir_all(pod.join("logs")).unwrap();
         fs::write(pod.join("pod.json"), r#"{"name":"worker-0"}"#).unwrap();
         fs::write(pod.join("logs/main.log"), "hello").unwrap();
         fs::create_dir(&logs).unwrap();
-        look(&home.join("pods"), &logs);
+        look(&state_dir.join("pods"), &logs);
         fs::remove_dir_all(pod).unwrap();
         assert_eq!(fs::read_to_string(logs.join("worker-0.01234567.main.log")).unwrap(), "hello");
     }

@@ -30,9 +30,9 @@ pub(super) enum Program {
     Dlrover,
     /// `examples/torch-mnist/torchelastic.yaml`: stock torchrun in a TorchElastic job.
     TorchElastic,
-    /// `examples/quickstart.yaml` as it is: parameter servers that keep everything once, and are spared.
+    /// `examples/quickstart.yaml` unchanged: a replication factor of one, so its servers get only short stops.
     Quickstart,
-    /// The same with everything kept twice, so that servers are harmed too.
+    /// The same with a replication factor of two, so its servers get all faults.
     QuickstartReplicated,
 }
 

@@ -43,13 +43,13 @@ mod tests {
 
     #[test]
     fn a_missing_lock_file_fails() {
-        assert_eq!(check(&TestFolder::with(&[("fuzz/Cargo.lock", "")]).tree()).unwrap()[0].place, "Cargo.lock");
+        assert_eq!(check(&TestFolder::with(&[("fuzz/Cargo.lock", "")]).tree()).unwrap()[0].location, "Cargo.lock");
     }
 
     #[test]
     fn a_source_that_others_cannot_reach_fails() {
         let text = "[[package]]\nname = \"a\"\nsource = \"git+https://git.example/a\"\n";
         let findings = check(&TestFolder::with(&[("Cargo.lock", text)]).tree()).unwrap();
-        assert_eq!(findings[0].place, "Cargo.lock:3");
+        assert_eq!(findings[0].location, "Cargo.lock:3");
     }
 }

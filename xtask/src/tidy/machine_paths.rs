@@ -48,7 +48,7 @@ mod tests {
             let text = format!("fine\ncd \"{folder}me/flexor\"\n");
             let findings = check(&TestFolder::with(&[("b.sh", &text)]).tree()).unwrap();
             assert_eq!(findings.len(), 1, "{folder}");
-            assert_eq!(findings[0].place, "b.sh:2");
+            assert_eq!(findings[0].location, "b.sh:2");
         }
     }
 

@@ -96,6 +96,6 @@ mod tests {
 
     #[test]
     fn an_overlay_without_a_deployment_fails() {
-        assert_eq!(findings("kind: Namespace\n")[0].place, "deploy/b/controller.yaml");
+        assert_eq!(findings("kind: Namespace\n")[0].location, "deploy/b/controller.yaml");
     }
 }

@@ -212,16 +212,16 @@ mod tests {
     fn impure_names_are_found_however_they_are_imported() {
         let lib = "use std::{fmt, io,\n    fs::File};\nfn f() { let t = std::time::Instant::now(); }\nuse tokio;\n";
         let messages = messages(&pure_crate("", lib));
-        let places: Vec<_> = messages.iter().map(|message| message.split(": ").next().unwrap()).collect();
+        let locations: Vec<_> = messages.iter().map(|message| message.split(": ").next().unwrap()).collect();
         let lib = "crates/m/src/lib.rs";
-        assert_eq!(places, [format!("{lib}:1"), format!("{lib}:3"), format!("{lib}:4")]);
+        assert_eq!(locations, [format!("{lib}:1"), format!("{lib}:3"), format!("{lib}:4")]);
     }
 
     #[test]
     fn printing_is_for_the_binary() {
         let lib = "fn f() { println!(); }\nfn g() { eprint!(\"\") }\nfn h() { writeln!(out) }\nuse std::io::{self, stdout};\n";
-        let places: Vec<_> = check(&pure_crate("", lib).tree()).unwrap().into_iter().map(|f| f.place).collect();
-        assert_eq!(places, ["crates/m/src/lib.rs:1", "crates/m/src/lib.rs:2", "crates/m/src/lib.rs:4"]);
+        let locations: Vec<_> = check(&pure_crate("", lib).tree()).unwrap().into_iter().map(|f| f.location).collect();
+        assert_eq!(locations, ["crates/m/src/lib.rs:1", "crates/m/src/lib.rs:2", "crates/m/src/lib.rs:4"]);
     }
 
     #[test]
@@ -232,11 +232,11 @@ mod tests {
         assert_eq!(messages(&crate_called("flexor-dialects", dependencies, types)), [""; 0]);
 
         let client = "use kube::{Api, CustomResource};\nuse std::fs;\nfn f() { kube::Client::try_default() }\n";
-        let places: Vec<_> = messages(&crate_called("flexor-dialects", "", client))
+        let locations: Vec<_> = messages(&crate_called("flexor-dialects", "", client))
             .iter()
             .map(|message| message.split(": ").next().unwrap().to_owned())
             .collect();
-        assert_eq!(places, [1, 2, 3].map(|line| format!("crates/m/src/lib.rs:{line}")));
+        assert_eq!(locations, [1, 2, 3].map(|line| format!("crates/m/src/lib.rs:{line}")));
         let messages = messages(&crate_called("flexor-dialects", "[dependencies]\ntokio = \"1\"\n", ""));
         assert_eq!(messages, ["flexor-dialects: is pure and may not depend on tokio; move that code up"]);
     }

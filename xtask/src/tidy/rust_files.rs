@@ -62,7 +62,7 @@ mod tests {
         let good = TestFolder::with(&[("src/job.rs", ""), ("src/job/role.rs", ""), ("docs/mod.rs.md", "")]);
         assert_eq!(module_files(&good.tree()).unwrap(), []);
         let bad = TestFolder::with(&[("src/job/mod.rs", "")]);
-        assert_eq!(module_files(&bad.tree()).unwrap()[0].place, "src/job/mod.rs");
+        assert_eq!(module_files(&bad.tree()).unwrap()[0].location, "src/job/mod.rs");
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
             ("c.rs", &lines(TOO_LONG + 1)),
             ("page.md", &lines(TOO_LONG + 1)),
         ]);
-        let found: Vec<_> = lengths(&folder.tree()).unwrap().into_iter().map(|f| (f.place, f.weight)).collect();
+        let found: Vec<_> = lengths(&folder.tree()).unwrap().into_iter().map(|f| (f.location, f.weight)).collect();
         assert_eq!(found, [("b.rs".to_owned(), Weight::Noted), ("c.rs".to_owned(), Weight::Fails)]);
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let good = TestFolder::with(&[("a.rs", "// todo!() is banned\nconst MARK: &str = \"#[ignore]\";\n")]);
         assert_eq!(unfinished(&good.tree()).unwrap(), []);
         let bad = TestFolder::with(&[("a.rs", "fn f() { todo!() }\n#[test]\n#[ignore = \"slow\"]\nfn g() {}\n")]);
-        let places: Vec<_> = unfinished(&bad.tree()).unwrap().into_iter().map(|finding| finding.place).collect();
-        assert_eq!(places, ["a.rs:1", "a.rs:3"]);
+        let locations: Vec<_> = unfinished(&bad.tree()).unwrap().into_iter().map(|finding| finding.location).collect();
+        assert_eq!(locations, ["a.rs:1", "a.rs:3"]);
     }
 }

@@ -67,8 +67,8 @@ mod tests {
         assert_eq!(check(&good.tree()).unwrap(), []);
         let bad =
             TestFolder::with(&[("a.rs", "struct Slot;\nfn f(b: Because) {}\n"), ("b.proto", "message Told {}\n")]);
-        let places: Vec<_> = check(&bad.tree()).unwrap().into_iter().map(|finding| finding.place).collect();
-        assert_eq!(places, ["a.rs:2", "b.proto:1"]);
+        let locations: Vec<_> = check(&bad.tree()).unwrap().into_iter().map(|finding| finding.location).collect();
+        assert_eq!(locations, ["a.rs:2", "b.proto:1"]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Node {
         Ok(Self { folder: folder.keep(), init })
     }
 
-    /// The id of the command's process, once it is there and as long as it is.
+    /// The id of the command's process, while it runs.
     pub(crate) fn command_pid(&self) -> Option<u32> {
         self.number("pid").filter(|_| self.exit_code().is_none())
     }

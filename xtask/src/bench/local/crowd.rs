@@ -29,9 +29,9 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     let (mut known, mut ended) = (Vec::new(), Vec::new());
     // It is the same each time, and starts a thousand processes.
     for _ in 0..repeats.min(2) {
-        let place = folder()?;
-        let programs = Programs::in_folder(place.path())?;
-        let run = Run::start(flexor, place.path(), &programs.job("crowd", PODS, "exec sleep 600", false), &[])?;
+        let workdir = folder()?;
+        let programs = Programs::in_folder(workdir.path())?;
+        let run = Run::start(flexor, workdir.path(), &programs.job("crowd", PODS, "exec sleep 600", false), &[])?;
         let starts = programs.await_starts(PODS as usize, LIMIT)?;
         let last = starts.iter().map(|start| start.at).max().unwrap_or_default();
         started.push(last.saturating_sub(run.begun).as_secs_f64());

@@ -20,10 +20,10 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     let (mut running, mut ends) = (Vec::new(), Vec::new());
     // The first time fills caches.
     for repeat in 0..=repeats {
-        let place = folder()?;
-        let programs = Programs::in_folder(place.path())?;
+        let workdir = folder()?;
+        let programs = Programs::in_folder(workdir.path())?;
         let alone = by_hand()?;
-        let run = Run::start(flexor, place.path(), &programs.job("empty", WORKERS, "exit 0", true), &[])?;
+        let run = Run::start(flexor, workdir.path(), &programs.job("empty", WORKERS, "exit 0", true), &[])?;
         let begun = run.begun;
         let lasted = run.finish(LIMIT)?;
         let starts = programs.starts()?;

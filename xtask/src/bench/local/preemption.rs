@@ -24,24 +24,24 @@ const GIVEN_UP_MARK: f64 = 2.0;
 
 pub(super) fn run(flexor: &Path, _: u32) -> Result<Vec<Row>> {
     let torch = Torch::ensure()?;
-    let place = folder()?;
+    let workdir = folder()?;
     let root = project_root()?;
-    std::os::unix::fs::symlink(root.join("examples"), place.path().join("examples"))?;
+    std::os::unix::fs::symlink(root.join("examples"), workdir.path().join("examples"))?;
     let report = root.join("target/bench/local");
     fs::create_dir_all(&report)?;
     let patient = job(&torch, "patient", 4, 900, None)?;
     let options = ["--cpus", CPUS, "--report", report.to_str().context("an odd path")?];
-    let run = Run::start(flexor, place.path(), &patient, &options)?;
+    let run = Run::start(flexor, workdir.path(), &patient, &options)?;
     run.await_answer(LIMIT)?;
     await_running(&run, "patient", 4)?;
     // Long enough to train.
     std::thread::sleep(Duration::from_secs(15));
     let class = json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
         "metadata": { "name": "urgent" }, "value": 1000 });
-    fs::write(place.path().join("urgent.json"), class.to_string())?;
+    fs::write(workdir.path().join("urgent.json"), class.to_string())?;
     run.verb(&["apply", "-f", "urgent.json"])?;
     let before = processes(&run, "patient")?;
-    fs::write(place.path().join("hurried.json"), job(&torch, "hurried", 2, 200, Some("urgent"))?.to_string())?;
+    fs::write(workdir.path().join("hurried.json"), job(&torch, "hurried", 2, 200, Some("urgent"))?.to_string())?;
     let applied = Instant::now();
     run.verb(&["apply", "-f", "hurried.json"])?;
     // How long the programs that give way take to end is theirs: torchrun takes two seconds.

@@ -19,9 +19,9 @@ const WORST_MARK: f64 = 0.1;
 pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     let mut times = Vec::new();
     for _ in 0..repeats {
-        let place = folder()?;
-        let programs = Programs::in_folder(place.path())?;
-        let _run = Run::start(flexor, place.path(), &programs.job("killed", WORKERS, "exec sleep 600", true), &[])?;
+        let workdir = folder()?;
+        let programs = Programs::in_folder(workdir.path())?;
+        let _run = Run::start(flexor, workdir.path(), &programs.job("killed", WORKERS, "exec sleep 600", true), &[])?;
         let mut starts = programs.await_starts(WORKERS as usize, LIMIT)?;
         for number in 0..WORKERS {
             // Each replacement has settled before the next kill.

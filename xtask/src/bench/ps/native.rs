@@ -108,8 +108,8 @@ struct Worker {
 impl Lane for Worker {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some(keys) = self.requests.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some(keys) = self.requests.get(index) else { return Ok(None) };
             match self.work {
                 Operation::Pull(table) => {
                     self.client.pull(&[(table, keys)], PullFor::Training, &mut self.pulled).await?;

@@ -129,8 +129,8 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.calls.len() } else { turn };
-            let Some(call) = self.calls.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.calls.len() } else { turn };
+            let Some(call) = self.calls.get(index) else { return Ok(None) };
             self.connection.ask(&call.bytes, call.answer).await?;
             Ok(Some(call.rows))
         })

@@ -170,8 +170,8 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some(request) = self.requests.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some(request) = self.requests.get(index) else { return Ok(None) };
             self.answer.resize(request.answer, 0);
             let (mut from, mut to) = self.stream.split();
             // Both at once: Redis answers while it still receives the request.

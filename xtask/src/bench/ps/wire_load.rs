@@ -125,8 +125,8 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some((rows, request)) = self.requests.get(place).cloned() else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some((rows, request)) = self.requests.get(index).cloned() else { return Ok(None) };
             self.connection.ask(request, rows as usize * self.row_bytes).await?;
             Ok(Some(rows))
         })

@@ -138,7 +138,7 @@ impl RunningWorkers {
 }
 
 impl Calls {
-    /// The longest call of those that were under way at some time of this.
+    /// The longest call that overlaps this period.
     pub(super) fn longest(&self, time: &Range<Instant>) -> Option<Call> {
         let touches = |call: &&Call| call.ended > time.start && call.began < time.end;
         self.0.iter().filter(touches).max_by_key(|call| call.took()).copied()

@@ -122,12 +122,12 @@ impl<'a> Job<'a> {
         &self.nodes[position]
     }
 
-    /// Takes a node away from those that are waited for.
+    /// Removes a node from those that waits cover.
     pub(super) fn take(&mut self, position: usize) -> RunningNode {
         self.nodes.remove(position)
     }
 
-    /// Takes back a node that was taken away.
+    /// Adds a removed node again.
     pub(super) fn put_back(&mut self, node: RunningNode) {
         self.nodes.push(node);
     }
@@ -168,8 +168,8 @@ impl<'a> Job<'a> {
     fn start_agent(&mut self, index: usize, attachment: Attachment, endpoint: &str) -> Result<()> {
         let config = AgentConfig::new(name_of(index)).env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + index));
         let config = self.network_of(index).into_iter().fold(config, AgentConfig::network);
-        let place = if index == 0 { NodePosition::First } else { NodePosition::Later };
-        let config = (self.work)(self.host.agent(config, endpoint, place)?, index);
+        let position = if index == 0 { NodePosition::First } else { NodePosition::Later };
+        let config = (self.work)(self.host.agent(config, endpoint, position)?, index);
         let agent = Agent::start(self.torch, config)?;
         self.nodes.push(RunningNode { agent, attachment });
         Ok(())

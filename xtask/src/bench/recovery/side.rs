@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// An agent that joins through `endpoint`.
-    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: NodePosition) -> Result<AgentConfig> {
+    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, position: NodePosition) -> Result<AgentConfig> {
         let with = |config: AgentConfig, variables: BTreeMap<String, String>| {
             variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
         };
@@ -103,7 +103,7 @@ impl Host {
             }
             // All nodes are on one machine, so the endpoint alone does not identify the host.
             Host::FirstNode { .. } => {
-                stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == NodePosition::First))
+                stock(config).env("PET_RDZV_CONF", format!("is_host={}", position == NodePosition::First))
             }
             Host::Store { .. } => {
                 stock(config).env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")

@@ -19,7 +19,7 @@ use flexor_wire::elasticdl::pserver_client::PserverClient;
 use self::environment::Environment;
 use crate::program::flexor;
 
-/// Longer than any step takes; only a test that fails waits so long.
+/// Longer than any step takes; only a failing test waits this long.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A process that ends with its owner.

@@ -69,12 +69,12 @@ impl Job {
         self.started += 1;
     }
 
-    /// Takes a node away from those that are waited for.
+    /// Removes a node from those that waits cover.
     pub fn take(&mut self, position: usize) -> JobNode {
         self.nodes.remove(position)
     }
 
-    /// Takes back a node that was taken away.
+    /// Adds a removed node again.
     pub fn put_back(&mut self, node: JobNode) {
         self.nodes.push(node);
     }

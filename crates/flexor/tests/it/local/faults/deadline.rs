@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The polling interval.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The value that `look` finds, as soon as it does. `what` completes the sentence "waited for …".
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
@@ -28,15 +28,15 @@ pub fn eventually_or_explain<T>(
         if Instant::now() >= deadline {
             panic!("waited {PATIENCE:?} for {what}; {}", explain());
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Sees to it that `check` does not fail for a while.
+/// Repeats `check` for this long; it must never fail.
 pub fn throughout(time: Duration, mut check: impl FnMut()) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         check();
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
 }

@@ -12,7 +12,7 @@ use super::deadline::eventually;
 use super::worlds::{World, Worlds};
 
 /// torchrun polls once a second; the tests poll faster.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// The node. Its agent ends when it is dropped.
@@ -106,7 +106,7 @@ fn train(agent: &mut FakeAgent, seen: &Mutex<Observation>, stop: &AtomicBool, wo
                 agent.keep_alive()?
             }
             AgentView::World(_) | AgentView::Waiting | AgentView::Spare => {
-                thread::sleep(LOOK_EVERY);
+                thread::sleep(POLL_INTERVAL);
                 agent.look()?
             }
         };

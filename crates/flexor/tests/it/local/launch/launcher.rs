@@ -62,7 +62,7 @@ impl Launcher {
         Self { child, stdout, stderr, patience: PATIENCE }
     }
 
-    /// Whatever is awaited of it may take so long: for programs that need time to start.
+    /// Sets the deadline of every wait, for programs with a slow start.
     pub fn patient(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

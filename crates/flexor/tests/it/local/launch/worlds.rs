@@ -119,7 +119,7 @@ fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_on
 fn a_newcomer_restarts_the_others_without_a_charge() {
     let job = Job::start("1:2", "0");
     let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
-    // Otherwise it would wait a while for a second one.
+    // Otherwise it would wait for a second node.
     job.expect(1);
     let first = job.node(1, &script);
     assert_eq!(job.folder.await_lines("told", 1), ["1 0"]);

@@ -88,7 +88,7 @@ impl PodBuilder {
         self.main_but(name, script, |_| {})
     }
 
-    /// A container that runs a script, and is otherwise changed.
+    /// A container that runs a script, with further changes.
     fn main_but(mut self, name: &str, script: &str, change: impl FnOnce(&mut ContainerPlan)) -> Self {
         let mut container = self.script(name, script);
         change(&mut container);
@@ -204,7 +204,7 @@ impl Pod {
         self.folder().status().unwrap()
     }
 
-    /// Waits until it is so far.
+    /// Waits for this phase.
     fn await_phase(&self, phase: PodPhase) -> PodStatus {
         let look = || self.status().filter(|status| status.phase == phase);
         eventually_or_explain(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))

@@ -10,7 +10,7 @@ use super::super::launch::launcher::await_gone;
 use super::cluster::{LocalPod, Workspace, job_of};
 use super::endings::ANY_PROGRAM;
 
-/// Waits until the test lets it go, or a while.
+/// Waits until the test lets it end, with a timeout.
 const WAIT: &str = super::super::launch::folder::WAIT;
 
 fn killed(run: super::super::launch::launcher::Launcher) {

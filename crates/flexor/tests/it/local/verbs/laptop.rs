@@ -122,7 +122,7 @@ impl Laptop {
         ran.stdout
     }
 
-    /// The same with everything in it that another run would have otherwise replaced.
+    /// The same with placeholders for everything that differs between runs.
     pub fn shows(&self, words: &[&str]) -> String {
         redacted(&self.says(words))
     }

@@ -60,7 +60,7 @@ impl Training {
     /// A job of 2 to 3 nodes that starts with this many.
     pub fn start(torch: Torch, count: usize) -> Self {
         let mut training = Self { torch, nodes: Vec::new(), job: Job::start("2:3", "0"), started: 0 };
-        // Otherwise two would wait a while for a third.
+        // Otherwise two nodes would wait for a third.
         training.job.expect(count);
         (0..count).for_each(|_| training.start_node());
         training

@@ -73,7 +73,7 @@ fn here(command: &str) -> Vec<String> {
     words.map(|word| word.replace("examples/dlrover/deepctr-", "examples/deepctr/")).collect()
 }
 
-/// A line as it is compared: of a pod that runs only the name.
+/// A line for comparison: of a running pod only the name.
 fn shown(line: &str, is_table: bool) -> Option<String> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         _ if is_table => Some(line.to_owned()),

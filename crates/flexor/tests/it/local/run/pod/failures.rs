@@ -8,7 +8,7 @@ use flexor_local::pods::status::PodPhase;
 
 use super::{ContainerEnd, end, pod};
 
-/// How the main container of a pod ends that is otherwise good.
+/// The end of the main container of an otherwise valid pod.
 fn ends(change: impl FnOnce(&mut ContainerPlan)) -> ContainerEnd {
     let design = pod().main_but("main", "true", change);
     fs::write(design.folder.path().join("script.sh"), "#!/bin/sh\n").unwrap();
