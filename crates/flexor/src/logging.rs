@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use self::queue::Queue;
+use self::queue::LogQueue;
 use crate::output;
 
 /// How long to wait for queued lines to be written.

@@ -31,7 +31,7 @@ fn output_that_cannot_be_written_ends_with_3() {
     let ran = flexor(&["crd"]).stdout(full).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(3), "{said}");
-    assert!(said.starts_with("error: the output could not be written: "), "{said}");
+    assert!(said.starts_with("error: cannot write the output: "), "{said}");
 }
 
 #[test]

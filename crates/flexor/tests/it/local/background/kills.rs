@@ -19,13 +19,13 @@ fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
         (status.code, cluster.shown(&status.stdout).as_str()),
         (
             3,
-            "no laptop cluster is up in DIR/home, but one that was killed has left survivor; `flexor local up` goes on \
-             with them, `flexor local down` ends them\n"
+            "no laptop cluster is up in DIR/home, but a killed one has left survivor; `flexor local up` resumes \
+             them, `flexor local down` ends them\n"
         )
     );
     assert_eq!(
         cluster.says(&["local", "up"]),
-        "a laptop cluster is up in DIR/home (process PID)\nit goes on with survivor\n"
+        "a laptop cluster is up in DIR/home (process PID)\nit resumes survivor\n"
     );
     for pod in &before {
         assert_eq!(cluster.place.await_running(&pod.name).status.supervisor, pod.status.supervisor, "{}", pod.name);
@@ -47,7 +47,7 @@ fn down_ends_what_one_that_was_killed_has_left() {
     let pods = ["orphan-master", "orphan-worker-0", "orphan-worker-1"].map(|pod| cluster.place.await_running(pod));
     cluster.kill();
     let told = cluster.says(&["local", "down"]);
-    assert_eq!(told, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
+    assert_eq!(told, "ended the jobs that a killed laptop cluster left in DIR/home: orphan\n");
     cluster.place.assert_nothing_is_left_of(&pods);
 }
 

@@ -49,7 +49,7 @@ fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
     for line in lines {
         let ended = run(line);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{line}: {}", ended.stderr);
-        let said = ended.stderr.strip_suffix("flexor launch --help tells what there is\n").unwrap();
+        let said = ended.stderr.strip_suffix("flexor launch --help lists the options\n").unwrap();
         let _ = write!(told, "$ flexor launch {line}\n{said}\n");
     }
     insta::assert_snapshot!(told);

@@ -125,7 +125,7 @@ fn a_folder_that_cannot_be_written_is_refused_before_anything_starts() {
     let place = Place::new();
     let job = place.manifest(&job_of("never", 1, "touch never"));
     let ended = place.run(&[&job, "--report", "/proc/report"]).wait_for(1);
-    let told = "error: --report /proc/report: it cannot be written there; name another folder";
+    let told = "error: --report /proc/report: the folder is not writable; name another one";
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
     assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
 }

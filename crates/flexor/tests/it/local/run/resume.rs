@@ -119,7 +119,7 @@ fn a_run_that_was_killed_is_not_gone_on_with_unless_that_is_wanted() {
     let ended = place.run_for_good(&[ANY_PROGRAM]).wait_for(1);
     assert_eq!(
         ended.stderr,
-        "error: a run that was killed has left its jobs here: any-program; `flexor run --resume` goes on with them, and \
+        "error: a run that was killed has left its jobs here: any-program; `flexor run --resume` resumes them, and \
          Ctrl-C there ends them\n"
     );
     let run = place.run_for_good(&["--resume"]);
@@ -134,7 +134,7 @@ fn a_run_that_was_killed_is_not_gone_on_with_unless_that_is_wanted() {
 fn there_may_be_nothing_to_go_on_with() {
     let place = Place::new();
     let ended = place.run(&["--resume"]).wait_for(1);
-    assert_eq!(ended.stderr, "error: there is nothing to go on with; `flexor run FILE` starts a job\n");
+    assert_eq!(ended.stderr, "error: there is no job to resume; `flexor run FILE` starts a job\n");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
     assert_eq!(seen.code, Some(130), "{}", seen.text);
     let told = [
         "endless-worker-1   Running",
-        "interrupted: all pods are told to end, and have their grace to do so; Ctrl-C again kills them",
+        "interrupted: all pods end within their grace period; Ctrl-C again kills them",
         "default/endless: Interrupted",
     ];
     assert_has(&seen, &told);
@@ -124,6 +124,6 @@ fn an_output_that_refuses_does_not_stop_the_jobs() {
     let ended = run(&place, &[&job]).stdout(full).output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!((place.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{told}");
-    assert!(told.contains("the output could not be written") && told.contains("the jobs go on"), "{told}");
+    assert!(told.contains("cannot write the output") && told.contains("the jobs continue"), "{told}");
     place.assert_nothing_is_left_of(&[]);
 }
