@@ -116,7 +116,7 @@ mod tests {
         for line in [
             "step 200, 100000 records, 50000 records/s, loss 0.5000, AUC 0.7878, accuracy 0.7956",
             "step 300, 150000 records, 25000 records/s, loss 0.4000, AUC 0.7878, accuracy 0.7956",
-            "done: 300 steps, 150000 records accounted for, 0 parts applied before",
+            "done: 300 steps, 150000 records accounted for, 0 parts already applied",
         ] {
             summary.take(line);
         }

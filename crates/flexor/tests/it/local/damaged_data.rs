@@ -47,13 +47,13 @@ fn damaged_records_are_skipped_by_option_and_every_record_is_accounted_for() {
     fs::write(folder.join("job.yaml"), other).unwrap();
     let ended =
         workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    let message = format!("20000 expected, 20000 accounted for, {damaged} of them left out, 0 recomputed, 0 lost");
+    let message = format!("20000 expected, 20000 accounted for, {damaged} of them skipped, 0 recomputed, 0 lost");
     assert!(ended.stdout.contains(&message), "{}", ended.stdout);
     let report = fs::read_to_string(folder.join("report/report.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["jobs"][0]["records"]["leftOut"], damaged, "{}", report["jobs"][0]["records"]);
+    assert_eq!(report["jobs"][0]["records"]["skipped"], damaged, "{}", report["jobs"][0]["records"]);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
-    let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and left out").unwrap();
+    let left_out = regex::Regex::new(r"records accounted for, (\d+) of them damaged and skipped").unwrap();
     let counted: u64 = left_out.captures_iter(&logs).map(|one| one[1].parse::<u64>().unwrap()).sum();
     assert_eq!(counted, damaged, "each is left out once");
     assert!(logs.contains("quickstart.recordio: damaged at byte"), "and the position is reported");
@@ -79,7 +79,7 @@ fn invalid_records_are_skipped_by_option_and_named_without_it() {
     Quickstart { records: 20_000, words: ", --damaged=skip", ..Quickstart::default() }.write(&workspace);
     let ended =
         workspace.run(&["job.yaml", "--report", "report"]).patient(super::run::quickstart::PATIENCE).wait_for(0);
-    let message = format!("20000 expected, 20000 accounted for, {bad} of them left out, 0 recomputed, 0 lost");
+    let message = format!("20000 expected, 20000 accounted for, {bad} of them skipped, 0 recomputed, 0 lost");
     assert!(ended.stdout.contains(&message), "{}", ended.stdout);
     let logs: String = files_in(&folder.join("report")).iter().filter_map(|log| fs::read_to_string(log).ok()).collect();
     for named in

@@ -31,7 +31,7 @@ fn output_that_cannot_be_written_ends_with_3() {
     let ran = flexor(&["crd"]).stdout(full).output().unwrap();
     let printed = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(3), "{printed}");
-    assert!(printed.starts_with("error: the output could not be written: "), "{printed}");
+    assert!(printed.starts_with("error: cannot write the output: "), "{printed}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn an_address_that_is_taken_is_named() {
     let taken = sidecar.address("listen").to_string();
     let ran = run(&["sidecar", "--listen", &taken, "--upstream", NOBODY]);
     assert_eq!(ran.code, 3);
-    assert!(ran.stderr.contains(&taken) && ran.stderr.contains("cannot be listened on"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&taken) && ran.stderr.contains("cannot listen on"), "{}", ran.stderr);
 }
 
 #[test]

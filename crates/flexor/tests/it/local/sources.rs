@@ -81,7 +81,7 @@ fn entries_of_a_folder_that_cannot_be_read_are_reported() {
     for line in [
         "dangling.yaml: error: is a link to a file that does not exist [UnreadableInput]\n",
         "loop.yaml: error: Too many levels of symbolic links [UnreadableInput]\n",
-        "socket.yaml: error: is not a regular file; name it to have it read [UnreadableInput]\n",
+        "socket.yaml: error: is not a regular file; name it to read it [UnreadableInput]\n",
     ] {
         assert!(ran.stdout.contains(line), "{}", ran.stdout);
     }

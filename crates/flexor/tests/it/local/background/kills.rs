@@ -19,13 +19,13 @@ fn the_next_up_adopts_the_pods_and_keeps_their_history() {
         (status.code, cluster.shown(&status.stdout).as_str()),
         (
             3,
-            "no laptop cluster is up in DIR/home, but one that was killed has left survivor; `flexor local up` goes on \
-             with them, `flexor local down` ends them\n"
+            "no laptop cluster is up in DIR/home, but a killed one has left survivor; `flexor local up` resumes \
+             them, `flexor local down` ends them\n"
         )
     );
     assert_eq!(
         cluster.says(&["local", "up"]),
-        "a laptop cluster is up in DIR/home (process PID)\nit goes on with survivor\n"
+        "a laptop cluster is up in DIR/home (process PID)\nit resumes survivor\n"
     );
     for pod in &before {
         assert_eq!(cluster.workspace.await_running(&pod.name).status.supervisor, pod.status.supervisor, "{}", pod.name);
@@ -47,7 +47,7 @@ fn down_ends_pods_left_by_a_killed_cluster() {
     let pods = ["orphan-master", "orphan-worker-0", "orphan-worker-1"].map(|pod| cluster.workspace.await_running(pod));
     cluster.kill();
     let message = cluster.says(&["local", "down"]);
-    assert_eq!(message, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
+    assert_eq!(message, "ended the jobs that a killed laptop cluster left in DIR/home: orphan\n");
     cluster.workspace.assert_nothing_is_left_of(&pods);
 }
 

@@ -40,7 +40,7 @@ fn the_status_is_printed_for_people_and_programs() {
     assert_eq!((none.code, cluster.shown(&none.stdout).as_str()), (3, message));
     let none = cluster.flexor(&["local", "status", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&none.stdout).unwrap();
-    assert_eq!((none.code, &json["up"], &json["left"]), (3, &json!(false), &json!([])));
+    assert_eq!((none.code, &json["up"], &json["leftoverJobs"]), (3, &json!(false), &json!([])));
     let job = cluster.workspace.manifest(&job_of("one", 2, WAIT));
     let message = cluster.says(&["local", "up", "--cpus", "7", &job]);
     assert_eq!(
@@ -76,7 +76,10 @@ fn a_second_up_finds_the_first() {
     let other = cluster.flexor(&["local", "up", "--cpus", "3"]);
     assert_eq!(
         (other.code, other.stderr.as_str()),
-        (0, "warning: it goes on as it was started; `flexor local down` ends it, to be started otherwise\n")
+        (
+            0,
+            "warning: it keeps the options of its start; `flexor local down` ends it, to start it with other options\n"
+        )
     );
     let elsewhere = tempfile::tempdir().unwrap();
     let (state_dir, job) = (cluster.workspace.state_dir(), cluster.workspace.folder.path().join(job));

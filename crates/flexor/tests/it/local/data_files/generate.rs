@@ -60,7 +60,7 @@ fn a_disk_that_refuses_is_not_the_users_mistake() {
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     let ran = folder.data(&["gen", "clicks", "--out", "clicks", "--records", "10"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.stderr.contains("say which it is with --format"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("give the format with --format"), "{}", ran.stderr);
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn a_second_generator_waits_for_the_first_and_names_the_file() {
     std::fs::remove_file(folder.path("clicks.truth.json")).unwrap();
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
-    let message = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
+    let message = "clicks.csv exists, clicks.truth.json does not: waiting up to 5 s for another writer";
     waits.await_or_explain("a word", || waits.stderr().contains(message));
     std::fs::write(folder.path("half"), truth).unwrap();
     std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);
-    assert!(ended.stderr.contains("clicks.csv was made by another"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("another process has written clicks.csv"), "{}", ended.stderr);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn data_made_with_other_options_is_refused() {
     folder.done(&made);
     let again = |words: &[&str]| folder.data(&[words, &["--if-missing"]].concat());
     let same = again(&made);
-    assert_eq!((same.code, same.stderr.trim()), (0, "clicks.csv is there already"));
+    assert_eq!((same.code, same.stderr.trim()), (0, "clicks.csv exists already"));
     let other = again(&["gen", "clicks", "--out", "clicks.csv", "--records", "200", "--seed", "7"]);
     assert_eq!(other.code, 1);
     insta::assert_snapshot!(other.stderr);
@@ -142,7 +142,7 @@ fn existing_data_without_a_description_is_used_with_a_warning() {
     std::fs::write(folder.path("clicks.csv"), "mine\n").unwrap();
     let ran = folder.data(&words);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let message = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
+    let message = "warning: there is no clicks.truth.json: the options of clicks.csv are unknown";
     assert!(ran.stderr.contains(message), "{}", ran.stderr);
     std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
     let ran = folder.data(&words);
@@ -156,5 +156,5 @@ fn images_are_also_made_once() {
     let words = ["gen", "digits", "--out", "d", "--records", "30", "--if-missing"];
     folder.done(&words);
     let again = folder.data(&words);
-    assert_eq!((again.code, again.stderr.trim()), (0, "d is there already"));
+    assert_eq!((again.code, again.stderr.trim()), (0, "d exists already"));
 }

@@ -49,7 +49,7 @@ fn a_wrong_command_line_exits_with_2_and_a_remedy() {
     for line in lines {
         let ended = run(line);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{line}: {}", ended.stderr);
-        let printed = ended.stderr.strip_suffix("flexor launch --help tells what there is\n").unwrap();
+        let printed = ended.stderr.strip_suffix("flexor launch --help lists the options\n").unwrap();
         let _ = write!(message, "$ flexor launch {line}\n{printed}\n");
     }
     insta::assert_snapshot!(message);

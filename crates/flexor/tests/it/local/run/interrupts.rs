@@ -34,10 +34,7 @@ fn once(signal: Signal) -> LauncherOutput {
 #[test]
 fn ctrl_c_lets_programs_end_and_leaves_nothing_behind() {
     let ended = once(Signal::SIGINT);
-    assert_eq!(
-        ended.stderr,
-        "interrupted: all pods are told to end, and have their grace to do so; Ctrl-C again kills them\n"
-    );
+    assert_eq!(ended.stderr, "interrupted: all pods end within their grace period; Ctrl-C again kills them\n");
 }
 
 #[test]

@@ -26,8 +26,8 @@ fn updates_pace_loss_and_load_are_in_the_summary_and_in_the_report() {
 
     for message in [
         " sent again, 0 applied twice, 0 lost\n",
-        " steps/s while it trained\n",
-        "; on other data loss 0.",
+        " steps/s during training\n",
+        "; on test data loss 0.",
         "  servers         quickstart-edljob-ps-0: 128 partitions, ",
         "                  quickstart-edljob-ps-1: 128 partitions, ",
     ] {

@@ -125,7 +125,7 @@ fn a_folder_that_cannot_be_written_is_refused_before_anything_starts() {
     let workspace = Workspace::new();
     let job = workspace.manifest(&job_of("never", 1, "touch never"));
     let ended = workspace.run(&[&job, "--report", "/proc/report"]).wait_for(1);
-    let message = "error: --report /proc/report: it cannot be written there; name another folder";
+    let message = "error: --report /proc/report: the folder is not writable; name another one";
     assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
     assert!(!workspace.folder.path().join("never").exists() && !workspace.state_dir().path().exists());
 }

@@ -119,7 +119,7 @@ fn a_killed_run_is_resumed_only_with_resume() {
     let ended = workspace.run_for_good(&[ANY_PROGRAM]).wait_for(1);
     assert_eq!(
         ended.stderr,
-        "error: a run that was killed has left its jobs here: any-program; `flexor run --resume` goes on with them, and \
+        "error: a run that was killed has left its jobs here: any-program; `flexor run --resume` resumes them, and \
          Ctrl-C there ends them\n"
     );
     let run = workspace.run_for_good(&["--resume"]);
@@ -134,7 +134,7 @@ fn a_killed_run_is_resumed_only_with_resume() {
 fn resume_without_an_interrupted_run_is_refused() {
     let workspace = Workspace::new();
     let ended = workspace.run(&["--resume"]).wait_for(1);
-    assert_eq!(ended.stderr, "error: there is nothing to go on with; `flexor run FILE` starts a job\n");
+    assert_eq!(ended.stderr, "error: there is no job to resume; `flexor run FILE` starts a job\n");
 }
 
 #[test]

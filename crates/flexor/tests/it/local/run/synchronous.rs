@@ -31,7 +31,7 @@ pub fn trained(workspace: &Workspace, servers: u32, workers: u32) -> Vec<u8> {
 fn assert_all_accounted(training: Training<'_>) {
     let ended = training.ends_with(0);
     for message in
-        ["40050 expected, 40050 accounted for", " in the model, each of a whole step, ", " 0 applied twice, "]
+        ["40050 expected, 40050 accounted for", " applied, each of one synchronous step, ", " 0 applied twice, "]
     {
         assert!(ended.stdout.contains(message), "{message:?} is not in {}", ended.stdout);
     }

@@ -71,7 +71,7 @@ fn ctrl_c_leaves_the_picture_the_summary_and_a_cursor() {
     assert_eq!(seen.code, Some(130), "{}", seen.text);
     let message = [
         "endless-worker-1   Running",
-        "interrupted: all pods are told to end, and have their grace to do so; Ctrl-C again kills them",
+        "interrupted: all pods end within their grace period; Ctrl-C again kills them",
         "default/endless: Interrupted",
     ];
     assert_has(&seen, &message);
@@ -124,6 +124,6 @@ fn an_output_that_refuses_does_not_stop_the_jobs() {
     let ended = run(&workspace, &[&job]).stdout(full).output().unwrap();
     let message = String::from_utf8(ended.stderr).unwrap();
     assert_eq!((workspace.folder.lines("ends").len(), ended.status.code()), (2, Some(3)), "{message}");
-    assert!(message.contains("the output could not be written") && message.contains("the jobs go on"), "{message}");
+    assert!(message.contains("cannot write the output") && message.contains("the jobs continue"), "{message}");
     workspace.assert_nothing_is_left_of(&[]);
 }

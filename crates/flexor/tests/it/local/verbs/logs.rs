@@ -47,7 +47,7 @@ fn a_followed_log_goes_on_with_the_successors_of_its_pod() {
     laptop.says(&["delete", "elasticjob", "torch-mnist"]);
     let ended = follow.wait_for(0);
     assert_eq!(ended.stdout, format!("{line}\n").repeat(3));
-    let note = format!("note: {pod} was replaced; what follows is its successor's\n");
+    let note = format!("note: {pod} was replaced; the log of its replacement follows\n");
     assert_eq!(ended.stderr, note.repeat(2));
 }
 

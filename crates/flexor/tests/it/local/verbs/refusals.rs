@@ -64,12 +64,12 @@ fn an_impossible_request_is_refused_in_one_line() {
     let wrong = laptop.flexor(&["kill", "x", "--signal", "NOPE"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("there is no signal NOPE"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["scale", "torch-mnist", "--worker", "-1"]);
-    let message = "invalid value '-1' for '--worker <N>': write how many there are to be in all, such as 0 or 3";
+    let message = "invalid value '-1' for '--worker <N>': write the total number of replicas, such as 0 or 3";
     assert!(wrong.code == 2 && wrong.stderr.contains(message) && !wrong.stderr.contains("tip"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["migrate", "x", "ps-0", "--memory", "4GB"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("`4GB` is not a quantity; write `4G`"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["get", "pods", "-l", "a in b"]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("is no requirement"), "{}", wrong.stderr);
+    assert!(wrong.code == 2 && wrong.stderr.contains("is not a label selector"), "{}", wrong.stderr);
 }
 
 const PLAN_FOR_NOBODY: &str = "

@@ -64,8 +64,8 @@ fn a_torchelastic_job_is_scaled_by_its_description() {
     // The manifest has two replicas.
     let applied = laptop.flexor(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
     assert_eq!((applied.code, &*applied.stdout), (0, "elasticjob.elastic.pytorch.org/imagenet configured\n"));
-    let message = "note: sizes of roles, and whether imagenet is suspended, change at once; all else holds for pods that are \
-                made from now on, and `flexor delete pod NAME` has one made again\n";
+    let message = "note: sizes of roles and the suspension of imagenet change at once; other changes apply to pods created from \
+                now on, and `flexor delete pod NAME` replaces a pod\n";
     assert_eq!(applied.stderr, message);
     laptop.await_running(3);
     let again = laptop.flexor(&["apply", "-f", "jobs.yaml"]);

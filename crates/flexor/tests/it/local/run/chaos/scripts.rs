@@ -60,7 +60,7 @@ fn each_fault_hits_its_target_and_the_job_succeeds() {
     let lives = workspace.folder.lines("lives");
     let of = |pod: &str| lives.iter().filter(|life| *life == pod).count();
     assert_eq!((of("job-worker-0"), of("job-worker-1")), (2, 2), "{}", ended.stdout);
-    assert!(ended.stdout.contains("  7 of 8 acts were done, 1 missed\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("  7 of 8 faults were injected, 1 missed\n"), "{}", ended.stdout);
     workspace.assert_nothing_is_left_of(&[]);
 }
 
